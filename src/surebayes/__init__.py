@@ -1,0 +1,38 @@
+"""High-precision text classification with Naive Bayes: few false alarms, and sure of it.
+
+Importing this package imports nothing heavy; each public name is loaded when it is first used.
+"""
+
+__version__ = "0.1.0"
+
+# public name -> the module that defines it
+_HOME = {
+    "CentroidClassifier": "classifiers",
+    "ClassNormalizedNB": "classifiers",
+    "DecisionReversalNB": "classifiers",
+    "MultinomialNB": "classifiers",
+    "OpinionPoolNB": "classifiers",
+    "PoissonNB": "classifiers",
+    "TermDiscriminant": "classifiers",
+    "TermWeighting": "classifiers",
+    "Explanation": "score",
+}
+_MODULES = frozenset({"metrics", "scorers", "synthetic"})
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES})
