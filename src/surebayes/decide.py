@@ -53,7 +53,7 @@ def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
     return best
 
 
-# -------------------------------------------------------------------------------------------- least error by one sort
+# ---------------------------------------------------------------------- least error by one sort
 
 
 def slope_of_least_error(
