@@ -31,22 +31,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, special
 
+from surebayes.significance import Interval, corrected_resampled_ttest, fraction, rate_interval, sign_test
+
+__all__ = [
+    "Interval",
+    "bootstrap_interval",
+    "break_even",
+    "corrected_resampled_ttest",
+    "lam_percent",
+    "macro_f1",
+    "micro_f1",
+    "partial_auc",
+    "precision_recall_f1",
+    "rate_interval",
+    "roc_auc",
+    "roc_curve",
+    "roca_percent",
+    "sign_test",
+    "specificity_at_recall",
+    "tpr_at_fpr",
+]
+
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-class Interval(NamedTuple):
-    """Both ends of a confidence interval.
-
-    Examples
-    --------
-    >>> low, high = Interval(0.25, 0.75)
-    >>> high - low
-    0.5
-    """
-
-    low: float
-    high: float
 
 
 # ---------------------------------------------------------------------- the ranking
@@ -88,14 +95,6 @@ def _steps(positive: NDArray[np.bool_], scores: Floats) -> _Steps:
     predicted = np.concatenate(([0], last + 1)).astype(np.int64)
     thresholds = np.concatenate((ranked[last], [-np.inf]))
     return _Steps(thresholds, predicted - true_positives, true_positives)
-
-
-def _fraction(value: float, name: str, *, zero: bool = True, one: bool = True) -> float:
-    number = float(value)
-    if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
-        span = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
-        raise ValueError(f"{name} must lie in {span}: it is a fraction, not a percentage. Got {value!r}.")
-    return number
 
 
 # Functions of the steps work along the last axis, so that one call measures a thousand bootstrap samples.
@@ -231,7 +230,7 @@ def partial_auc(y: ArrayLike, s: ArrayLike, max_fpr: float = 0.1) -> float:
     >>> partial_auc(y, s, max_fpr=0.2)                      # the 0.75 above it, and the start of the tie
     0.6319444444444444
     """
-    _fraction(max_fpr, "max_fpr", zero=False)
+    fraction(max_fpr, "max_fpr", zero=False)
     return float(_partial_area(*_steps(*_checked(y, s))[1:], max_fpr))
 
 
@@ -256,7 +255,7 @@ def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
     >>> tpr_at_fpr(y, s, 0.0), tpr_at_fpr(y, s, 0.25)
     (0.5, 1.0)
     """
-    _fraction(x, "x")
+    fraction(x, "x")
     return float(_best_tpr(*_steps(*_checked(y, s))[1:], x))
 
 
@@ -280,7 +279,7 @@ def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> fl
     >>> specificity_at_recall([0, 0, 0, 0, 1, 1], [1, 2, 3, 9, 3, 8])
     0.5
     """
-    _fraction(recall, "recall")
+    fraction(recall, "recall")
     return float(_best_specificity(*_steps(*_checked(y, s))[1:], recall))
 
 
@@ -396,7 +395,7 @@ def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
     >>> lam_percent(0.0, 0.5), lam_percent(0.3, 0.7)
     (0.0, 50.0)
     """
-    ham, spam = _fraction(ham_error_rate, "ham_error_rate"), _fraction(spam_error_rate, "spam_error_rate")
+    ham, spam = fraction(ham_error_rate, "ham_error_rate"), fraction(spam_error_rate, "spam_error_rate")
     if {ham, spam} == {0.0, 1.0}:
         return 50.0
     return 100 * float(special.expit((special.logit(ham) + special.logit(spam)) / 2))
@@ -476,44 +475,13 @@ def _indicator_or_labels(values: Any, name: str) -> Any:
             raise ValueError(f"{name} must be a vector of labels or a matrix of 0 and 1. Got {values.ndim} dimensions.")
     matrix = sparse.csr_array(values)
     matrix.sum_duplicates()
-    if not np.isin(matrix.data, (0, 1)).all():
-        raise ValueError(f"{name} must be a matrix of 0 and 1. Got the value {matrix.data[matrix.data > 1].max()!r}.")
+    wrong = matrix.data[~np.isin(matrix.data, (0, 1))]
+    if wrong.size:
+        raise ValueError(f"{name} must be a matrix of 0 and 1. Got the value {wrong[0].item()!r}.")
     return matrix.astype(np.int64)
 
 
 # ---------------------------------------------------------------------- intervals
-
-
-def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Clopper & Pearson's exact interval of a rate: it covers the true rate with at least the stated confidence.
-
-    Parameters
-    ----------
-    successes, trials : int
-        Whole numbers, 0 <= successes <= trials and trials >= 1.
-    confidence : float, default=0.95
-        In (0, 1).
-
-    Returns
-    -------
-    Interval
-        A named tuple (low, high).
-
-    Examples
-    --------
-    >>> low, high = rate_interval(0, 3000)
-    >>> low, round(high, 6)
-    (0.0, 0.001229)
-    """
-    _fraction(confidence, "confidence", zero=False, one=False)
-    if successes != int(successes) or trials != int(trials) or not 0 <= successes <= trials or trials < 1:
-        raise ValueError(
-            f"successes must be a whole number from 0 to trials, trials at least 1. Got {successes!r} of {trials!r}."
-        )
-    tail = (1 - confidence) / 2
-    low = float(special.betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
-    high = float(special.betainccinv(successes + 1, trials - successes, tail)) if successes < trials else 1.0
-    return Interval(low, high)
 
 
 # measure -> its form on steps, where many bootstrap samples are measured at once without sorting again
@@ -569,14 +537,15 @@ def bootstrap_interval(
     --------
     >>> y, s = [0] * 50 + [1] * 50, list(range(100))
     >>> s[10], s[60] = s[60], s[10]
-    >>> bootstrap_interval(partial_auc, y, s, max_fpr=0.1, resamples=200)
-    Interval(low=0.8279, high=1.0)
+    >>> low, high = bootstrap_interval(partial_auc, y, s, max_fpr=0.1, resamples=200)
+    >>> low < partial_auc(y, s, max_fpr=0.1) < high
+    True
     """
-    _fraction(confidence, "confidence", zero=False, one=False)
+    fraction(confidence, "confidence", zero=False, one=False)
     if resamples != int(resamples) or resamples < 1:
         raise ValueError(f"resamples must be a whole number of at least 1. Got {resamples!r}.")
     positive, scores = _checked(y, s)
-    metric(y, s, **parameters)  # errors of the metric or its parameters come before the work
+    metric(np.asarray(y), scores, **parameters)  # errors of the metric or its parameters come before the work
     random = np.random.default_rng(seed)
     on_steps = _ON_STEPS.get(metric)
     if on_steps is None:
@@ -617,9 +586,10 @@ def _measure_steps(
     width = steps.thresholds.size
     at_once = max(1, _CELLS_AT_ONCE // max(width, positive.size))
     values = []
+    generators = random.spawn(2)  # one for each class: the result doesn't depend on how many samples fit at once
     for start in range(0, resamples, at_once):
         size = min(at_once, resamples - start)
-        drawn = [_draw_steps(counts, size, random) for counts in (steps.false_positives, steps.true_positives)]
+        drawn = [_draw_steps(counts, size, own) for counts, own in zip(steps[1:], generators)]
         values.append(on_steps(*drawn, **parameters))
     return np.concatenate(values)
 
@@ -631,104 +601,3 @@ def _draw_steps(cumulative: Counts, size: int, random: np.random.Generator) -> C
     drawn += np.arange(size)[:, None] * width
     counts = np.bincount(drawn.ravel(), minlength=size * width).reshape(size, width)
     return np.cumsum(counts, axis=1, dtype=np.int64)
-
-
-# ---------------------------------------------------------------------- comparisons
-
-
-class TTest(NamedTuple):
-    """Statistic and two-sided p-value.
-
-    Examples
-    --------
-    >>> TTest(2.0, 0.06).p
-    0.06
-    """
-
-    statistic: float
-    p: float
-
-
-def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: int) -> TTest:
-    """Nadeau & Bengio's t-test of two classifiers measured on the same random train/test splits.
-
-    Training sets of random splits overlap, so the plain paired t-test is too sure of itself; the variance is
-    multiplied by (1/k + n_test/n_train) instead of 1/k. Frank & Bouckaert use it for their tables.
-
-    Parameters
-    ----------
-    a, b : array-like of shape (k,)
-        Results of the two classifiers, split by split; k >= 2.
-    n_train, n_test : int
-        Rows in each training set and in each test set.
-
-    Returns
-    -------
-    TTest
-        A named tuple (statistic, p), two-sided with k - 1 degrees of freedom; positive when `a` is larger. Differences
-        that are all the same number give (0, 1) if it is 0, else an infinite statistic and p = 0.
-
-    Examples
-    --------
-    >>> a, b = [0.91, 0.93, 0.92, 0.94, 0.90], [0.90, 0.91, 0.92, 0.91, 0.89]
-    >>> statistic, p = corrected_resampled_ttest(a, b, n_train=900, n_test=100)
-    >>> round(statistic, 4), round(p, 4)
-    (2.2014, 0.0925)
-    """
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape or first.ndim != 1 or first.size < 2:
-        raise ValueError(f"a and b must be vectors of one length >= 2. Got shapes {first.shape}, {second.shape}.")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ValueError("a and b must be finite numbers. Got NaN or infinity.")
-    if not (n_train > 0 and n_test > 0):
-        raise ValueError(f"n_train and n_test must be positive numbers of rows. Got {n_train!r} and {n_test!r}.")
-    difference = first - second
-    mean, k = float(difference.mean()), difference.size
-    # equal differences leave a rounding error of a few ulp as their variance
-    if np.ptp(difference) <= 4 * np.finfo(float).eps * np.max(np.abs(np.concatenate((first, second)))):
-        same = bool(np.all(difference == 0))
-        return TTest(0.0, 1.0) if same else TTest(math.copysign(math.inf, mean), 0.0)
-    statistic = mean / math.sqrt((1 / k + n_test / n_train) * float(difference.var(ddof=1)))
-    return TTest(statistic, 2 * float(special.stdtr(k - 1, -abs(statistic))))
-
-
-def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
-    """Two-sided sign test of the hypothesis that a win is as likely as a loss; draws are left out.
-
-    Parameters
-    ----------
-    wins, losses : int
-        Whole numbers, not negative.
-    method : {"exact", "normal", "printed"}, default="exact"
-        "exact": the binomial distribution. "normal": the normal approximation with continuity correction. "printed":
-        the same with the tail by Abramowitz & Stegun's polynomial 26.2.17, as statistics packages had it; it is
-        what gives Frank & Bouckaert's 4.64e-8 for 81/24.
-
-    Returns
-    -------
-    float
-        The p-value; 1.0 without wins and losses.
-
-    Examples
-    --------
-    >>> round(sign_test(8, 2), 4)
-    0.1094
-    >>> print(*(f"{sign_test(81, 24, method=m):.3g}" for m in ("exact", "normal", "printed")))
-    2.08e-08 4.63e-08 4.64e-08
-    """
-    if wins != int(wins) or losses != int(losses) or wins < 0 or losses < 0:
-        raise ValueError(f"wins and losses must be whole numbers, not negative. Got {wins!r} and {losses!r}.")
-    fewer, total = min(wins, losses), wins + losses
-    if method == "exact":
-        return min(1.0, 2 * float(special.bdtr(fewer, total, 0.5))) if total else 1.0
-    if method not in ("normal", "printed"):
-        raise ValueError(f"method must be 'exact', 'normal' or 'printed'. Got {method!r}.")
-    z = max(0.0, (abs(wins - losses) - 1) / math.sqrt(max(total, 1)))
-    return min(1.0, 2 * (float(special.ndtr(-z)) if method == "normal" else _polynomial_tail(z)))
-
-
-def _polynomial_tail(z: float) -> float:
-    """Abramowitz & Stegun 26.2.17: the upper tail of the normal distribution, to an absolute error of 7.5e-8."""
-    t = 1 / (1 + 0.2316419 * z)
-    powers = (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
-    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * sum(b * t ** (i + 1) for i, b in enumerate(powers))
