@@ -9,12 +9,12 @@ __version__ = "0.1.0"
 _HOME = {
     "CentroidClassifier": "classifiers",
     "ClassNormalizedNB": "classifiers",
-    "DecisionReversalNB": "classifiers",
+    "DecisionReversalNB": "reversal",
     "MultinomialNB": "classifiers",
     "OpinionPoolNB": "classifiers",
     "PoissonNB": "classifiers",
     "TermDiscriminant": "classifiers",
-    "TermWeighting": "classifiers",
+    "TermWeighting": "term_weighting",
     "Explanation": "score",
 }
 _MODULES = frozenset({"metrics", "scorers", "synthetic"})

@@ -1,0 +1,177 @@
+"""How a document becomes a row of numbers: term frequency, term weight, selection, softmax, norm.
+
+Notation everywhere: x a raw row of counts, z the represented row, w a term's weight, V the number of terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+TERM_FREQUENCY = {
+    "count": lambda x: x.astype(np.float64, copy=False),
+    "binary": lambda x: np.ones(len(x)),
+    "log": np.log1p,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Representation:
+    """The function x -> z, frozen: everything it learnt from documents is in its fields.
+
+    In this order: term frequency; the `top` best terms of each document by `ranking` (and of the columns that
+    are kept at all); times `weights`; softmax; divided by the norm (plus `pad`); times `length`.
+
+    Attributes
+    ----------
+    tf : {"count", "binary", "log"}
+        n, [n > 0] or log(1 + n).
+    weights : array (V,) or (classes, V), optional
+        One value a term, or one for each class and term.
+    ranking : int array (V,) or (classes, V), optional
+        The place of each term, 0 the best, no two alike: see `places`.
+    top : int, optional
+        Terms kept of each document, the best by `ranking`.
+    steepness : float, optional
+        Kolcz & Yih, eq. (8): values become exp(steepness * value) before the norm.
+    norm : {"l1", "l2"}, optional
+        What the row is divided by.
+    length : float or array (classes,)
+        What the norm is scaled to.
+    pad : float
+        Added to the norm; Kim, Seo & Rim, eq. (7), divide by the document's length plus theta V.
+    keep : bool array (V,) or (classes, V), optional
+        Columns that take part at all.
+    """
+
+    tf: str = "count"
+    weights: FloatArray | None = None
+    ranking: IntArray | None = None
+    top: int | None = None
+    steepness: float | None = None
+    norm: str | None = None
+    length: float | FloatArray = 1.0
+    pad: float = 0.0
+    keep: BoolArray | None = None
+
+    @property
+    def class_specific(self) -> bool:
+        """Whether classes see a document differently."""
+        arrays = (self.weights, self.ranking if self.top else None, self.keep)
+        return np.ndim(self.length) > 0 or any(a is not None and a.ndim > 1 for a in arrays)
+
+    def of_class(self, c: int) -> Representation:
+        """Give the representation as class c sees it."""
+        if not self.class_specific:
+            return self
+        picked = {
+            name: value[c]
+            for name in ("weights", "ranking", "keep")
+            if (value := getattr(self, name)) is not None and value.ndim > 1
+        }
+        length = float(np.asarray(self.length)[c]) if np.ndim(self.length) else self.length
+        return replace(self, length=length, **picked)
+
+    def at(self, columns: IntArray) -> Representation:
+        """Give the representation of rows that hold only the named columns, in ascending order."""
+        picked = {
+            name: value[..., columns]
+            for name in ("weights", "ranking", "keep")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, **picked)
+
+    def width(self, v: int) -> FloatArray | float:
+        """Give the number of terms that take part, of v columns: for each class where they differ."""
+        return float(v) if self.keep is None else self.keep.sum(axis=-1).astype(float)
+
+    def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
+        """Give the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
+        own = self.of_class(c)
+        values: FloatArray = TERM_FREQUENCY[own.tf](rows.data)
+        kept = own.selected(rows)
+        if own.weights is not None:
+            values = values * own.weights[rows.indices]
+        if own.steepness is not None:
+            values = _exponentials(own.steepness * values, rows, kept, own.norm is not None)
+        if kept is not None:
+            values = np.where(kept, values, 0.0)
+        if own.norm is not None:
+            size = row_norms(values, rows, own.norm) + own.pad
+            values = values * spread(np.divide(own.length, size, out=np.zeros_like(size), where=size > 0), rows)
+        return values
+
+    def selected(self, rows: csr_array) -> BoolArray | None:
+        """Tell which entries of the rows take part; None if all do. (DSFS: Kolcz & Yih, section 3.)"""
+        kept = None if self.keep is None else self.keep[rows.indices]
+        if self.top is None or self.ranking is None or not rows.nnz:
+            return kept
+        width = int(self.ranking.max()) + 2
+        key = self.ranking[rows.indices]
+        if kept is not None:
+            key = np.where(kept, key, width - 1)
+        key = key + spread(np.arange(rows.shape[0]) * width, rows)
+        last = np.maximum(np.minimum(rows.indptr[:-1] + self.top, rows.indptr[1:]) - 1, 0)
+        best = key <= spread(np.sort(key)[last], rows)
+        return best if kept is None else best & kept
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Representation):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is not None and b is not None and np.array_equal(a, b)
+    return bool(a == b)
+
+
+def places(worth: FloatArray) -> IntArray:
+    """Rank terms by what they are worth, 0 the best; among equals the lower column comes first."""
+    order = np.argsort(-worth, axis=-1, kind="stable")
+    place = np.empty(worth.shape, np.int64)
+    np.put_along_axis(place, order, np.broadcast_to(np.arange(worth.shape[-1]), worth.shape), axis=-1)
+    return place
+
+
+def spread(per_row: npt.NDArray[Any], rows: csr_array) -> npt.NDArray[Any]:
+    """Repeat a value of each row for each of its entries."""
+    return np.repeat(per_row, np.diff(rows.indptr))
+
+
+def row_sums(values: FloatArray, rows: csr_array) -> FloatArray:
+    """Add up values on the pattern of `rows`, in the order of the columns."""
+    total = np.zeros(rows.shape[0])
+    filled = np.flatnonzero(np.diff(rows.indptr))
+    if len(filled):
+        total[filled] = np.add.reduceat(values, rows.indptr[filled])
+    return total
+
+
+def row_norms(values: FloatArray, rows: csr_array, norm: str) -> FloatArray:
+    """Give the L1 or L2 length of each row of values that are not negative."""
+    return row_sums(values, rows) if norm == "l1" else np.sqrt(row_sums(values * values, rows))
+
+
+def _exponentials(values: FloatArray, rows: csr_array, kept: BoolArray | None, normalised: bool) -> FloatArray:
+    """Kolcz & Yih, eq. (8), before its division; a norm cancels any factor, so the largest exponent may be 0."""
+    if normalised and rows.nnz:
+        counted = values if kept is None else np.where(kept, values, -np.inf)
+        filled = np.flatnonzero(np.diff(rows.indptr))
+        largest = np.zeros(rows.shape[0])
+        largest[filled] = np.maximum.reduceat(counted, rows.indptr[filled])
+        values = values - spread(np.where(np.isfinite(largest), largest, 0.0), rows)
+        values = np.minimum(values, 0.0) if kept is not None else values
+    with np.errstate(over="ignore"):
+        return np.exp(values)
