@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
@@ -355,17 +356,17 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
             dtype=np.float64,
             ensure_non_negative=True,
         )
-        if y is not None and (y.shape[0] if issparse(y) else len(y)) != X.shape[0]:
-            n = y.shape[0] if issparse(y) else len(y)
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {X.shape[0]} rows, {n} labels."
-            )
+        if y is not None:
+            check_consistent_length(X, y)
         return canonical_rows(X)
 
     def _documents(self, rows: csr_array, labels: Any, sample_weight) -> Documents:
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+            if not weight.all():  # a weight of 0 is the same as no document
+                counted = np.flatnonzero(weight)
+                rows, labels, weight = rows[counted], labels[counted], weight[counted]
         return Documents(rows, labels, len(self.classes_), self._contrasts, weight)
 
     def _sum(self, documents: Documents, compact: bool) -> Statistics:
@@ -505,7 +506,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None) if terms is None else terms
         if terms is not None and len(terms) != self.n_features_in_:
             raise ValueError(f"terms must name all {self.n_features_in_} columns. Got {len(terms)} names instead.")
-        model, own, columns = self._model_for(rows)
+        model, own, _ = self._model_for(rows)
         each = []
         for k, (shares, bias) in enumerate(self._shares(model, own, rows)):
             fixed = self._masked(np.zeros((1, len(self._contrasts))))[0, k]
@@ -533,6 +534,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         tags.classifier_tags.multi_label = True
+        tags.classifier_tags.poor_score = True  # on scikit-learn's toy data, whose coordinates are no counts
         return tags
 
 
@@ -576,7 +578,7 @@ def check_prior(estimator: CountClassifier) -> None:
     k = len(estimator.classes_)
     if p.shape != (k,) or not ((p > 0) & (p < 1)).all():
         raise ValueError(
-            f"prior must hold one probability strictly between 0 and 1 for each of {k} classes. Got {prior!r}."
+            f"prior must hold a probability strictly between 0 and 1 for each of {k} classes. Got {prior!r}."
         )
     if not estimator.multilabel_ and abs(p.sum() - 1) > 1e-6:
         raise ValueError(f"prior must add up to 1. Got a sum of {p.sum():.6g}.")

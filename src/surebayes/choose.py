@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,10 +50,9 @@ def deal(documents: Documents, folds: int = FOLDS) -> IntArray:
     )
     members = membership(documents)
     first = np.where(members.any(1), members.argmax(1), -1)
-    order = np.lexsort((digest, first))
-    fold = np.empty(rows.shape[0], np.int64)
-    fold[order] = np.arange(rows.shape[0]) % folds
-    return fold
+    pairs = np.rec.fromarrays([first, digest])
+    _, place = np.unique(pairs, return_inverse=True)  # copies of a document stay together
+    return np.asarray(place.ravel() % folds, np.int64)
 
 
 def part(documents: Documents, chosen: npt.NDArray[np.bool_]) -> Documents:
@@ -85,18 +83,37 @@ def held_out_scores(
 
 
 def best_by_class(
-    documents: Documents, scores: Sequence[FloatArray], measure: Measure, default: int | Callable[[int], int]
+    documents: Documents,
+    scores: Sequence[FloatArray],
+    measure: Measure,
+    default: int | Callable[[int], int],
+    common: bool = False,
 ) -> list[int]:
-    """Give for each contrast the candidate with the best measure; the default for a class with few documents."""
-    members = membership(documents)
-    chosen = []
+    """Give for each contrast the candidate with the best measure; the default for a class with few documents.
+
+    With `common` all contrasts get the same candidate, the one with the best mean.
+    """
+    times = np.ones(documents.rows.shape[0], np.int64)
+    if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
+        times = documents.weight.astype(np.int64)  # a whole weight counts as copies; a real one as one document
+    members = np.repeat(membership(documents), times, axis=0)
+    chosen, table = [], []
     for c in range(members.shape[1]):
         y = members[:, c]
         usual = default(int(y.sum())) if callable(default) else default
         if min(y.sum(), (~y).sum()) < FEWEST:
             chosen.append(usual)
             continue
-        values: list[Any] = [measure(y, s[:, c]) for s in scores]
-        best = max(values)
-        chosen.append(usual if values[usual] == best else values.index(best))
+        values = [float(measure(y, np.repeat(s[:, c], times))) for s in scores]
+        table.append(values)
+        chosen.append(_best(values, usual))
+    if common and table:
+        usual = default(FEWEST) if callable(default) else default
+        return [_best([float(m) for m in np.mean(table, axis=0)], usual)] * members.shape[1]
     return chosen
+
+
+def _best(values: list[float], usual: int) -> int:
+    """Give the place of the largest value; the usual one where it is as good."""
+    best = max(values)
+    return usual if values[usual] == best else values.index(best)

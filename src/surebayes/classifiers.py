@@ -213,11 +213,8 @@ class MultinomialNB(RateClassifier):
         inside, _ = self.statistics_.contrast(columns)
         z = self.representation_ if columns is None else self.representation_.at(columns)
         width = self._trained_on().width(self.n_features_in_)
-        return Linear.of(
-            z,
-            estimate.log_rates(*estimate.smoothed(inside, self.smoothing, width)),
-            self._joint_prior(inside.documents),
-        )
+        rates = estimate.log_rates(*estimate.smoothed(inside, self.smoothing, width))
+        return Linear.of(z, rates, self._joint_prior(inside.documents))
 
     def _joint_prior(self, documents):
         if not isinstance(self.prior, str):
@@ -227,11 +224,14 @@ class MultinomialNB(RateClassifier):
         seen = documents > 0
         return np.where(seen, np.log(np.where(seen, documents, 1.0)) - np.log(documents.sum()), 0.0)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self.contrast == "rest"
+        return tags
+
     def _check_one_against_rest(self):
         if not self._against_rest():
-            raise ValueError(
-                "A reversal needs one class against the rest: set contrast='rest' for more than two classes."
-            )
+            raise ValueError("A reversal needs one class against the rest: for more classes set contrast='rest'.")
 
 
 class OpinionPoolNB(RateClassifier):
@@ -341,10 +341,8 @@ class OpinionPoolNB(RateClassifier):
     def _current(self, columns, log_odds):
         """Weigh terms by the current sums: prior + sum(w lo) / sum(w) is the score on such rows of L1 length 1."""
         plain = self.representation_ if columns is None else self.representation_.at(columns)
-        presence = (
-            self.statistics_ if "presence" in self._sums else replace(self.statistics_, presence=self.statistics_.mass)
-        )
-        table = contingency_of(presence, columns, self._contrasts)
+        sums = self.statistics_
+        table = contingency_of(sums if sums.presence else replace(sums, presence=sums.mass), columns, self._contrasts)
         absolute = weigh.absolute_log_odds(log_odds)
 
         def own(worth):
@@ -420,7 +418,9 @@ class ClassNormalizedNB(RateClassifier):
             return [Linear.of(z, r.log_odds(), bias) for r in rates]
 
         scores = choose.held_out_scores(documents, z, self._sums, candidates)
-        chosen = choose.best_by_class(documents, scores, metrics.roc_auc, default=0)
+        # Scores of several classes are compared with each other only if their masses have one length.
+        common = len(documents.contrasts) > 1 and not self.multilabel_
+        chosen = choose.best_by_class(documents, scores, metrics.roc_auc, default=0, common=common)
         self.length_ = [self._lengths[k] for k in chosen]
         return z
 
@@ -585,8 +585,9 @@ class PoissonNB(CountClassifier):
         inside, outside = statistics.contrast(None, contrasts)
         v = statistics.n_columns
         alpha = np.asarray(alphas, float)
-        means = [estimate.poisson_means(side, self.theta, alpha, v) for side in (inside, outside)]
-        coefficients, constant = score.poisson_terms(*means, self._worth(statistics, contrasts, weights, means))
+        means = tuple(estimate.poisson_means(side, self.theta, alpha, v) for side in (inside, outside))
+        worth = self._worth(statistics, contrasts, weights, means)
+        coefficients, constant = score.poisson_terms(means[0], means[1], worth)
         return Linear.of(z, coefficients, constant + prior)
 
     def _worth(self, statistics, contrasts, weights, means):

@@ -51,7 +51,7 @@ def multinomial(inside: Side, outside: Side, smoothing: float, width: FloatArray
 
 
 def class_normalised(
-    inside: Side, outside: Side, length: float | None, smoothing: float, width: FloatArray | float
+    inside: Side, outside: Side, length: FloatArray | float | None, smoothing: float, width: FloatArray | float
 ) -> Rates:
     """Frank & Bouckaert, eq. (3) in (2): each class's mass scaled to the same length.
 

@@ -132,7 +132,7 @@ def _weights(
 
 
 def _worth(recipe: Recipe, documents: Documents, z: Representation, table: weigh.Contingency | None) -> FloatArray:
-    """What `top` ranks terms by: the model on all terms (Kolcz & Yih, section 3), or a named weight."""
+    """Give what `top` ranks terms by: the model on all terms (Kolcz & Yih, section 3), or a named weight."""
     if recipe.ranking == "abs":
         if recipe.norm is not None:
             z = replace(z, length=_length(recipe.scale, documents, z))

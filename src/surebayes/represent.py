@@ -5,6 +5,7 @@ Notation everywhere: x a raw row of counts, z the represented row, w a term's we
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-TERM_FREQUENCY = {
+TERM_FREQUENCY: dict[str, Callable[[FloatArray], FloatArray]] = {
     "count": lambda x: x.astype(np.float64, copy=False),
     "binary": lambda x: np.ones(len(x)),
     "log": np.log1p,
@@ -110,7 +111,7 @@ class Representation:
         return values
 
     def selected(self, rows: csr_array) -> BoolArray | None:
-        """Tell which entries of the rows take part; None if all do. (DSFS: Kolcz & Yih, section 3.)"""
+        """Kolcz & Yih, section 3 (DSFS): tell which entries of the rows take part; None if all do."""
         kept = None if self.keep is None else self.keep[rows.indices]
         if self.top is None or self.ranking is None or not rows.nnz:
             return kept

@@ -176,11 +176,6 @@ class DecisionReversalNB(CountClassifier):
             result.append((entries * spread(factor, own), np.where(said, bias * factor, scores[:, c])))
         return result
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
-
 
 def best_features(documents: Documents, n: int) -> np.ndarray:
     """Tell which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""

@@ -54,10 +54,9 @@ class Linear:
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
             return self.bias + np.asarray(z @ np.ascontiguousarray(self.log_odds.T))
-        columns = [
-            Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in range(len(self.bias))
-        ]
-        return np.hstack([one.scores(rows) for one in columns])
+        each = range(len(self.bias))
+        models = [Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in each]
+        return np.hstack([model.scores(rows) for model in models])
 
     def _in_one_pass(self, rows: csr_array) -> FloatArray:
         r, fused = self.represent, self.fused
@@ -350,9 +349,12 @@ def discounted(form: str, gamma: float, result: Reversal) -> FloatArray:
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
     """Kim, Seo & Rim, eqs. (1)-(3): from log-odds to probabilities; softmax where more than two classes compete."""
     if form == "binary":
-        p = expit(scores)
-        return np.column_stack([expit(-scores), p])
+        p = expit(np.column_stack([-scores, scores]))
+        # A score of 1e-20 is a decision, yet its logistic rounds to one half: keep the larger one on its side.
+        level = (scores > 0) & (p[:, 1] <= 0.5)
+        p[level] = np.nextafter(0.5, 0.0), np.nextafter(0.5, 1.0)
+        return p
     if form == "each":
-        return expit(scores)  # type: ignore[no-any-return]
+        return expit(scores)
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     return shifted / shifted.sum(axis=1, keepdims=True)

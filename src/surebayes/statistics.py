@@ -81,9 +81,9 @@ class Sums:
     def at(self, columns: IntArray | None = None) -> IntArray:
         """Give the sums of the named columns (all if None) as a plain int64 array in units of 2**-bits."""
         if not self.sparse:
-            return self.values if columns is None else self.values[:, columns]  # type: ignore[no-any-return]
+            return self.values if columns is None else self.values[:, columns]
         if columns is None:
-            return self.values.toarray()  # type: ignore[no-any-return]
+            return self.values.toarray()
         found = np.zeros((self.shape[0], len(columns)), np.int64)
         for r in range(self.shape[0]):
             stored, sums = _row(self.values, r)
@@ -94,7 +94,7 @@ class Sums:
 
     def real(self, sums: IntArray) -> FloatArray:
         """Turn sums in this table's unit into floats."""
-        return sums * 2.0**-self.bits
+        return np.asarray(sums * 2.0**-self.bits, np.float64)
 
     def real_totals(self) -> FloatArray:
         """Give the sum of each row as a float."""
@@ -365,7 +365,7 @@ class Statistics:
         step = Sums.plus if sign > 0 else Sums.minus
         tables = {name: step(mine[name], theirs[name], in_place) for name in mine}
         if not in_place:
-            return Statistics(**{"presence": None, "counts": None, "mass": None, **tables}, n_classes=self.n_classes)
+            return self._with(tables)
         for name, table in tables.items():
             setattr(self, name, table)
         return self
@@ -391,8 +391,11 @@ class Statistics:
 
     def copy(self) -> Statistics:
         """Give statistics that share no memory with these."""
-        tables = {name: table.copy() for name, table in self._tables().items()}
-        return Statistics(**{"presence": None, "counts": None, "mass": None, **tables}, n_classes=self.n_classes)
+        return self._with({name: table.copy() for name, table in self._tables().items()})
+
+    def _with(self, tables: dict[str, Sums]) -> Statistics:
+        presence, counts, mass = (tables.get(name) for name in SUMS)
+        return Statistics(tables["documents"], presence, counts, mass, self.n_classes)
 
     @property
     def n_columns(self) -> int:
