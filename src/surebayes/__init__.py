@@ -16,6 +16,8 @@ _HOME = {
     "TermDiscriminant": "classifiers",
     "TermWeighting": "term_weighting",
     "Explanation": "score",
+    "Message": "message",
+    "read_message": "message",
 }
 _MODULES = frozenset({"metrics", "scorers", "synthetic"})
 

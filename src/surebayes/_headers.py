@@ -1,0 +1,362 @@
+"""Header fields of a mail: fields, encoded words, character sets and parameters."""
+
+import binascii
+import codecs
+
+# What mail says and Python's codecs know under another name.
+_ALIASES = {
+    "ansi": "cp1252",
+    "big5-eten": "big5",
+    "chinesebig5": "big5",
+    "gb2312_charset": "gb2312",
+    "iso-8859-8-i": "iso-8859-8",
+    "iso-8859-8-e": "iso-8859-8",
+    "ks_c_5601": "cp949",
+    "unicode-1-1-utf-7": "utf-7",
+    "utf8mb4": "utf-8",
+    "windows-31j": "cp932",
+    "x-gbk": "gbk",
+    "x-mac-roman": "mac-roman",
+    "x-sjis": "shift_jis",
+    "x-euc-jp": "euc_jp",
+}
+# Codecs of Python that are no character sets of mail: punycode and idna take quadratic time, the others interpret
+# escapes or always fail.
+_NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw-unicode-escape", "unicode-escape"})
+# Where the declared set fails, the larger one that senders mean by it (and that holds the smaller).
+_SUPERSETS = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "cp950",
+}
+_known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "iso8859-1"}
+_CACHE_SIZE = 256  # entries of each cache; a full one is emptied, so hostile mail can't grow it
+
+_NOT_BASE64 = bytes(
+    byte for byte in range(256) if byte not in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+)
+
+
+def codec_name(label: str) -> str:
+    """Name the codec of a declared character set; empty where there is none.
+
+    Examples
+    --------
+    >>> codec_name("US-ASCII"), codec_name("x-sjis"), codec_name("klingon")
+    ('ascii', 'shift_jis', '')
+    """
+    name = _known_charsets.get(label)
+    if name is None:
+        plain = label.strip().strip("\"'").lower()
+        plain = _ALIASES.get(plain, plain)
+        try:
+            info = codecs.lookup(plain)
+            name = info.name if info._is_text_encoding and info.name not in _NO_CHARSETS else ""
+        except (LookupError, ValueError, UnicodeError):  # ValueError: a NUL in the name
+            name = ""
+        if len(_known_charsets) >= _CACHE_SIZE:
+            _known_charsets.clear()
+        _known_charsets[label] = name
+    return name
+
+
+def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -> str:
+    r"""Decode bytes by their declared character set, come what may.
+
+    Parameters
+    ----------
+    data : bytes
+        What was sent.
+    charset : str or None
+        The codec of the declared set, "" for a set that nobody knows, None where none was declared.
+    fallback : str, optional
+        The codec for bytes that are not valid in the declared set; by default they become U+FFFD.
+
+    Returns
+    -------
+    str
+        Without lone surrogates. An unknown set is read as UTF-8 if it is that, else as Latin-1.
+
+    Examples
+    --------
+    >>> decode_text(b"caf\xe9", "utf-8", "cp1252"), decode_text(b"caf\xe9", "")
+    ('café', 'café')
+    """
+    try:
+        text = data.decode(charset or "utf-8")
+    except UnicodeError:
+        if charset == "":
+            return data.decode(fallback or "latin-1", "replace")
+        charset = charset or "utf-8"
+        if charset in _SUPERSETS:
+            text = data.decode(_SUPERSETS[charset], "replace")
+        else:
+            text = data.decode(fallback or charset, "replace")
+    if charset == "utf-7" and not text.isascii():  # the only codec here that lets lone surrogates through
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def decode_base64(data: bytes) -> bytes:
+    r"""Decode base64, whole or broken: what isn't of the alphabet is skipped, what is left over dropped.
+
+    Examples
+    --------
+    >>> decode_base64(b"aGVs\nbG8="), decode_base64(b"aGVsbG8"), decode_base64(b"aGVsb")
+    (b'hello', b'hello', b'hel')
+    """
+    try:
+        return binascii.a2b_base64(data)
+    except binascii.Error:
+        digits = data.translate(None, _NOT_BASE64)
+        if len(digits) % 4 == 1:
+            digits = digits[:-1]
+        return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
+
+
+def plain_header(value: bytes) -> str:
+    """Decode a field without encoded words: ASCII, or what was sent raw."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def decode_header(value: bytes, encoded_words: int = 256) -> str:
+    r"""Unfold a field's value and decode its RFC 2047 words, at most so many.
+
+    Examples
+    --------
+    >>> decode_header(b" =?iso-8859-1?q?caf=E9?=\r\n =?utf-8?b?IQ==?= at\r\n\tnine")
+    'café! at nine'
+    """
+    if b"\n" in value or b"\r" in value:
+        value = b" ".join(line.strip(b" \t\r") for line in value.split(b"\n"))
+    value = value.strip(b" \t")
+    if b"=?" not in value:
+        return plain_header(value)
+    done: list[str] = []
+    waiting: list[bytes] = []  # neighbouring words of one set: senders split letters between them
+    waiting_set = position = 0
+    while encoded_words > 0:
+        word = _next_word(value, position)
+        if word is None:
+            break
+        start, end, charset, data = word
+        between = value[position:start]
+        if between.strip(b" \t\r") or not waiting or charset != waiting_set:
+            if waiting:
+                done.append(decode_text(b"".join(waiting), waiting_set))
+                waiting = []
+            if between.strip(b" \t\r") or not done:
+                done.append(plain_header(between))
+        waiting.append(data)
+        waiting_set, position = charset, end
+        encoded_words -= 1
+    if waiting:
+        done.append(decode_text(b"".join(waiting), waiting_set))
+    done.append(plain_header(value[position:]))
+    return "".join(done)
+
+
+def _next_word(value: bytes, position: int) -> tuple[int, int, str, bytes] | None:
+    """Find the next encoded word: start, end, codec, bytes. Each byte is looked at once: no end, no more words."""
+    while True:
+        start = value.find(b"=?", position)
+        middle = value.find(b"?", start + 2)
+        if start < 0 or middle < 0:
+            return None
+        kind = value[middle + 1 : middle + 3].lower()
+        if kind in (b"q?", b"b?"):
+            end = value.find(b"?=", middle + 3)
+            if end < 0:
+                return None
+            label = value[start + 2 : min(middle, start + 64)].partition(b"*")[0]  # RFC 2231: set*language
+            data = value[middle + 3 : end]
+            if kind == b"q?":
+                data = binascii.a2b_qp(data, header=True)
+            else:
+                data = decode_base64(data)
+            return start, end + 2, codec_name(label.decode("latin-1")), data
+        position = start + 2
+
+
+class Headers:
+    r"""The header fields of a mail, in order, decoded and unfolded; names don't depend on case.
+
+    Examples
+    --------
+    >>> fields = Headers.read(b"From: ann@example.org\nreceived: a\nReceived: b")
+    >>> fields["from"], fields.get("To"), fields.get_all("received"), len(fields)
+    ('ann@example.org', None, ['a', 'b'], 3)
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: "list[tuple[str, str]]" = ()) -> None:  # type: ignore[assignment]
+        self._fields = [(name.lower(), value) for name, value in fields]
+
+    @classmethod
+    def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 256) -> "Headers":
+        """Read a block of header fields, at most so many of at most that length."""
+        fields = cls()
+        for name, value in split_fields(head, count):
+            fields._fields.append((name.decode("latin-1").lower(), decode_header(value[:length], encoded_words)))
+        return fields
+
+    def get_all(self, name: str) -> list[str]:
+        """Give every value of a name, in order."""
+        name = name.lower()
+        return [value for key, value in self._fields if key == name]
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Give the first value of a name."""
+        name = name.lower()
+        for key, value in self._fields:
+            if key == name:
+                return value
+        return default
+
+    def items(self) -> list[tuple[str, str]]:
+        """All fields as (name in lower case, value), in order, repeated ones too."""
+        return list(self._fields)
+
+    def keys(self) -> list[str]:
+        """All names in lower case, in order, repeated ones too."""
+        return [name for name, _ in self._fields]
+
+    def __getitem__(self, name: str) -> str:
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self._fields == other._fields
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Headers({self._fields!r})"
+
+
+def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
+    """Cut a header block into at most so many (name, raw value) pairs; lines that are no fields are left out."""
+    fields: list[tuple[bytes, bytes]] = []
+    position, end = 0, len(head)
+    while position < end and len(fields) < count:
+        stop = field_end(head, position)
+        colon = head.find(b":", position, stop)
+        name = head[position : max(colon, position)].rstrip(b" \t")
+        if name and min(name) > 32 and max(name) < 127:  # RFC 5322 wants printable ASCII without blanks
+            fields.append((name, head[colon + 1 : stop]))
+        position = stop + 1
+    return fields
+
+
+def field_end(head: bytes, position: int) -> int:
+    """Find where the field at a position ends: the first line end that no continuation line follows."""
+    while True:
+        stop = head.find(b"\n", position)
+        if stop < 0:
+            return len(head)
+        if head[stop + 1 : stop + 2] not in (b" ", b"\t"):
+            return stop
+        position = stop + 1
+
+
+# ---- parameters of Content-Type and Content-Disposition
+
+_known_kinds: dict[bytes, tuple[str, str | None, bytes]] = {}
+
+
+def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
+    """Read a Content-Type: type, codec of the character set (None: not declared, "": unknown) and boundary.
+
+    Examples
+    --------
+    >>> content_kind(b' Text/HTML; charset="US-ASCII"')
+    ('text/html', 'ascii', b'')
+    >>> content_kind(b"multipart/mixed; boundary*0=a; boundary*1=b")
+    ('multipart/mixed', None, b'ab')
+    """
+    kind = _known_kinds.get(value)
+    if kind is None:
+        low = value.lower()
+        name = low.partition(b";")[0].strip()
+        if name.count(b"/") != 1:
+            name = b"text/plain"  # RFC 2045, 5.2
+        label = parameter(value, low, b"charset")
+        charset = None if label is None else codec_name(label.decode("latin-1"))
+        boundary = (parameter(value, low, b"boundary") or b"").rstrip() if name[:10] == b"multipart/" else b""
+        kind = name.decode("latin-1"), charset, boundary
+        if not boundary and len(value) < 200:
+            if len(_known_kinds) >= _CACHE_SIZE:
+                _known_kinds.clear()
+            _known_kinds[value] = kind
+    return kind
+
+
+def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
+    """Find a parameter of a field: the plain forms here, all others by the standard library's parser."""
+    start = low.find(name)
+    if start < 0:
+        return None
+    rest = value[start + len(name) :].lstrip()
+    if rest[:1] != b"=" or low[start - 1 : start] not in (b";", b" ", b"\t", b"\n") or b"\\" in value:
+        return _unusual_parameter(value, name)
+    rest = rest[1:].lstrip()
+    if rest[:1] == b'"':
+        inside, quote, _ = rest[1:].partition(b'"')
+        return inside if quote else inside.partition(b"\n")[0].rstrip()
+    for position, byte in enumerate(rest):
+        if byte in b"; \t\r\n":
+            return rest[:position]
+    return rest
+
+
+def _unusual_parameter(value: bytes, name: bytes) -> bytes | None:
+    """Read RFC 2231 continuations and encodings, quoted pairs, names within values.
+
+    The standard library's parser is quadratic in the number of semicolons within quotes, hence the cut: 4,000 bytes
+    take at most 2 ms.
+    """
+    from email.message import Message as StandardMessage
+
+    message = StandardMessage()
+    text = " ".join(value[:4000].decode("latin-1").split())
+    message["Content-Type"] = text
+    try:
+        found = message.get_param(name.decode())
+    except (ValueError, LookupError, TypeError, AttributeError, IndexError):
+        return None
+    if found is None:
+        return None
+    if isinstance(found, tuple):  # RFC 2231: set, language, value
+        charset, _, encoded = found
+        data = encoded.encode("latin-1", "replace")
+        return decode_text(data, codec_name(charset) if charset else None).encode("utf-8", "replace")
+    return found.encode("latin-1", "replace")
+
+
+def filename(*values: bytes) -> str:
+    """Name a part after Content-Disposition or Content-Type, whichever names it first; decoded."""
+    for value in values:
+        low = value.lower()
+        for name in (b"filename", b"name"):
+            if name in low:
+                found = parameter(value, low, name)
+                if found:
+                    return decode_header(found)
+    return ""

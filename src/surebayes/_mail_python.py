@@ -1,0 +1,75 @@
+"""What the kernel does for mail besides HTML, in Python: for installations without a compiler, and to test against."""
+
+_FIELDS = (b"content-type", b"content-transfer-encoding", b"content-disposition", b"subject", b"message-id")
+
+
+def fold_blanks(text: str) -> bytes:
+    r"""Encode with every run of ASCII white space as one blank, and none at the ends.
+
+    Examples
+    --------
+    >>> fold_blanks("  one\r\n\ttwo ")
+    b'one two'
+    """
+    return b" ".join(text.encode("utf-8", "surrogatepass").split())
+
+
+def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, bytes, bytes, bytes, bytes, bytes]:
+    r"""Read the header block of a part.
+
+    It ends at a blank line, or before the first line that is neither a field, nor a continuation line, nor mbox's
+    ``From `` line: then the blank line is missing, and the text starts there.
+
+    Parameters
+    ----------
+    raw : bytes
+        A mail.
+    start, end : int
+        Where the part starts and ends.
+
+    Returns
+    -------
+    tuple
+        Where the block ends, where the body starts, how many fields there are, the length of the longest value, and
+        the values (as they are; the first of each) of Content-Type, Content-Transfer-Encoding, Content-Disposition,
+        Subject and Message-ID.
+
+    Examples
+    --------
+    >>> mail_head(b"Subject: one\n two\n\ntext", 0, 22)
+    (18, 19, 1, 9, b'', b'', b'', b' one\n two', b'')
+    """
+    if not 0 <= start <= end <= len(raw):
+        raise ValueError("mail_head needs 0 <= start <= end <= len(raw)")
+    values: dict[bytes, bytes] = {}
+    count = longest = 0
+    name, value_start, value_end = b"", -1, -1
+    line = start
+    while True:
+        following = raw.find(b"\n", line, end)
+        line_end = end if following < 0 else following
+        first = raw[line : min(line + 6, line_end)]
+        blank = not first or (first == b"\r" and line_end - line == 1)
+        if value_start >= 0:
+            if not blank and first[0] in b" \t":
+                value_end = line_end
+            else:
+                longest = max(longest, value_end - value_start)
+                if name in _FIELDS:
+                    values.setdefault(name, raw[value_start:value_end])
+                value_start = -1
+        if blank:
+            body = line if following < 0 else following + 1
+            break
+        if first[0] not in b" \t":
+            colon = raw.find(b":", line, line_end)
+            name = raw[line : max(colon, line)].rstrip(b" \t")
+            if name and min(name) > 32 and max(name) < 127:
+                name = name.lower()
+                value_start, value_end = colon + 1, line_end
+                count += 1
+            elif not first.startswith((b"From ", b">From ")):
+                body = line
+                break
+        line = end if following < 0 else following + 1
+    return (line, body, count, longest, *(values.get(field, b"") for field in _FIELDS))  # type: ignore[return-value]
