@@ -1,0 +1,2461 @@
+/* The text kernel of surebayes: documents -> tokens -> counts, hashed counts or scores.
+ *
+ * Flat buffers in and out, no numpy, limited API (one binary for every Python from 3.11 on). The pure-Python twin with the same
+ * names and signatures is _text_python.py; the tests run both on the same input and compare.
+ *
+ * How a document becomes a row:
+ *   prepare    lower-cases the UTF-8 text into a scratch buffer and marks, one bit a byte, what is a word character (or a space).
+ *              A lower-case letter always takes the place of its capital; the few capitals whose lower case is longer or shorter in
+ *              UTF-8, or depends on the context (U+03A3), send the document to str.lower() instead.
+ *   analyze    walks the runs of the bit mask and puts tokens: spans of the scratch buffer, never copies.
+ *   flush      looks a batch of tokens up in the vocabulary. Tokens are hashed and prefetched when they are put, so that most of
+ *              the cache misses of one batch overlap.
+ *   row_add    counts an id in the current row, by a small hash table that stays in the first-level cache.
+ *
+ * The GIL is held only while a batch of documents is gathered. Worker code never calls Python: when it needs Python (an unknown
+ * page of the Unicode table, a document for str.lower()) it returns a status, the driver does what is needed under the GIL, and the
+ * document starts again. Nothing of a document is counted before it has been prepared, so starting again is safe.
+ */
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#include <Python.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_PAGE, NEED_LOWER } Status;
+
+/* ------------------------------------------------------------------------------------------------ small helpers */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define BIG_ENDIAN_HOST 1
+#else
+#define BIG_ENDIAN_HOST 0
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(p) __builtin_prefetch(p)
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+static inline int lowest_bit(uint64_t x) { return __builtin_ctzll(x); }
+#else
+#define PREFETCH(p) ((void)(p))
+#define LIKELY(x) (x)
+static inline int lowest_bit(uint64_t x)
+{
+    unsigned long i;
+    _BitScanForward64(&i, x);
+    return (int)i;
+}
+#endif
+
+/* Every buffer that tokens are read from has this many readable bytes after its end. */
+#define PADDING 16
+
+/* A document may have this many bytes: no count and no position in a row can then leave 31 bits. */
+#define MAX_DOCUMENT 0x7fffffff
+/* Ids and columns are stored in 31 bits. */
+#define MAX_TERMS 0x7ffffffe
+
+static inline uint64_t load8(const uint8_t *p)
+{
+    uint64_t x;
+    memcpy(&x, p, 8);
+    return x;
+}
+
+static inline uint32_t load4(const uint8_t *p)
+{
+    uint32_t x;
+    memcpy(&x, p, 4);
+    return x;
+}
+
+/* The first n <= 8 bytes, the rest zero. Reads 8 bytes. */
+static inline uint64_t load_part(const uint8_t *p, size_t n)
+{
+    if (n == 0)
+        return 0;
+#if BIG_ENDIAN_HOST
+    return load8(p) & (~UINT64_C(0) << (64 - 8 * n));
+#else
+    return load8(p) & (~UINT64_C(0) >> (64 - 8 * n));
+#endif
+}
+
+/* The first 8 bytes of a term of n bytes as a number that sorts as the bytes do. */
+static inline uint64_t sort_key(const uint8_t *p, size_t n)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < 8; i++)
+        key = key << 8 | (i < n ? p[i] : 0);
+    return key;
+}
+
+/* Make room for `need` items; capacity doubles. The array is kept as it was when there is no memory. */
+static Status reserve(void *array, size_t *capacity, size_t need, size_t item)
+{
+    if (need <= *capacity)
+        return OK;
+    size_t room = *capacity ? *capacity : 64;
+    while (room < need) {
+        if (room > SIZE_MAX / 2)
+            return NO_MEMORY;
+        room *= 2;
+    }
+    if (room > SIZE_MAX / item)
+        return NO_MEMORY;
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *grown = realloc(old, room * item);
+    if (!grown)
+        return NO_MEMORY;
+    memcpy(array, &grown, sizeof grown);
+    *capacity = room;
+    return OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ hashing */
+
+/* Secrets of this process, so that nobody can write a mail whose words all fall into one slot. Results don't depend on them. */
+static uint64_t secret_a = UINT64_C(0x9E3779B97F4A7C15), secret_b = UINT64_C(0xD6E8FEB86659FD93);
+
+/* Both halves of the 128-bit product, folded. */
+static inline uint64_t fold(uint64_t x, uint64_t y)
+{
+#if defined(__SIZEOF_INT128__)
+    unsigned __int128 product = (unsigned __int128)x * y;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+#elif defined(_MSC_VER) && defined(_M_X64)
+    uint64_t high, low = _umul128(x, y, &high);
+    return low ^ high;
+#else
+    uint64_t a = x >> 32, b = (uint32_t)x, c = y >> 32, d = (uint32_t)y;
+    uint64_t bd = b * d, ad = a * d, bc = b * c;
+    uint64_t middle = (bd >> 32) + (uint32_t)ad + (uint32_t)bc;
+    uint64_t high = a * c + (ad >> 32) + (bc >> 32) + (middle >> 32);
+    return (middle << 32 | (uint32_t)bd) ^ high;
+#endif
+}
+
+static uint64_t hash_bytes(const uint8_t *p, size_t n)
+{
+    uint64_t h = secret_a ^ n;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        h = fold(h ^ load8(p + i), secret_b);
+    if (i < n)
+        h = fold(h ^ load_part(p + i, n - i), secret_b);
+    return fold(h ^ secret_b, secret_a);
+}
+
+/* MurmurHash3, 32 bits, x86, seed 0: what scikit-learn hashes tokens with. The bytes are little-endian words. */
+static inline uint32_t rotate(uint32_t x, int by) { return x << by | x >> (32 - by); }
+
+static inline uint32_t little4(const uint8_t *p)
+{
+#if BIG_ENDIAN_HOST
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+#else
+    return load4(p);
+#endif
+}
+
+static inline uint32_t murmur3(const uint8_t *p, size_t n)
+{
+    uint32_t h = 0;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        h = rotate(h ^ rotate(little4(p + i) * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+    if (n & 3) {
+        uint32_t tail = little4(p + i) & (0xffffffffu >> (32 - 8 * (n & 3)));
+        h ^= rotate(tail * 0xcc9e2d51u, 15) * 0x1b873593u;
+    }
+    h ^= (uint32_t)n;
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
+}
+
+/* ------------------------------------------------------------------------------------------------ Unicode */
+
+/* What the running Python says about 256 code points; filled when a document first needs it, so the kernel always agrees with
+ * Python's re and str.lower() whatever version of Unicode they have, and start-up costs nothing. */
+enum { WORD = 1, SPACE = 2, PYTHON_LOWER = 4 };
+enum { PAGES = 0x110000 / 256 };
+
+typedef struct {
+    uint8_t flags[256];
+    uint8_t lower[256][4]; /* the lower-case letter in UTF-8, of the same length as the letter */
+} Page;
+
+static inline size_t utf8_length(uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; }
+
+static inline uint32_t utf8_decode(const uint8_t *p, size_t length)
+{
+    switch (length) {
+    case 2: return (uint32_t)(p[0] & 0x1F) << 6 | (p[1] & 0x3F);
+    case 3: return (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
+    default:
+        return (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+    }
+}
+
+static size_t utf8_encode(uint32_t c, uint8_t out[4])
+{
+    if (c < 0x80) {
+        out[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (uint8_t)(0xC0 | c >> 6);
+        out[1] = (uint8_t)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (uint8_t)(0xE0 | c >> 12);
+        out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        out[2] = (uint8_t)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xF0 | c >> 18);
+    out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+    out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+    out[3] = (uint8_t)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* ------------------------------------------------------------------------------------------------ module state */
+
+typedef struct Workspace Workspace;
+
+typedef struct {
+    PyTypeObject *block_type, *analyzer_type, *vocabulary_type, *scorer_type;
+    PyObject *isascii, *isalnum, *isspace, *lower;
+    Page *pages[PAGES];
+    Workspace *idle; /* workspaces not in use, kept for the next call */
+} State;
+
+static State *state_of_type(PyObject *self) { return PyType_GetModuleState(Py_TYPE(self)); }
+
+/* str.method() as 0 or 1; -1 with an exception. */
+static int ask(PyObject *text, PyObject *method)
+{
+    PyObject *answer = PyObject_CallMethodObjArgs(text, method, NULL);
+    if (!answer)
+        return -1;
+    int yes = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return yes;
+}
+
+/* Fill in one character's flags and lower case from Python. */
+static int learn_character(State *state, Page *page, PyObject *all, int i, uint32_t c, bool word, bool caseless)
+{
+    PyObject *one = PyUnicode_Substring(all, i, i + 1);
+    if (!one)
+        return -1;
+    int is_word = word ? 1 : c == '_' ? 1 : ask(one, state->isalnum);
+    int is_space = is_word ? 0 : ask(one, state->isspace);
+    page->flags[i] = (uint8_t)((is_word > 0 ? WORD : 0) | (is_space > 0 ? SPACE : 0));
+    size_t length = utf8_encode(c, page->lower[i]);
+    int failed = is_word < 0 || is_space < 0;
+    if (!failed && !caseless) {
+        PyObject *small = PyObject_CallMethodObjArgs(one, state->lower, NULL);
+        Py_ssize_t n = small ? PyUnicode_GetLength(small) : -1;
+        uint8_t bytes[4];
+        /* U+03A3 becomes one of two letters, as the word goes on after it or not */
+        if (n == 1 && c != 0x3A3 && utf8_encode(PyUnicode_ReadChar(small, 0), bytes) == length)
+            memcpy(page->lower[i], bytes, length);
+        else
+            page->flags[i] |= PYTHON_LOWER;
+        Py_XDECREF(small);
+        failed = n < 0;
+    }
+    Py_DECREF(one);
+    return failed ? -1 : 0;
+}
+
+/* Ask Python about a page of 256 code points. With the GIL. */
+static Page *learn_page(State *state, uint32_t number)
+{
+    if (state->pages[number])
+        return state->pages[number];
+    uint32_t points[256];
+    for (uint32_t i = 0; i < 256; i++)
+        points[i] = number * 256 + i;
+    int order = BIG_ENDIAN_HOST ? 1 : -1;
+    PyObject *all = PyUnicode_DecodeUTF32((const char *)points, sizeof points, "surrogatepass", &order);
+    if (!all)
+        return NULL;
+    PyObject *small = PyObject_CallMethodObjArgs(all, state->lower, NULL);
+    int word = ask(all, state->isalnum); /* true for whole pages of Chinese and Korean: no need to ask 256 times */
+    int caseless = small ? PyUnicode_Compare(all, small) == 0 && !PyErr_Occurred() : 0;
+    Page *page = calloc(1, sizeof *page);
+    if (!page)
+        PyErr_NoMemory();
+    int failed = !small || word < 0 || !page;
+    for (int i = 0; !failed && i < 256; i++)
+        failed = learn_character(state, page, all, i, points[i], word, caseless) < 0;
+    Py_XDECREF(small);
+    Py_DECREF(all);
+    if (failed) {
+        free(page);
+        return NULL;
+    }
+    state->pages[number] = page;
+    return page;
+}
+
+/* ------------------------------------------------------------------------------------------------ blocks */
+
+/* A piece of memory handed over to Python through the buffer protocol, without a copy. */
+typedef struct {
+    PyObject_HEAD
+    void *data;
+    size_t size;
+} Block;
+
+/* Takes over `data`, also on failure. */
+static PyObject *block_of(State *state, void *data, size_t size)
+{
+    Block *block = PyObject_New(Block, state->block_type);
+    if (!block) {
+        free(data);
+        return NULL;
+    }
+    block->data = data;
+    block->size = size;
+    return (PyObject *)block;
+}
+
+static void block_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    free(((Block *)self)->data);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int block_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    static char nothing;
+    Block *block = (Block *)self;
+    return PyBuffer_FillInfo(view, self, block->data ? block->data : &nothing, (Py_ssize_t)block->size, 0, flags);
+}
+
+static Py_ssize_t block_length(PyObject *self) { return (Py_ssize_t)((Block *)self)->size; }
+
+PyDoc_STRVAR(block_doc, "Memory that the kernel filled; read it through the buffer protocol.");
+
+static PyType_Slot block_slots[] = {{Py_tp_doc, (void *)block_doc},
+                                    {Py_tp_dealloc, block_dealloc},
+                                    {Py_bf_getbuffer, block_getbuffer},
+                                    {Py_sq_length, block_length},
+                                    {0, NULL}};
+static PyType_Spec block_spec = {.name = "surebayes._text.Block",
+                                 .basicsize = sizeof(Block),
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .slots = block_slots};
+
+/* ------------------------------------------------------------------------------------------------ vocabulary */
+
+/* One slot of the hash table. A token of at most 12 bytes that doesn't end in NUL *is* its key (head and tail, zero-padded), so
+ * nothing else has to be read to compare it; that is 97% of English words. For longer tokens head and tail are a hash, LONG is set in
+ * the id, and the bytes are compared. An empty slot is all zero. */
+typedef struct {
+    uint64_t head;
+    uint32_t tail;
+    uint32_t id;
+} Entry;
+#define LONG 0x80000000u
+
+typedef struct {
+    uint64_t head, hash;
+    const uint8_t *text;
+    uint32_t size, tail, is_long; /* is_long: 0 or LONG */
+} Token;
+
+typedef struct {
+    Entry *entries; /* a power of two of them, at most half full */
+    size_t slots;
+    int shift; /* slot of a hash = hash >> shift */
+    uint8_t *bytes;
+    size_t bytes_used, bytes_room;
+    uint64_t *ends; /* end of each term in `bytes`; the start is the end of the one before */
+    size_t terms, ends_room;
+    uint32_t empty; /* 1 + the id of the empty term, which has no slot: no text gives it, but a given vocabulary may */
+} Table;
+
+typedef struct {
+    PyObject_HEAD
+    Table table;
+    int readers; /* calls that read the table without the GIL */
+    bool writer; /* one that changes it */
+} Vocabulary;
+
+static inline Token token_of(const uint8_t *text, size_t size)
+{
+    Token t;
+    t.text = text;
+    t.size = (uint32_t)size;
+    if (LIKELY(size <= 12 && text[size - 1])) {
+        t.head = load_part(text, size < 8 ? size : 8);
+        t.tail = size > 8 ? (uint32_t)load_part(text + 8, size - 8) : 0;
+#if BIG_ENDIAN_HOST
+        t.tail = size > 8 ? (uint32_t)(load_part(text + 8, size - 8) >> 32) : 0;
+#endif
+        t.is_long = 0;
+    } else {
+        t.head = hash_bytes(text, size) | 1;
+        t.tail = (uint32_t)size;
+        t.is_long = LONG;
+    }
+    t.hash = fold(t.head ^ secret_a, (t.tail | (uint64_t)t.is_long << 32) ^ secret_b);
+    return t;
+}
+
+static inline const uint8_t *term_start(const Table *table, uint32_t id, size_t *size)
+{
+    uint64_t start = id ? table->ends[id - 1] : 0;
+    *size = (size_t)(table->ends[id] - start);
+    return table->bytes + start;
+}
+
+/* The slot of a token, or the empty slot where it belongs. */
+static inline Entry *table_find(const Table *table, const Token *token)
+{
+    for (size_t slot = (size_t)(token->hash >> table->shift);; slot = (slot + 1) & (table->slots - 1)) {
+        Entry *e = &table->entries[slot];
+        if (e->head == token->head && e->tail == token->tail) {
+            if (LIKELY((e->id & LONG) == token->is_long)) {
+                if (!token->is_long)
+                    return e;
+                size_t size;
+                const uint8_t *start = term_start(table, e->id & ~LONG, &size);
+                if (size == token->size && memcmp(start, token->text, size) == 0)
+                    return e;
+            }
+        }
+        if (!e->head && !e->tail)
+            return e;
+    }
+}
+
+static Status table_resize(Table *table, size_t slots)
+{
+    if (slots > SIZE_MAX / sizeof(Entry))
+        return NO_MEMORY;
+    Entry *entries = calloc(slots, sizeof(Entry));
+    if (!entries)
+        return NO_MEMORY;
+    int shift = 64;
+    for (size_t s = slots; s > 1; s >>= 1)
+        shift--;
+    for (size_t i = 0; i < table->slots; i++) {
+        Entry e = table->entries[i];
+        if (!e.head && !e.tail)
+            continue;
+        uint64_t hash = fold(e.head ^ secret_a, (e.tail | (uint64_t)(e.id & LONG) << 32) ^ secret_b);
+        size_t slot = (size_t)(hash >> shift);
+        while (entries[slot].head || entries[slot].tail)
+            slot = (slot + 1) & (slots - 1);
+        entries[slot] = e;
+    }
+    free(table->entries);
+    table->entries = entries;
+    table->slots = slots;
+    table->shift = shift;
+    return OK;
+}
+
+/* Add a token at the slot that table_find gave. */
+static Status table_insert(Table *table, Entry *slot, const Token *token)
+{
+    if (table->terms >= MAX_TERMS)
+        return TOO_MANY_TERMS;
+    if (token->size > SIZE_MAX - PADDING - table->bytes_used ||
+        reserve(&table->bytes, &table->bytes_room, table->bytes_used + token->size + PADDING, 1) != OK ||
+        reserve(&table->ends, &table->ends_room, table->terms + 1, sizeof *table->ends) != OK)
+        return NO_MEMORY;
+    if ((table->terms + 1) * 2 > table->slots) {
+        Status status = table_resize(table, table->slots * 2);
+        if (status != OK)
+            return status;
+        slot = table_find(table, token);
+    }
+    memcpy(table->bytes + table->bytes_used, token->text, token->size);
+    table->bytes_used += token->size;
+    *slot = (Entry){token->head, token->tail, (uint32_t)table->terms | token->is_long};
+    table->ends[table->terms++] = table->bytes_used;
+    return OK;
+}
+
+static Status table_init(Table *table) { return table_resize(table, 1024); }
+
+static void table_free(Table *table)
+{
+    free(table->entries);
+    free(table->bytes);
+    free(table->ends);
+}
+
+/* The id of a term that may lie anywhere (no padding after it), adding it if it is new. */
+static Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id)
+{
+    uint8_t local[64 + PADDING] = {0}, *copy = local;
+    if (size > MAX_DOCUMENT || (size > 64 && !(copy = calloc(1, size + PADDING))))
+        return NO_MEMORY;
+    if (size)
+        memcpy(copy, text, size);
+    Status status = OK;
+    if (size == 0 && table->empty)
+        *id = table->empty - 1;
+    else if (size == 0) {
+        status = table->terms >= MAX_TERMS ? TOO_MANY_TERMS
+                                           : reserve(&table->ends, &table->ends_room, table->terms + 1, sizeof *table->ends);
+        if (status == OK) {
+            *id = (uint32_t)table->terms;
+            table->ends[table->terms++] = table->bytes_used;
+            table->empty = (uint32_t)table->terms;
+        }
+    } else {
+        Token token = token_of(copy, size);
+        Entry *slot = table_find(table, &token);
+        if (slot->head || slot->tail)
+            *id = slot->id & ~LONG;
+        else {
+            *id = (uint32_t)table->terms;
+            status = table_insert(table, slot, &token);
+        }
+    }
+    if (copy != local)
+        free(copy);
+    return status;
+}
+
+/* -- sorting the terms: radix sort on their first 8 bytes, then merge sort within equal ones (UTF-8 sorts as code points do) */
+
+typedef struct {
+    uint64_t key;
+    uint32_t id;
+} SortItem;
+
+static bool term_less(const Table *table, uint32_t a, uint32_t b)
+{
+    size_t m, n;
+    const uint8_t *x = term_start(table, a, &m), *y = term_start(table, b, &n);
+    int order = memcmp(x, y, m < n ? m : n);
+    return order ? order < 0 : m < n;
+}
+
+static void radix_sort(SortItem *items, SortItem *spare, size_t n)
+{
+    for (int pass = 0; pass < 8; pass++) {
+        size_t count[256] = {0}, at = 0;
+        for (size_t i = 0; i < n; i++)
+            count[items[i].key >> 8 * pass & 255]++;
+        if (count[items[0].key >> 8 * pass & 255] == n)
+            continue;
+        for (int digit = 0; digit < 256; digit++) {
+            size_t here = count[digit];
+            count[digit] = at;
+            at += here;
+        }
+        for (size_t i = 0; i < n; i++)
+            spare[count[items[i].key >> 8 * pass & 255]++] = items[i];
+        memcpy(items, spare, n * sizeof *items);
+    }
+}
+
+static void merge_sort(const Table *table, SortItem *items, SortItem *spare, size_t n)
+{
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t low = 0; low < n; low += 2 * width) {
+            size_t middle = n - low < width ? n : low + width, high = n - low < 2 * width ? n : low + 2 * width;
+            for (size_t i = low, j = middle, k = low; k < high; k++)
+                spare[k] = i < middle && (j >= high || !term_less(table, items[j].id, items[i].id)) ? items[i++] : items[j++];
+        }
+        memcpy(items, spare, n * sizeof *items);
+    }
+}
+
+/* Ids of the terms from `first` on, in the order of their bytes. */
+static Status table_order(const Table *table, size_t first, uint32_t *order)
+{
+    size_t n = table->terms - first;
+    if (n == 0)
+        return OK;
+    SortItem *items = n <= SIZE_MAX / (2 * sizeof *items) ? malloc(2 * n * sizeof *items) : NULL;
+    if (!items)
+        return NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        size_t size;
+        const uint8_t *term = term_start(table, (uint32_t)(first + i), &size);
+        items[i] = (SortItem){sort_key(term, size), (uint32_t)(first + i)};
+    }
+    radix_sort(items, items + n, n);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i + 1; j < n && items[j].key == items[i].key; j++) {}
+        if (j - i > 1)
+            merge_sort(table, items + i, items + n + i, j - i);
+    }
+    for (size_t i = 0; i < n; i++)
+        order[i] = items[i].id;
+    free(items);
+    return OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ analyzer */
+
+typedef enum { WORDS, CHARS, CHARS_IN_WORDS, BYTES } Kind;
+
+typedef struct {
+    PyObject_HEAD
+    Kind kind;
+    size_t low, high;  /* n-gram sizes */
+    size_t shortest;   /* a word has at least so many characters: 1 or 2 */
+    size_t max_bytes;  /* of a document, for BYTES */
+    bool lowercase;
+    bool has_stop_words;
+    Table stop_words;
+} Analyzer;
+
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+enum { BATCH = 128, SMALL_ROW = 512 };
+
+typedef struct {
+    PyObject *owner; /* keeps the text alive */
+    const uint8_t *text;
+    size_t size;
+    bool lower; /* still to be lower-cased by the kernel */
+} Document;
+
+typedef struct {
+    uint32_t start, end;
+} Span;
+
+typedef struct {
+    uint32_t generation, position;
+} Seen;
+
+typedef struct {
+    double rank;
+    uint32_t column;
+} Candidate;
+
+/* The scratch memory of one call: reused by later calls, so that judging one document allocates almost nothing. */
+struct Workspace {
+    Workspace *next;
+    State *state;
+    /* what this call does */
+    const Analyzer *analyzer;
+    Table *table; /* NULL: hash */
+    bool grow, alternate_sign;
+    uint32_t columns; /* of the hash */
+    /* the document */
+    uint8_t *text, *joined;
+    uint64_t *mask;
+    Span *spans;
+    uint32_t *starts;
+    size_t text_room, joined_room, mask_room, spans_room, starts_room;
+    uint32_t page_needed;
+    const Page *pages[PAGES]; /* the workspace's own view, filled under the GIL: no data races */
+    /* tokens waiting to be looked up */
+    Token batch[BATCH];
+    int waiting;
+    /* finished rows, then the current one */
+    uint32_t *ids;
+    int32_t *counts;
+    size_t used, row, ids_room, counts_room;
+    /* where an id is in the current row: valid if of this generation */
+    Seen *seen;
+    size_t seen_slots, seen_room;
+    int seen_shift;
+    uint32_t generation;
+    /* the best terms of a row, when only some are scored */
+    Candidate *heap;
+    size_t heap_room;
+};
+
+static void workspace_free(Workspace *ws)
+{
+    free(ws->text), free(ws->joined), free(ws->mask), free(ws->spans), free(ws->starts);
+    free(ws->ids), free(ws->counts), free(ws->seen), free(ws->heap);
+    free(ws);
+}
+
+static Workspace *workspace_take(State *state)
+{
+    Workspace *ws = state->idle;
+    if (ws)
+        state->idle = ws->next;
+    else if (!(ws = calloc(1, sizeof *ws))) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    ws->state = state;
+    ws->used = ws->row = 0;
+    ws->waiting = 0;
+    return ws;
+}
+
+static void workspace_give_back(Workspace *ws)
+{
+    /* a workspace that met a huge document is not kept */
+    if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->seen_room > (1u << 20)) {
+        workspace_free(ws);
+        return;
+    }
+    ws->next = ws->state->idle;
+    ws->state->idle = ws;
+}
+
+/* -- rows */
+
+static void seen_size(Workspace *ws, size_t slots)
+{
+    ws->seen_slots = slots;
+    ws->seen_shift = 32;
+    for (size_t s = slots; s > 1; s >>= 1)
+        ws->seen_shift--;
+}
+
+static inline Seen *seen_slot(Workspace *ws, uint32_t id)
+{
+    for (size_t slot = (id * 0x9E3779B1u) >> ws->seen_shift;; slot = (slot + 1) & (ws->seen_slots - 1)) {
+        Seen *seen = &ws->seen[slot];
+        if (seen->generation != ws->generation || ws->ids[ws->row + seen->position] == id)
+            return seen;
+    }
+}
+
+static void seen_forget(Workspace *ws)
+{
+    if (++ws->generation == 0) {
+        memset(ws->seen, 0, ws->seen_room * sizeof *ws->seen);
+        ws->generation = 1;
+    }
+}
+
+static Status row_begin(Workspace *ws)
+{
+    if (!ws->seen) {
+        ws->seen = calloc(2 * SMALL_ROW, sizeof *ws->seen);
+        if (!ws->seen)
+            return NO_MEMORY;
+        ws->seen_room = 2 * SMALL_ROW;
+    }
+    ws->row = ws->used;
+    seen_size(ws, 2 * SMALL_ROW); /* small again, so that it stays in the cache */
+    seen_forget(ws);
+    return OK;
+}
+
+/* The row outgrew its table of places (and hash values are 32 bits: a table never needs more than 2^32 slots). */
+static Status seen_grow(Workspace *ws)
+{
+    size_t slots = ws->seen_slots * 2;
+    if (slots > ws->seen_room) {
+        Seen *seen = slots <= SIZE_MAX / sizeof *seen ? calloc(slots, sizeof *seen) : NULL;
+        if (!seen)
+            return NO_MEMORY;
+        free(ws->seen);
+        ws->seen = seen;
+        ws->seen_room = slots;
+        ws->generation = 0;
+    }
+    seen_forget(ws);
+    seen_size(ws, slots);
+    for (size_t i = 0; i < ws->used - ws->row; i++)
+        *seen_slot(ws, ws->ids[ws->row + i]) = (Seen){ws->generation, (uint32_t)i};
+    return OK;
+}
+
+static inline Status row_add(Workspace *ws, uint32_t id, int32_t value)
+{
+    Seen *seen = seen_slot(ws, id);
+    if (seen->generation == ws->generation) {
+        ws->counts[ws->row + seen->position] += value;
+        return OK;
+    }
+    size_t position = ws->used - ws->row;
+    if (reserve(&ws->ids, &ws->ids_room, ws->used + 1, sizeof *ws->ids) != OK ||
+        reserve(&ws->counts, &ws->counts_room, ws->used + 1, sizeof *ws->counts) != OK)
+        return NO_MEMORY;
+    *seen = (Seen){ws->generation, (uint32_t)position};
+    ws->ids[ws->used] = id;
+    ws->counts[ws->used++] = value;
+    return (position + 1) * 2 > ws->seen_slots ? seen_grow(ws) : OK;
+}
+
+/* -- tokens */
+
+static Status flush(Workspace *ws)
+{
+    for (int i = 0; i < ws->waiting; i++) {
+        const Token *token = &ws->batch[i];
+        Entry *e = table_find(ws->table, token);
+        uint32_t id = e->id & ~LONG;
+        if (!e->head && !e->tail) {
+            if (!ws->grow)
+                continue;
+            id = (uint32_t)ws->table->terms;
+            Status status = table_insert(ws->table, e, token);
+            if (status != OK)
+                return status;
+        }
+        Status status = row_add(ws, id, 1);
+        if (status != OK)
+            return status;
+    }
+    ws->waiting = 0;
+    return OK;
+}
+
+/* Count one token of at least one byte, with PADDING readable bytes after it. */
+static inline Status put(Workspace *ws, const uint8_t *text, size_t size)
+{
+    if (!ws->table) {
+        uint32_t h = murmur3(text, size);
+        uint32_t size_of_h = h >> 31 ? 0u - h : h; /* |h| of the signed hash; 2^31 stays 2^31 */
+        /* scikit-learn's own arithmetic for the hash -2^31 */
+        uint32_t column = h == 0x80000000u ? (0x7fffffffu - (ws->columns - 1)) % ws->columns : size_of_h % ws->columns;
+        return row_add(ws, column, ws->alternate_sign && h >> 31 ? -1 : 1);
+    }
+    Token *token = &ws->batch[ws->waiting];
+    *token = token_of(text, size);
+    PREFETCH(&ws->table->entries[token->hash >> ws->table->shift]);
+    return ++ws->waiting == BATCH ? flush(ws) : OK;
+}
+
+/* -- prepare: lower case and class mask */
+
+/* 64 bytes: copy them to `out`, ASCII capitals lower-cased if asked; one bit a byte says whether an ASCII byte is of the class. */
+static inline uint64_t classify(const uint8_t *in, uint8_t *out, bool lower, int class, uint64_t *high)
+{
+#if defined(__SSE2__)
+    uint64_t is = 0, not_ascii = 0;
+#define BETWEEN(v, first, last) _mm_and_si128(_mm_cmpgt_epi8(v, _mm_set1_epi8((first) - 1)), _mm_cmplt_epi8(v, _mm_set1_epi8((last) + 1)))
+    for (int i = 0; i < 64; i += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(in + i)), member;
+        __m128i small = _mm_or_si128(v, _mm_and_si128(BETWEEN(v, 'A', 'Z'), _mm_set1_epi8(0x20)));
+        if (class == WORD)
+            member = _mm_or_si128(_mm_or_si128(BETWEEN(small, 'a', 'z'), BETWEEN(v, '0', '9')), _mm_cmpeq_epi8(v, _mm_set1_epi8('_')));
+        else
+            member = _mm_or_si128(_mm_or_si128(BETWEEN(v, 9, 13), BETWEEN(v, 28, 31)), _mm_cmpeq_epi8(v, _mm_set1_epi8(' ')));
+        _mm_storeu_si128((__m128i *)(void *)(out + i), lower ? small : v);
+        is |= (uint64_t)(uint32_t)_mm_movemask_epi8(member) << i;
+        not_ascii |= (uint64_t)(uint32_t)_mm_movemask_epi8(v) << i;
+    }
+#undef BETWEEN
+    *high |= not_ascii;
+    return is;
+#else
+    uint8_t member[64], above = 0; /* loops that compilers turn into vector code */
+    for (int i = 0; i < 64; i++) {
+        uint8_t c = in[i], small = (uint8_t)(c | ((uint8_t)(c - 'A') < 26) << 5);
+        out[i] = lower ? small : c;
+        above |= c;
+        if (class == WORD)
+            member[i] = ((uint8_t)(small - 'a') < 26) | ((uint8_t)(c - '0') < 10) | (c == '_');
+        else
+            member[i] = ((uint8_t)(c - 9) < 5) | ((uint8_t)(c - 28) < 4) | (c == ' ');
+    }
+    uint64_t is = 0;
+    for (int i = 0; i < 64; i++)
+        is |= (uint64_t)member[i] << i;
+    *high |= above >> 7;
+    return is;
+#endif
+}
+
+static inline void mark(uint64_t *mask, size_t at, size_t length)
+{
+    uint64_t bits = (UINT64_C(1) << length) - 1;
+    mask[at / 64] |= bits << (at & 63);
+    if ((at & 63) + length > 64)
+        mask[at / 64 + 1] |= bits >> (64 - (at & 63));
+}
+
+/* The characters above ASCII, one by one, by the Unicode table. */
+static Status prepare_high(Workspace *ws, const Document *document, int class)
+{
+    const uint8_t *in = document->text;
+    size_t n = document->size;
+    for (size_t i = 0; i < n;) {
+        if (in[i] < 0x80) {
+            i++;
+            while (i + 8 <= n && !(load8(in + i) & UINT64_C(0x8080808080808080)))
+                i += 8;
+            continue;
+        }
+        size_t length = utf8_length(in[i]);
+        if (length == 1 || length > n - i) { /* not UTF-8: no text from Python looks like this */
+            i++;
+            continue;
+        }
+        uint32_t c = utf8_decode(in + i, length);
+        const Page *page = c < 0x110000 ? ws->pages[c / 256] : NULL;
+        if (!page) {
+            if (c >= 0x110000) {
+                i++;
+                continue;
+            }
+            ws->page_needed = c / 256;
+            return NEED_PAGE;
+        }
+        uint8_t flags = page->flags[c & 255];
+        if (document->lower) {
+            if (flags & PYTHON_LOWER)
+                return NEED_LOWER;
+            const uint8_t *small = page->lower[c & 255];
+            uint8_t *out = ws->text + i;
+            out[0] = small[0], out[1] = small[1];
+            if (length > 2)
+                out[2] = small[2];
+            if (length > 3)
+                out[3] = small[3];
+        }
+        if (flags & class)
+            mark(ws->mask, i, length);
+        i += length;
+    }
+    return OK;
+}
+
+/* Fill ws->text (lower-cased) and ws->mask (a zero bit follows the last byte) for a document. */
+static Status prepare(Workspace *ws, const Document *document, int class)
+{
+    size_t n = document->size, words = n / 64 + 1;
+    if (reserve(&ws->text, &ws->text_room, words * 64 + PADDING, 1) != OK ||
+        reserve(&ws->mask, &ws->mask_room, words + 1, sizeof *ws->mask) != OK)
+        return NO_MEMORY;
+    uint64_t high = 0;
+    size_t w = 0;
+    bool lower = document->lower;
+    /* constant arguments, so that the compiler makes a loop of each */
+    if (class == WORD && lower)
+        for (; w < n / 64; w++)
+            ws->mask[w] = classify(document->text + w * 64, ws->text + w * 64, true, WORD, &high);
+    else
+        for (; w < n / 64; w++)
+            ws->mask[w] = classify(document->text + w * 64, ws->text + w * 64, lower, class, &high);
+    uint8_t rest[64] = {0}; /* NUL is neither a word character nor a space */
+    if (n & 63)
+        memcpy(rest, document->text + w * 64, n & 63);
+    ws->mask[w] = classify(rest, ws->text + w * 64, lower, class, &high);
+    ws->mask[words] = 0;
+    memset(ws->text + words * 64, 0, PADDING);
+    return high ? prepare_high(ws, document, class) : OK;
+}
+
+/* -- analyze: the tokens of a prepared document */
+
+static inline bool is_one_character(const uint8_t *text, size_t size) { return size <= 4 && utf8_length(text[0]) == size; }
+
+/* Runs of set bits, one after the other. Start with {mask}; the mask ends with a zero bit. */
+typedef struct {
+    const uint64_t *mask;
+    size_t words, word;
+    uint64_t edges, carry, flip;
+} Runs;
+
+static Runs runs_of(const uint64_t *mask, size_t words, bool inverted)
+{
+    Runs runs = {mask, words, 0, 0, 0, inverted ? ~UINT64_C(0) : 0};
+    if (words) {
+        uint64_t m = mask[0] ^ runs.flip;
+        runs.edges = m ^ m << 1;
+        runs.carry = m >> 63;
+    }
+    return runs;
+}
+
+static inline bool next_edge(Runs *runs, size_t *at)
+{
+    while (!runs->edges) {
+        if (++runs->word >= runs->words)
+            return false;
+        uint64_t m = runs->mask[runs->word] ^ runs->flip;
+        runs->edges = m ^ (m << 1 | runs->carry);
+        runs->carry = m >> 63;
+    }
+    *at = runs->word * 64 + (size_t)lowest_bit(runs->edges);
+    runs->edges &= runs->edges - 1;
+    return true;
+}
+
+static inline bool next_run(Runs *runs, size_t n, size_t *start, size_t *end)
+{
+    if (!next_edge(runs, start) || *start >= n)
+        return false;
+    if (!next_edge(runs, end) || *end > n)
+        *end = n;
+    return true;
+}
+
+static bool is_stop_word(const Analyzer *analyzer, const uint8_t *text, size_t size)
+{
+    Token token = token_of(text, size);
+    const Entry *e = table_find(&analyzer->stop_words, &token);
+    return e->head || e->tail;
+}
+
+/* Words without stop words, with single spaces between them in ws->joined: then every n-gram is one span. */
+static Status join_words(Workspace *ws, size_t n, size_t *count)
+{
+    if (reserve(&ws->joined, &ws->joined_room, n + 1 + PADDING, 1) != OK)
+        return NO_MEMORY;
+    Runs runs = runs_of(ws->mask, n / 64 + 1, false);
+    size_t at = 0, start, end;
+    while (next_run(&runs, n, &start, &end)) {
+        const uint8_t *word = ws->text + start;
+        size_t size = end - start;
+        if ((ws->analyzer->shortest > 1 && is_one_character(word, size)) ||
+            (ws->analyzer->has_stop_words && is_stop_word(ws->analyzer, word, size)))
+            continue;
+        if (reserve(&ws->spans, &ws->spans_room, *count + 1, sizeof *ws->spans) != OK)
+            return NO_MEMORY;
+        memcpy(ws->joined + at, word, size);
+        ws->spans[(*count)++] = (Span){(uint32_t)at, (uint32_t)(at + size)};
+        at += size;
+        ws->joined[at++] = ' ';
+    }
+    memset(ws->joined + at, 0, PADDING);
+    return OK;
+}
+
+static Status analyze_words(Workspace *ws, size_t n)
+{
+    const Analyzer *analyzer = ws->analyzer;
+    Status status = OK;
+    if (analyzer->high == 1 && !analyzer->has_stop_words) {
+        Runs runs = runs_of(ws->mask, n / 64 + 1, false);
+        size_t start, end;
+        while (status == OK && next_run(&runs, n, &start, &end)) {
+            size_t size = end - start;
+            if (analyzer->shortest == 1 || !is_one_character(ws->text + start, size))
+                status = put(ws, ws->text + start, size);
+        }
+        return status;
+    }
+    size_t count = 0;
+    status = join_words(ws, n, &count);
+    for (size_t size = analyzer->low; size <= analyzer->high && size <= count; size++)
+        for (size_t i = 0; status == OK && i + size <= count; i++) {
+            uint32_t start = ws->spans[i].start;
+            status = put(ws, ws->joined + start, ws->spans[i + size - 1].end - start);
+        }
+    return status;
+}
+
+/* Where each character of ws->joined[start..end) begins, and the end after the last. */
+static Status find_characters(Workspace *ws, size_t start, size_t end, size_t *count)
+{
+    if (reserve(&ws->starts, &ws->starts_room, end - start + 1, sizeof *ws->starts) != OK)
+        return NO_MEMORY;
+    size_t characters = 0;
+    for (size_t i = start; i < end; i++) {
+        ws->starts[characters] = (uint32_t)i;
+        characters += (ws->joined[i] & 0xC0) != 0x80;
+    }
+    /* a continuation byte leaves its offset in the next place, which the next character or the end overwrites */
+    ws->starts[characters] = (uint32_t)end;
+    *count = characters;
+    return OK;
+}
+
+static Status put_character_ngrams(Workspace *ws, size_t size, size_t count)
+{
+    Status status = OK;
+    for (size_t i = 0; status == OK && i + size <= count; i++)
+        status = put(ws, ws->joined + ws->starts[i], ws->starts[i + size] - ws->starts[i]);
+    return status;
+}
+
+/* scikit-learn's rule: two or more white-space characters become one space, a single one stays what it is. */
+static Status analyze_characters(Workspace *ws, size_t n)
+{
+    if (reserve(&ws->joined, &ws->joined_room, n + PADDING, 1) != OK)
+        return NO_MEMORY;
+    Runs runs = runs_of(ws->mask, n / 64 + 1, false);
+    size_t at = 0, done = 0, start, end, count;
+    while (next_run(&runs, n, &start, &end)) {
+        if (is_one_character(ws->text + start, end - start))
+            continue;
+        memcpy(ws->joined + at, ws->text + done, start - done);
+        at += start - done;
+        ws->joined[at++] = ' ';
+        done = end;
+    }
+    memcpy(ws->joined + at, ws->text + done, n - done);
+    at += n - done;
+    memset(ws->joined + at, 0, PADDING);
+    Status status = find_characters(ws, 0, at, &count);
+    for (size_t size = ws->analyzer->low; status == OK && size <= ws->analyzer->high && size <= count; size++)
+        status = put_character_ngrams(ws, size, count);
+    return status;
+}
+
+/* n-grams of each word between two spaces; a word shorter than n counts once, whole. Neighbours share the space between them in
+ * ws->joined, so nothing is overwritten while tokens wait. */
+static Status analyze_characters_in_words(Workspace *ws, size_t n)
+{
+    if (reserve(&ws->joined, &ws->joined_room, n + 2 + PADDING, 1) != OK)
+        return NO_MEMORY;
+    memset(ws->joined, 0, n + 2 + PADDING);
+    ws->joined[0] = ' ';
+    Runs runs = runs_of(ws->mask, n / 64 + 1, true);
+    size_t at = 0, start, end, count;
+    Status status = OK;
+    while (status == OK && next_run(&runs, n, &start, &end)) {
+        size_t last = at + 1 + (end - start); /* the space after the word */
+        memcpy(ws->joined + at + 1, ws->text + start, end - start);
+        ws->joined[last] = ' ';
+        status = find_characters(ws, at, last + 1, &count);
+        for (size_t size = ws->analyzer->low; status == OK && size <= ws->analyzer->high; size++) {
+            if (size >= count) {
+                status = put(ws, ws->joined + at, last + 1 - at);
+                break;
+            }
+            status = put_character_ngrams(ws, size, count);
+        }
+        at = last;
+    }
+    return status;
+}
+
+static Status analyze_bytes(Workspace *ws, const Document *document)
+{
+    size_t n = document->size;
+    if (reserve(&ws->text, &ws->text_room, n + PADDING, 1) != OK)
+        return NO_MEMORY;
+    if (n)
+        memcpy(ws->text, document->text, n);
+    memset(ws->text + n, 0, PADDING);
+    Status status = OK;
+    for (size_t size = ws->analyzer->low; size <= ws->analyzer->high && size <= n; size++)
+        for (size_t i = 0; status == OK && i + size <= n; i++)
+            status = put(ws, ws->text + i, size);
+    return status;
+}
+
+/* One document as a row at the end of ws->ids and ws->counts. */
+static Status count_document(Workspace *ws, const Document *document)
+{
+    Kind kind = ws->analyzer->kind;
+    if (kind != BYTES) {
+        Status status = prepare(ws, document, kind == WORDS ? WORD : SPACE);
+        if (status != OK)
+            return status;
+    }
+    Status status = row_begin(ws);
+    if (status == OK)
+        switch (kind) {
+        case WORDS: status = analyze_words(ws, document->size); break;
+        case CHARS: status = analyze_characters(ws, document->size); break;
+        case CHARS_IN_WORDS: status = analyze_characters_in_words(ws, document->size); break;
+        case BYTES: status = analyze_bytes(ws, document); break;
+        }
+    return status == OK && ws->table ? flush(ws) : status;
+}
+
+/* ------------------------------------------------------------------------------------------------ driver */
+
+enum { GATHER = 64, GATHER_BYTES = 1 << 20 };
+
+static int raise_status(Status status)
+{
+    if (status == TOO_MANY_TERMS)
+        PyErr_Format(PyExc_OverflowError, "the vocabulary is full: it holds %d terms; use HashingVectorizer instead", MAX_TERMS);
+    else
+        PyErr_NoMemory();
+    return -1;
+}
+
+static void document_close(Document *document) { Py_CLEAR(document->owner); }
+
+/* The UTF-8 of a str. ASCII text is used where it lies; other text is encoded into bytes that are dropped after use, because
+ * PyUnicode_AsUTF8AndSize would leave a copy with every str for as long as it lives. */
+static int document_encode(State *state, PyObject *text, bool surrogates, Document *document)
+{
+    int ascii = ask(text, state->isascii);
+    if (ascii < 0)
+        return -1;
+    Py_ssize_t size;
+    if (ascii) {
+        document->text = (const uint8_t *)PyUnicode_AsUTF8AndSize(text, &size);
+        document->owner = Py_NewRef(text);
+    } else {
+        document->owner = PyUnicode_AsUTF8String(text);
+        if (!document->owner && surrogates && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+            PyErr_Clear(); /* lone surrogates */
+            document->owner = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+        }
+        if (!document->owner)
+            return -1;
+        char *bytes;
+        if (PyBytes_AsStringAndSize(document->owner, &bytes, &size) < 0)
+            return -1;
+        document->text = (const uint8_t *)bytes;
+    }
+    if (!document->text)
+        return -1;
+    document->size = (size_t)size;
+    return 0;
+}
+
+static int document_open(Workspace *ws, PyObject *given, Document *document)
+{
+    const Analyzer *analyzer = ws->analyzer;
+    *document = (Document){.lower = analyzer->lowercase};
+    if (PyUnicode_Check(given)) {
+        /* characters that can't be encoded can't be hashed either, as in scikit-learn; they are no word characters */
+        bool surrogates = ws->table || analyzer->kind == WORDS || analyzer->kind == BYTES;
+        if (document_encode(ws->state, given, surrogates, document) < 0)
+            return -1;
+    } else if (analyzer->kind == BYTES && PyBytes_Check(given)) {
+        char *bytes;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(given, &bytes, &size) < 0)
+            return -1;
+        *document = (Document){Py_NewRef(given), (const uint8_t *)bytes, (size_t)size, false};
+    } else {
+        const char *wanted = analyzer->kind == BYTES ? "str or bytes" : "str";
+        PyErr_Format(PyExc_TypeError, "a document must be %s, got %R", wanted, (PyObject *)Py_TYPE(given));
+        return -1;
+    }
+    if (analyzer->kind == BYTES && document->size > analyzer->max_bytes)
+        document->size = analyzer->max_bytes;
+    if (document->size > MAX_DOCUMENT) {
+        PyErr_Format(PyExc_OverflowError, "a document of %zu bytes is too long: split it into pieces of at most %d", document->size,
+                     MAX_DOCUMENT);
+        return -1;
+    }
+    return 0;
+}
+
+/* Do under the GIL what the workers asked for; -1 with an exception if it can't be done. */
+static int help_out(Workspace *ws, Status status, PyObject *given, Document *document)
+{
+    if (status == NEED_PAGE) {
+        ws->pages[ws->page_needed] = learn_page(ws->state, ws->page_needed);
+        return ws->pages[ws->page_needed] ? 0 : -1;
+    }
+    if (status != NEED_LOWER)
+        return raise_status(status);
+    PyObject *lowered = PyObject_CallMethodObjArgs(given, ws->state->lower, NULL);
+    if (!lowered)
+        return -1;
+    document_close(document);
+    bool surrogates = ws->table || ws->analyzer->kind == WORDS;
+    int result = document_encode(ws->state, lowered, surrogates, document);
+    Py_DECREF(lowered);
+    document->lower = false;
+    if (result == 0 && document->size > MAX_DOCUMENT) {
+        PyErr_SetString(PyExc_OverflowError, "a document is too long after str.lower(): split it into pieces");
+        return -1;
+    }
+    return result;
+}
+
+typedef Status (*RowDone)(Workspace *ws, size_t index, void *context);
+
+/* Count every document of a list; `done` is called without the GIL after each. */
+static int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
+{
+    Document gathered[GATHER];
+    PyObject *given[GATHER];
+    Py_ssize_t n = PyList_Size(documents);
+    int failed = 0;
+    for (Py_ssize_t at = 0; at < n && !failed;) {
+        int have = 0;
+        for (size_t bytes = 0; have < GATHER && at + have < n && bytes < GATHER_BYTES && !failed;) {
+            PyObject *item = PyList_GetItem(documents, at + have);
+            if (!item) { /* another thread shortened the list */
+                failed = 1;
+                break;
+            }
+            given[have] = Py_NewRef(item);
+            failed = document_open(ws, item, &gathered[have]) < 0;
+            bytes += failed ? 0 : gathered[have].size;
+            have++;
+        }
+        for (int i = 0; i < have && !failed;) {
+            Status status = OK;
+            Py_BEGIN_ALLOW_THREADS
+            for (; i < have; i++) {
+                status = count_document(ws, &gathered[i]);
+                if (status == OK)
+                    status = done(ws, (size_t)(at + i), context);
+                if (status != OK)
+                    break;
+            }
+            Py_END_ALLOW_THREADS
+            if (status != OK)
+                failed = help_out(ws, status, given[i], &gathered[i]) < 0;
+        }
+        for (int i = 0; i < have; i++) {
+            document_close(&gathered[i]);
+            Py_DECREF(given[i]);
+        }
+        at += have;
+    }
+    return failed ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ Python: buffers and arguments */
+
+/* A contiguous buffer of items; -1 with an exception that names it. */
+static int get_items(PyObject *from, Py_buffer *view, size_t item, bool writable, const char *name)
+{
+    if (PyObject_GetBuffer(from, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+        return -1;
+    if ((size_t)view->len % item || (uintptr_t)view->buf % item) {
+        PyErr_Format(PyExc_ValueError, "%s: expected an aligned buffer of %zu-byte items, got %zd bytes", name, item, view->len);
+        PyBuffer_Release(view);
+        return -1;
+    }
+    return 0;
+}
+
+static size_t items_in(const Py_buffer *view, size_t item) { return (size_t)view->len / item; }
+
+static bool is_list(PyObject *documents)
+{
+    if (PyList_Check(documents))
+        return true;
+    PyErr_Format(PyExc_TypeError, "documents must be a list, got %R", (PyObject *)Py_TYPE(documents));
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------ Python: Analyzer */
+
+PyDoc_STRVAR(analyzer_doc,
+             "Analyzer(kind='word', low=1, high=1, lowercase=True, shortest=2, max_bytes=3000, stop_words=())\n--\n\n"
+             "How a document is cut into tokens.\n\n"
+             "kind: 'word' (runs of \\w of at least `shortest` characters), 'char', 'char_wb' or 'bytes' (of the first `max_bytes`\n"
+             "bytes, never lower-cased); low, high: the n-gram sizes; stop_words: a sequence of str, for 'word' only.");
+
+static int add_terms(Table *table, PyObject *terms)
+{
+    PyObject *list = PySequence_List(terms);
+    if (!list)
+        return -1;
+    Py_ssize_t n = PyList_Size(list);
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        PyObject *term = PyList_GetItem(list, i), *bytes;
+        if (PyUnicode_Check(term))
+            bytes = PyUnicode_AsEncodedString(term, "utf-8", "surrogatepass");
+        else if (PyBytes_Check(term))
+            bytes = Py_NewRef(term);
+        else {
+            PyErr_Format(PyExc_TypeError, "a term must be str or bytes, got %R", (PyObject *)Py_TYPE(term));
+            bytes = NULL;
+        }
+        char *text;
+        Py_ssize_t size;
+        uint32_t id;
+        failed = !bytes || PyBytes_AsStringAndSize(bytes, &text, &size) < 0;
+        if (!failed) {
+            Status status = table_add(table, (const uint8_t *)text, (size_t)size, &id);
+            failed = status != OK && raise_status(status) < 0;
+        }
+        Py_XDECREF(bytes);
+    }
+    Py_DECREF(list);
+    return failed ? -1 : 0;
+}
+
+static PyObject *analyzer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"kind", "low", "high", "lowercase", "shortest", "max_bytes", "stop_words", NULL};
+    const char *kind = "word";
+    Py_ssize_t low = 1, high = 1, shortest = 2, max_bytes = 3000;
+    int lowercase = 1;
+    PyObject *stop_words = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|snnpnnO:Analyzer", names, &kind, &low, &high, &lowercase, &shortest, &max_bytes,
+                                     &stop_words))
+        return NULL;
+    static const char *const kinds[] = {"word", "char", "char_wb", "bytes"};
+    int which = 0;
+    while (which < 4 && strcmp(kind, kinds[which]))
+        which++;
+    if (which == 4)
+        return PyErr_Format(PyExc_ValueError, "kind must be 'word', 'char', 'char_wb' or 'bytes', got '%s'", kind);
+    if (low < 1 || high < low)
+        return PyErr_Format(PyExc_ValueError, "n-gram sizes must be 1 <= low <= high, got %zd and %zd", low, high);
+    if (shortest < 1 || shortest > 2)
+        return PyErr_Format(PyExc_ValueError, "shortest must be 1 or 2, got %zd", shortest);
+    if (max_bytes < 0)
+        return PyErr_Format(PyExc_ValueError, "max_bytes must not be negative, got %zd", max_bytes);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Analyzer *self = (Analyzer *)allocate(type, 0);
+    if (!self)
+        return NULL;
+    self->kind = (Kind)which;
+    self->low = (size_t)low;
+    self->high = (size_t)high;
+    self->lowercase = lowercase && self->kind != BYTES;
+    self->shortest = (size_t)shortest;
+    self->max_bytes = (size_t)max_bytes;
+    Status status = table_init(&self->stop_words);
+    if ((status != OK && raise_status(status) < 0) || (stop_words && add_terms(&self->stop_words, stop_words) < 0)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    self->has_stop_words = self->stop_words.terms > 0;
+    return (PyObject *)self;
+}
+
+static void plain_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static void analyzer_dealloc(PyObject *self)
+{
+    table_free(&((Analyzer *)self)->stop_words);
+    plain_dealloc(self);
+}
+
+static PyType_Slot analyzer_slots[] = {
+    {Py_tp_doc, (void *)analyzer_doc}, {Py_tp_new, analyzer_new}, {Py_tp_dealloc, analyzer_dealloc}, {0, NULL}};
+static PyType_Spec analyzer_spec = {
+    .name = "surebayes._text.Analyzer", .basicsize = sizeof(Analyzer), .flags = Py_TPFLAGS_DEFAULT, .slots = analyzer_slots};
+
+/* ------------------------------------------------------------------------------------------------ Python: Vocabulary */
+
+PyDoc_STRVAR(vocabulary_doc, "Vocabulary(ends=None, text=None)\n--\n\n"
+                             "Terms, numbered in the order in which they were first seen.\n\n"
+                             "ends, text: what dump() gave.");
+
+static int may_read(const Vocabulary *self)
+{
+    if (!self->writer)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "another thread is adding terms to this vocabulary: wait for it, or give each thread its own");
+    return -1;
+}
+
+static int may_write(const Vocabulary *self)
+{
+    if (!self->writer && !self->readers)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "another thread is using this vocabulary: wait for it, or give each thread its own");
+    return -1;
+}
+
+static Vocabulary *vocabulary_make(PyTypeObject *type)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Vocabulary *self = (Vocabulary *)allocate(type, 0);
+    if (self && table_init(&self->table) != OK) {
+        Py_DECREF(self);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return self;
+}
+
+/* Add the terms of a dump, checking it as if it came from a stranger. */
+static int vocabulary_load(Vocabulary *self, PyObject *ends_from, PyObject *text_from)
+{
+    Py_buffer ends, text;
+    if (get_items(ends_from, &ends, sizeof(uint64_t), false, "ends") < 0)
+        return -1;
+    if (get_items(text_from, &text, 1, false, "text") < 0) {
+        PyBuffer_Release(&ends);
+        return -1;
+    }
+    const uint64_t *end = ends.buf;
+    uint64_t start = 0;
+    int failed = 0;
+    for (size_t i = 0; i < items_in(&ends, sizeof *end) && !failed; start = end[i], i++) {
+        uint32_t id;
+        if (end[i] < start || end[i] > (uint64_t)text.len) {
+            PyErr_Format(PyExc_ValueError, "ends must rise and stay within the text: term %zu ends wrongly", i);
+            failed = 1;
+            break;
+        }
+        Status status = table_add(&self->table, (const uint8_t *)text.buf + start, (size_t)(end[i] - start), &id);
+        failed = status != OK && raise_status(status) < 0;
+        if (!failed && id != i) {
+            PyErr_Format(PyExc_ValueError, "term %zu is the same as term %u", i, (unsigned)id);
+            failed = 1;
+        }
+    }
+    PyBuffer_Release(&ends);
+    PyBuffer_Release(&text);
+    return failed ? -1 : 0;
+}
+
+static PyObject *vocabulary_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ends", "text", NULL};
+    PyObject *ends = Py_None, *text = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:Vocabulary", names, &ends, &text))
+        return NULL;
+    Vocabulary *self = vocabulary_make(type);
+    if (self && (ends != Py_None || text != Py_None) && vocabulary_load(self, ends, text) < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void vocabulary_dealloc(PyObject *self)
+{
+    table_free(&((Vocabulary *)self)->table);
+    plain_dealloc(self);
+}
+
+static Py_ssize_t vocabulary_length(PyObject *self) { return (Py_ssize_t)((Vocabulary *)self)->table.terms; }
+
+PyDoc_STRVAR(vocabulary_add_doc, "add(terms)\n--\n\nAdd str or bytes terms that are not there yet, in the given order.");
+static PyObject *vocabulary_add(PyObject *self, PyObject *terms)
+{
+    if (may_write((Vocabulary *)self) < 0 || add_terms(&((Vocabulary *)self)->table, terms) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(vocabulary_find_doc, "find(term)\n--\n\nThe id of a str or bytes term; -1 if it is not there.");
+static PyObject *vocabulary_find(PyObject *self, PyObject *term)
+{
+    const Table *table = &((Vocabulary *)self)->table;
+    if (may_read((Vocabulary *)self) < 0)
+        return NULL;
+    PyObject *bytes = PyUnicode_Check(term) ? PyUnicode_AsEncodedString(term, "utf-8", "surrogatepass") : Py_NewRef(term);
+    char *text;
+    Py_ssize_t size;
+    if (!bytes || PyBytes_AsStringAndSize(bytes, &text, &size) < 0) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    long id = size ? -1 : (long)table->empty - 1;
+    uint8_t *copy = calloc(1, (size_t)size + PADDING);
+    if (copy && size && size <= MAX_DOCUMENT) {
+        memcpy(copy, text, (size_t)size);
+        Token token = token_of(copy, (size_t)size);
+        const Entry *e = table_find(table, &token);
+        if (e->head || e->tail)
+            id = (long)(e->id & ~LONG);
+    }
+    Py_DECREF(bytes);
+    if (!copy)
+        return PyErr_NoMemory();
+    free(copy);
+    return PyLong_FromLong(id);
+}
+
+PyDoc_STRVAR(vocabulary_merge_doc, "merge(other)\n--\n\nAdd the terms of another vocabulary; for each of its ids the id here, as uint32.");
+static PyObject *vocabulary_merge(PyObject *self, PyObject *other)
+{
+    State *state = state_of_type(self);
+    if (!PyObject_TypeCheck(other, state->vocabulary_type))
+        return PyErr_Format(PyExc_TypeError, "other must be a Vocabulary, got %R", (PyObject *)Py_TYPE(other));
+    Vocabulary *to = (Vocabulary *)self, *from = (Vocabulary *)other;
+    if (to == from) {
+        PyErr_SetString(PyExc_ValueError, "a vocabulary can't be merged with itself");
+        return NULL;
+    }
+    if (may_write(to) < 0 || may_read(from) < 0)
+        return NULL;
+    size_t n = from->table.terms;
+    uint32_t *ids = malloc((n ? n : 1) * sizeof *ids);
+    if (!ids)
+        return PyErr_NoMemory();
+    Status status = OK;
+    to->writer = true;
+    from->readers++;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; i < n && status == OK; i++) {
+        size_t size;
+        const uint8_t *term = term_start(&from->table, (uint32_t)i, &size);
+        status = table_add(&to->table, term, size, &ids[i]);
+    }
+    Py_END_ALLOW_THREADS
+    to->writer = false;
+    from->readers--;
+    if (status != OK) {
+        free(ids);
+        raise_status(status);
+        return NULL;
+    }
+    return block_of(state, ids, n * sizeof *ids);
+}
+
+PyDoc_STRVAR(vocabulary_order_doc, "order(first=0)\n--\n\nThe ids from `first` on, in the order of their terms, as uint32.");
+static PyObject *vocabulary_order(PyObject *self, PyObject *args)
+{
+    Vocabulary *vocabulary = (Vocabulary *)self;
+    Py_ssize_t first = 0;
+    if (!PyArg_ParseTuple(args, "|n:order", &first) || may_read(vocabulary) < 0)
+        return NULL;
+    size_t terms = vocabulary->table.terms;
+    if (first < 0 || (size_t)first > terms)
+        return PyErr_Format(PyExc_ValueError, "first must be between 0 and %zu, got %zd", terms, first);
+    size_t n = terms - (size_t)first;
+    uint32_t *order = malloc((n ? n : 1) * sizeof *order);
+    if (!order)
+        return PyErr_NoMemory();
+    Status status;
+    vocabulary->readers++;
+    Py_BEGIN_ALLOW_THREADS
+    status = table_order(&vocabulary->table, (size_t)first, order);
+    Py_END_ALLOW_THREADS
+    vocabulary->readers--;
+    if (status != OK) {
+        free(order);
+        raise_status(status);
+        return NULL;
+    }
+    return block_of(state_of_type(self), order, n * sizeof *order);
+}
+
+PyDoc_STRVAR(vocabulary_terms_doc, "terms(ids, latin=False)\n--\n\n"
+                                   "The terms of a buffer of uint32 ids, as a list of str; latin=True: one character a byte.");
+static PyObject *vocabulary_terms(PyObject *self, PyObject *args)
+{
+    const Table *table = &((Vocabulary *)self)->table;
+    PyObject *from, *list = NULL;
+    Py_buffer view;
+    int latin = 0;
+    if (!PyArg_ParseTuple(args, "O|p:terms", &from, &latin) || may_read((Vocabulary *)self) < 0 ||
+        get_items(from, &view, sizeof(uint32_t), false, "ids") < 0)
+        return NULL;
+    const uint32_t *ids = view.buf;
+    size_t n = items_in(&view, sizeof *ids);
+    list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *term = NULL;
+        if (ids[i] >= table->terms)
+            PyErr_Format(PyExc_IndexError, "there are %zu terms, no id %u", table->terms, (unsigned)ids[i]);
+        else {
+            size_t size;
+            const char *text = (const char *)term_start(table, ids[i], &size);
+            if (size == 0)
+                text = "";
+            term = latin ? PyUnicode_DecodeLatin1(text, (Py_ssize_t)size, NULL)
+                         : PyUnicode_DecodeUTF8(text, (Py_ssize_t)size, "surrogatepass");
+        }
+        if (!term || PyList_SetItem(list, (Py_ssize_t)i, term) < 0)
+            Py_CLEAR(list);
+    }
+    PyBuffer_Release(&view);
+    return list;
+}
+
+PyDoc_STRVAR(vocabulary_select_doc, "select(ids)\n--\n\nA new vocabulary of the terms with these uint32 ids, in this order.");
+static PyObject *vocabulary_select(PyObject *self, PyObject *from)
+{
+    const Table *table = &((Vocabulary *)self)->table;
+    Py_buffer view;
+    if (may_read((Vocabulary *)self) < 0 || get_items(from, &view, sizeof(uint32_t), false, "ids") < 0)
+        return NULL;
+    Vocabulary *chosen = vocabulary_make(Py_TYPE(self));
+    const uint32_t *ids = view.buf;
+    for (size_t i = 0; chosen && i < items_in(&view, sizeof *ids); i++) {
+        if (ids[i] >= table->terms) {
+            PyErr_Format(PyExc_IndexError, "there are %zu terms, no id %u", table->terms, (unsigned)ids[i]);
+            Py_CLEAR(chosen);
+            break;
+        }
+        size_t size;
+        uint32_t id;
+        const uint8_t *term = term_start(table, ids[i], &size);
+        Status status = table_add(&chosen->table, term, size, &id);
+        if (status != OK) {
+            raise_status(status);
+            Py_CLEAR(chosen);
+        }
+    }
+    PyBuffer_Release(&view);
+    return (PyObject *)chosen;
+}
+
+PyDoc_STRVAR(vocabulary_dump_doc, "dump()\n--\n\n(ends, text): the end of each term (uint64) in all terms written one after the other.");
+static PyObject *vocabulary_dump(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    const Table *table = &((Vocabulary *)self)->table;
+    if (may_read((Vocabulary *)self) < 0)
+        return NULL;
+    PyObject *ends = PyBytes_FromStringAndSize((const char *)table->ends, (Py_ssize_t)(table->terms * sizeof *table->ends));
+    PyObject *text = PyBytes_FromStringAndSize((const char *)table->bytes, (Py_ssize_t)table->bytes_used);
+    PyObject *pair = ends && text ? PyTuple_Pack(2, ends, text) : NULL;
+    Py_XDECREF(ends);
+    Py_XDECREF(text);
+    return pair;
+}
+
+static PyMethodDef vocabulary_methods[] = {{"add", vocabulary_add, METH_O, vocabulary_add_doc},
+                                           {"find", vocabulary_find, METH_O, vocabulary_find_doc},
+                                           {"merge", vocabulary_merge, METH_O, vocabulary_merge_doc},
+                                           {"order", vocabulary_order, METH_VARARGS, vocabulary_order_doc},
+                                           {"terms", vocabulary_terms, METH_VARARGS, vocabulary_terms_doc},
+                                           {"select", vocabulary_select, METH_O, vocabulary_select_doc},
+                                           {"dump", vocabulary_dump, METH_NOARGS, vocabulary_dump_doc},
+                                           {NULL, NULL, 0, NULL}};
+static PyType_Slot vocabulary_slots[] = {{Py_tp_doc, (void *)vocabulary_doc},
+                                         {Py_tp_new, vocabulary_new},
+                                         {Py_tp_dealloc, vocabulary_dealloc},
+                                         {Py_tp_methods, vocabulary_methods},
+                                         {Py_sq_length, vocabulary_length},
+                                         {0, NULL}};
+static PyType_Spec vocabulary_spec = {
+    .name = "surebayes._text.Vocabulary", .basicsize = sizeof(Vocabulary), .flags = Py_TPFLAGS_DEFAULT, .slots = vocabulary_slots};
+
+/* ------------------------------------------------------------------------------------------------ Python: count, hash_count, place */
+
+static Status note_length(Workspace *ws, size_t index, void *lengths)
+{
+    ((uint32_t *)lengths)[index] = (uint32_t)(ws->used - ws->row);
+    return OK;
+}
+
+/* The rows of a workspace as (lengths, ids, counts), handed over. */
+static PyObject *hand_over(Workspace *ws, uint32_t *lengths, size_t n)
+{
+    size_t used = ws->used;
+    void *ids = used ? realloc(ws->ids, used * sizeof *ws->ids) : NULL;
+    void *counts = used ? realloc(ws->counts, used * sizeof *ws->counts) : NULL;
+    PyObject *a = block_of(ws->state, lengths, n * sizeof *lengths);
+    PyObject *b = block_of(ws->state, used ? (ids ? ids : ws->ids) : NULL, used * sizeof *ws->ids);
+    PyObject *c = block_of(ws->state, used ? (counts ? counts : ws->counts) : NULL, used * sizeof *ws->counts);
+    if (used) {
+        ws->ids = NULL, ws->counts = NULL;
+        ws->ids_room = ws->counts_room = 0;
+    }
+    PyObject *result = a && b && c ? PyTuple_Pack(3, a, b, c) : NULL;
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    Py_XDECREF(c);
+    return result;
+}
+
+static PyObject *count_all(Workspace *ws, PyObject *documents)
+{
+    size_t n = (size_t)PyList_Size(documents);
+    uint32_t *lengths = calloc(n ? n : 1, sizeof *lengths);
+    if (!lengths)
+        return PyErr_NoMemory();
+    if (drive(ws, documents, note_length, lengths) < 0) {
+        free(lengths);
+        return NULL;
+    }
+    return hand_over(ws, lengths, n);
+}
+
+PyDoc_STRVAR(count_doc, "count(analyzer, vocabulary, documents, grow=False)\n--\n\n"
+                        "Count the tokens of a list of documents: (lengths, ids, counts) as uint32, uint32 and int32.\n\n"
+                        "A row has lengths[i] pairs of vocabulary id and count, in the order in which they were first seen.\n"
+                        "grow: add unknown tokens to the vocabulary; otherwise they are left out.");
+static PyObject *count(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"analyzer", "vocabulary", "documents", "grow", NULL};
+    State *state = PyModule_GetState(module);
+    PyObject *analyzer, *given, *documents;
+    int grow = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O|p:count", names, state->analyzer_type, &analyzer, state->vocabulary_type,
+                                     &given, &documents, &grow) ||
+        !is_list(documents))
+        return NULL;
+    Vocabulary *vocabulary = (Vocabulary *)given;
+    if ((grow ? may_write(vocabulary) : may_read(vocabulary)) < 0)
+        return NULL;
+    Workspace *ws = workspace_take(state);
+    if (!ws)
+        return NULL;
+    ws->analyzer = (Analyzer *)analyzer;
+    ws->table = &vocabulary->table;
+    ws->grow = grow;
+    vocabulary->writer = grow;
+    vocabulary->readers += !grow;
+    PyObject *result = count_all(ws, documents);
+    vocabulary->writer = false;
+    vocabulary->readers -= !grow;
+    workspace_give_back(ws);
+    return result;
+}
+
+PyDoc_STRVAR(hash_count_doc, "hash_count(analyzer, n_features, documents, alternate_sign=False)\n--\n\n"
+                             "As count(), but a token's id is its column: scikit-learn's 32-bit MurmurHash3 modulo n_features.");
+static PyObject *hash_count(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"analyzer", "n_features", "documents", "alternate_sign", NULL};
+    State *state = PyModule_GetState(module);
+    PyObject *analyzer, *documents;
+    Py_ssize_t n_features;
+    int alternate_sign = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO|p:hash_count", names, state->analyzer_type, &analyzer, &n_features, &documents,
+                                     &alternate_sign) ||
+        !is_list(documents))
+        return NULL;
+    if (n_features < 1 || n_features > 0x7fffffff)
+        return PyErr_Format(PyExc_ValueError, "n_features must be between 1 and 2147483647, got %zd", n_features);
+    Workspace *ws = workspace_take(state);
+    if (!ws)
+        return NULL;
+    ws->analyzer = (Analyzer *)analyzer;
+    ws->table = NULL;
+    ws->columns = (uint32_t)n_features;
+    ws->alternate_sign = alternate_sign;
+    PyObject *result = count_all(ws, documents);
+    workspace_give_back(ws);
+    return result;
+}
+
+/* Sort by the upper half. `spare` is as long as `row`. */
+static void sort_row(uint64_t *row, uint64_t *spare, size_t n)
+{
+    if (n <= 32) {
+        for (size_t i = 1; i < n; i++) {
+            uint64_t item = row[i];
+            size_t j = i;
+            for (; j && row[j - 1] > item; j--)
+                row[j] = row[j - 1];
+            row[j] = item;
+        }
+        return;
+    }
+    uint32_t count[4][256] = {{0}};
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++) {
+        all |= row[i];
+        for (int pass = 0; pass < 4; pass++)
+            count[pass][row[i] >> (32 + 8 * pass) & 255]++;
+    }
+    uint64_t *from = row, *to = spare;
+    for (int pass = 0; pass < 4 && all >> (32 + 8 * pass); pass++) {
+        uint32_t at = 0;
+        for (int digit = 0; digit < 256; digit++) {
+            uint32_t here = count[pass][digit];
+            count[pass][digit] = at;
+            at += here;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[count[pass][from[i] >> (32 + 8 * pass) & 255]++] = from[i];
+        uint64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != row)
+        memcpy(row, from, n * sizeof *row);
+}
+
+typedef struct {
+    Py_buffer lengths, ids, counts, map, columns, values;
+    bool has_map, binary;
+    char code;
+    size_t offset;
+} Placing;
+
+/* Rows by column into the output; the number of entries written, or -1 if an id is not in the map, -2 without memory. */
+static int64_t place_rows(Placing *p)
+{
+    uint32_t *lengths = p->lengths.buf;
+    const uint32_t *ids = p->ids.buf;
+    const int32_t *counts = p->counts.buf, *map = p->has_map ? p->map.buf : NULL;
+    size_t rows = items_in(&p->lengths, 4), mapped = p->has_map ? items_in(&p->map, 4) : 0x80000000u, longest = 0, at = p->offset;
+    for (size_t r = 0; r < rows; r++)
+        longest = lengths[r] > longest ? lengths[r] : longest;
+    uint64_t *row = malloc((longest + 1) * 2 * sizeof *row);
+    if (!row)
+        return -2;
+    int32_t *columns = p->columns.buf;
+    for (size_t r = 0; r < rows; r++) {
+        size_t n = 0;
+        for (size_t i = 0; i < lengths[r]; i++) {
+            if (ids[i] >= mapped) {
+                free(row);
+                return -1;
+            }
+            int32_t column = map ? map[ids[i]] : (int32_t)ids[i];
+            row[n] = (uint64_t)(uint32_t)column << 32 | (uint32_t)counts[i];
+            n += column >= 0; /* a negative column leaves the term out */
+        }
+        sort_row(row, row + longest + 1, n);
+        for (size_t i = 0; i < n; i++)
+            columns[at + i] = (int32_t)(row[i] >> 32);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits = p->binary ? 1 : (uint32_t)row[i];
+            int32_t value;
+            memcpy(&value, &bits, sizeof value);
+            if (p->code == 'q')
+                ((int64_t *)p->values.buf)[at + i] = value;
+            else if (p->code == 'd')
+                ((double *)p->values.buf)[at + i] = value;
+            else
+                ((int32_t *)p->values.buf)[at + i] = value;
+        }
+        ids += lengths[r];
+        counts += lengths[r];
+        lengths[r] = (uint32_t)n;
+        at += n;
+    }
+    free(row);
+    return (int64_t)(at - p->offset);
+}
+
+static int placing_check(const Placing *p, size_t width)
+{
+    const uint32_t *lengths = p->lengths.buf;
+    uint64_t total = 0;
+    for (size_t r = 0; r < items_in(&p->lengths, 4); r++)
+        total += lengths[r];
+    size_t ids = items_in(&p->ids, 4), room = items_in(&p->columns, 4), room_too = items_in(&p->values, width);
+    if (total != ids || items_in(&p->counts, 4) != ids) {
+        PyErr_SetString(PyExc_ValueError, "lengths, ids and counts don't belong together: give them as count() returned them");
+        return -1;
+    }
+    room = room < room_too ? room : room_too;
+    if (p->offset > room || ids > room - p->offset) {
+        PyErr_Format(PyExc_ValueError, "columns and values have room for %zu entries, not for %zu at offset %zu", room, ids, p->offset);
+        return -1;
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(place_doc, "place(lengths, ids, counts, map, columns, values, offset=0, code='q', binary=False)\n--\n\n"
+                        "Write the rows of count() into columns (int32) and values from `offset` on, each row sorted by column.\n\n"
+                        "map: the column of each id (int32), negative to leave the term out; None: the id is the column.\n"
+                        "code: 'i' int32, 'q' int64 or 'd' float64 values; binary: every value is 1.\n"
+                        "Returns the number of entries written; `lengths` becomes the number in each row.");
+static PyObject *place(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"lengths", "ids", "counts", "map", "columns", "values", "offset", "code", "binary", NULL};
+    PyObject *from[6];
+    Py_ssize_t offset = 0;
+    int code = 'q', binary = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOO|nCp:place", names, &from[0], &from[1], &from[2], &from[3], &from[4], &from[5],
+                                     &offset, &code, &binary))
+        return NULL;
+    if (code != 'i' && code != 'q' && code != 'd')
+        return PyErr_Format(PyExc_ValueError, "code must be 'i', 'q' or 'd', got '%c'", code);
+    if (offset < 0)
+        return PyErr_Format(PyExc_ValueError, "offset must not be negative, got %zd", offset);
+    size_t width = code == 'i' ? 4 : 8;
+    Placing p = {.has_map = from[3] != Py_None, .binary = binary, .code = (char)code, .offset = (size_t)offset};
+    Py_buffer *views[6] = {&p.lengths, &p.ids, &p.counts, &p.map, &p.columns, &p.values};
+    const size_t items[6] = {4, 4, 4, 4, 4, width};
+    const bool writable[6] = {true, false, false, false, true, true};
+    int have = 0;
+    bool taken[6] = {false};
+    for (; have < 6; have++) {
+        if (have == 3 && !p.has_map)
+            continue;
+        if (get_items(from[have], views[have], items[have], writable[have], names[have]) < 0)
+            break;
+        taken[have] = true;
+    }
+    int64_t written = -3;
+    if (have == 6 && placing_check(&p, width) == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        written = place_rows(&p);
+        Py_END_ALLOW_THREADS
+        if (written == -1)
+            PyErr_SetString(PyExc_ValueError, "an id is not in the map: the map must have a column for every term");
+        if (written == -2)
+            PyErr_NoMemory();
+    }
+    for (int i = 0; i < 6; i++)
+        if (taken[i])
+            PyBuffer_Release(views[i]);
+    return written < 0 ? NULL : PyLong_FromLongLong(written);
+}
+
+/* ------------------------------------------------------------------------------------------------ Python: Scorer */
+
+PyDoc_STRVAR(scorer_doc,
+             "Scorer(analyzer, vocabulary, n_features, records, prior, *, alternate_sign=False, binary=False, tf='count', weighted=False,\n"
+             "       columns=None, top=0, steepness=None, norm=None, pad=0.0, length=1.0)\n--\n\n"
+             "Text straight to linear scores: prior + z @ log_odds, z the represented row.\n\n"
+             "records: for each id one record of float64: [weight, if weighted] [rank, if top] log-odds of each class.\n"
+             "prior: one float64 a class. vocabulary None: hash into n_features. columns: column of each id (int32), negative to leave the\n"
+             "term out. Of two terms the one of the lower rank is better, or of the lower column. z: count (1 if binary) -> tf -> the `top` best by rank -> times weight ->\n"
+             "exp(steepness * value) -> divided by its norm ('l1' or 'l2') plus pad -> times length.");
+
+typedef enum { TF_COUNT, TF_BINARY, TF_LOG } Tf;
+
+typedef struct {
+    PyObject_HEAD
+    Analyzer *analyzer;
+    Vocabulary *vocabulary;
+    Py_buffer records, prior, columns;
+    bool has_records, has_prior, has_columns, alternate_sign, binary, weighted, softmax;
+    uint32_t n_features;
+    Tf tf;
+    int norm; /* 0, 1, 2 */
+    double steepness, pad, length;
+    size_t top, classes, stride, known; /* known: records there are */
+    double logs[64];                    /* log(1 + n) of small n */
+} Scorer;
+
+/* a is kept rather than b */
+static inline bool better(const Candidate *a, const Candidate *b)
+{
+    return a->rank < b->rank || (a->rank == b->rank && a->column < b->column);
+}
+
+/* Restore the heap (the worst at the root) below `i`. */
+static void sift_down(Candidate *heap, size_t n, size_t i)
+{
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && better(&heap[child], &heap[child + 1]))
+            child++;
+        if (!better(&heap[i], &heap[child]))
+            return;
+        Candidate swap = heap[i];
+        heap[i] = heap[child];
+        heap[child] = swap;
+    }
+}
+
+static inline Candidate candidate_of(const Scorer *s, uint32_t id)
+{
+    const double *rank = (const double *)s->records.buf + s->weighted;
+    uint32_t column = s->has_columns ? (uint32_t)((const int32_t *)s->columns.buf)[id] : id;
+    return (Candidate){rank[(size_t)id * s->stride], column};
+}
+
+/* Keep the `top` best entries of a row, in their order; n log(top) in the worst case, whatever the ranks. */
+static Status keep_top(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *counts, size_t *n)
+{
+    if (reserve(&ws->heap, &ws->heap_room, s->top, sizeof *ws->heap) != OK)
+        return NO_MEMORY;
+    Candidate *heap = ws->heap;
+    for (size_t i = 0; i < s->top; i++)
+        heap[i] = candidate_of(s, ids[i]);
+    for (size_t i = s->top / 2 + 1; i-- > 0;)
+        sift_down(heap, s->top, i);
+    for (size_t i = s->top; i < *n; i++) {
+        Candidate c = candidate_of(s, ids[i]);
+        if (better(&c, &heap[0])) {
+            heap[0] = c;
+            sift_down(heap, s->top, 0);
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < *n && kept < s->top; i++) {
+        Candidate c = candidate_of(s, ids[i]);
+        if (better(&heap[0], &c))
+            continue;
+        ids[kept] = ids[i];
+        counts[kept++] = counts[i];
+    }
+    *n = kept;
+    return OK;
+}
+
+/* Term frequency times weight. */
+static inline double term_value(const Scorer *s, uint32_t id, int32_t count)
+{
+    double value = 1.0;
+    if (s->tf == TF_COUNT)
+        value = s->binary ? 1 : count;
+    else if (s->tf == TF_LOG)
+        value = s->binary ? s->logs[1] : count >= 0 && count < 64 ? s->logs[count] : log1p(count);
+    return s->weighted ? value * ((const double *)s->records.buf)[(size_t)id * s->stride] : value;
+}
+
+/* The scores of one row; ids and counts are changed. */
+static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *counts, size_t n, double *out)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        /* terms that came after the model, or that it leaves out, score nothing */
+        if (ids[i] < s->known && !(s->has_columns && ((const int32_t *)s->columns.buf)[ids[i]] < 0)) {
+            ids[known] = ids[i];
+            counts[known++] = counts[i];
+        }
+    n = known;
+    if (s->top && n > s->top && keep_top(s, ws, ids, counts, &n) != OK)
+        return NO_MEMORY;
+    double size = 0, largest = 0;
+    for (size_t k = 0; k < s->classes; k++)
+        out[k] = 0;
+    if (s->softmax && s->norm && n) { /* a norm cancels any factor, so the largest exponent may be 0: no overflow */
+        largest = s->steepness * term_value(s, ids[0], counts[0]);
+        for (size_t i = 1; i < n; i++)
+            largest = fmax(largest, s->steepness * term_value(s, ids[i], counts[i]));
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double *record = (const double *)s->records.buf + (size_t)ids[i] * s->stride;
+        double value = term_value(s, ids[i], counts[i]);
+        if (s->softmax)
+            value = exp(s->steepness * value - largest);
+        size += s->norm == 2 ? value * value : fabs(value);
+        const double *log_odds = record + s->weighted + (s->top > 0);
+        for (size_t k = 0; k < s->classes; k++)
+            out[k] += value * log_odds[k];
+    }
+    double scale = s->length;
+    if (s->norm) {
+        size = (s->norm == 2 ? sqrt(size) : size) + s->pad;
+        scale = size > 0 ? scale / size : 0;
+    }
+    for (size_t k = 0; k < s->classes; k++)
+        out[k] = ((const double *)s->prior.buf)[k] + scale * out[k];
+    return OK;
+}
+
+typedef struct {
+    const Scorer *scorer;
+    double *scores;
+} Scoring;
+
+static Status score_done(Workspace *ws, size_t index, void *context)
+{
+    Scoring *scoring = context;
+    double *out = scoring->scores + index * scoring->scorer->classes;
+    Status status = score_row(scoring->scorer, ws, ws->ids + ws->row, ws->counts + ws->row, ws->used - ws->row, out);
+    ws->used = ws->row = 0;
+    return status;
+}
+
+static double *scores_for(const Scorer *self, size_t n, size_t *bytes)
+{
+    if (n && self->classes > SIZE_MAX / sizeof(double) / n) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *bytes = n * self->classes * sizeof(double);
+    double *scores = calloc(*bytes ? *bytes : 1, 1);
+    if (!scores)
+        PyErr_NoMemory();
+    return scores;
+}
+
+PyDoc_STRVAR(scorer_score_doc, "score(documents)\n--\n\nThe scores of a list of documents: float64, one row a document.");
+static PyObject *scorer_score(PyObject *object, PyObject *documents)
+{
+    Scorer *self = (Scorer *)object;
+    State *state = state_of_type(object);
+    if (!is_list(documents))
+        return NULL;
+    if (!self->analyzer) {
+        PyErr_SetString(PyExc_ValueError, "this Scorer has no analyzer: use score_rows");
+        return NULL;
+    }
+    if (self->vocabulary && may_read(self->vocabulary) < 0)
+        return NULL;
+    size_t bytes;
+    double *scores = scores_for(self, (size_t)PyList_Size(documents), &bytes);
+    Workspace *ws = scores ? workspace_take(state) : NULL;
+    if (!ws) {
+        free(scores);
+        return NULL;
+    }
+    ws->analyzer = self->analyzer;
+    ws->table = self->vocabulary ? &self->vocabulary->table : NULL;
+    ws->grow = false;
+    ws->columns = self->n_features;
+    ws->alternate_sign = self->alternate_sign;
+    if (self->vocabulary)
+        self->vocabulary->readers++;
+    Scoring scoring = {self, scores};
+    int failed = drive(ws, documents, score_done, &scoring) < 0;
+    if (self->vocabulary)
+        self->vocabulary->readers--;
+    workspace_give_back(ws);
+    if (failed) {
+        free(scores);
+        return NULL;
+    }
+    return block_of(state, scores, bytes);
+}
+
+static Status score_given_rows(const Scorer *self, Workspace *ws, const Py_buffer views[3], double *scores)
+{
+    const uint32_t *lengths = views[0].buf, *ids = views[1].buf;
+    const int32_t *counts = views[2].buf;
+    Status status = OK;
+    for (size_t r = 0; status == OK && r < items_in(&views[0], 4); r++) {
+        size_t n = lengths[r];
+        if (reserve(&ws->ids, &ws->ids_room, n, 4) != OK || reserve(&ws->counts, &ws->counts_room, n, 4) != OK)
+            return NO_MEMORY;
+        if (n) {
+            memcpy(ws->ids, ids, n * 4);
+            memcpy(ws->counts, counts, n * 4);
+        }
+        status = score_row(self, ws, ws->ids, ws->counts, n, scores + r * self->classes);
+        ids += n;
+        counts += n;
+    }
+    return status;
+}
+
+PyDoc_STRVAR(scorer_score_rows_doc, "score_rows(lengths, ids, counts)\n--\n\nThe scores of rows as count() gives them.");
+static PyObject *scorer_score_rows(PyObject *object, PyObject *args)
+{
+    Scorer *self = (Scorer *)object;
+    State *state = state_of_type(object);
+    PyObject *from[3];
+    if (!PyArg_ParseTuple(args, "OOO:score_rows", &from[0], &from[1], &from[2]))
+        return NULL;
+    static const char *const names[3] = {"lengths", "ids", "counts"};
+    Py_buffer views[3];
+    int have = 0;
+    while (have < 3 && get_items(from[have], &views[have], 4, false, names[have]) == 0)
+        have++;
+    PyObject *result = NULL;
+    if (have == 3) {
+        uint64_t total = 0;
+        for (size_t r = 0; r < items_in(&views[0], 4); r++)
+            total += ((const uint32_t *)views[0].buf)[r];
+        size_t bytes;
+        double *scores = NULL;
+        Workspace *ws = NULL;
+        if (total != items_in(&views[1], 4) || total != items_in(&views[2], 4))
+            PyErr_SetString(PyExc_ValueError, "lengths, ids and counts don't belong together: give them as count() returned them");
+        else if ((scores = scores_for(self, items_in(&views[0], 4), &bytes)))
+            ws = workspace_take(state);
+        if (ws) {
+            Status status;
+            Py_BEGIN_ALLOW_THREADS
+            status = score_given_rows(self, ws, views, scores);
+            Py_END_ALLOW_THREADS
+            workspace_give_back(ws);
+            if (status == OK) {
+                result = block_of(state, scores, bytes);
+                scores = NULL;
+            } else
+                raise_status(status);
+        }
+        free(scores);
+    }
+    while (have--)
+        PyBuffer_Release(&views[have]);
+    return result;
+}
+
+/* One of a few names, as its place among them; -1 with an exception. */
+static int choose(const char *parameter, const char *got, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(got, names[i]))
+            return i;
+    PyErr_Format(PyExc_ValueError, "%s: '%s' is not one of the known names", parameter, got);
+    return -1;
+}
+
+static int scorer_fill(Scorer *self, PyObject *records, PyObject *prior, PyObject *columns)
+{
+    if (get_items(prior, &self->prior, sizeof(double), false, "prior") < 0)
+        return -1;
+    self->has_prior = true;
+    if (get_items(records, &self->records, sizeof(double), false, "records") < 0)
+        return -1;
+    self->has_records = true;
+    self->classes = items_in(&self->prior, sizeof(double));
+    self->stride = self->classes + self->weighted + (self->top > 0);
+    if (!self->classes || items_in(&self->records, sizeof(double)) % self->stride) {
+        PyErr_Format(PyExc_ValueError, "records must have %zu numbers a term (and prior one a class), got %zu", self->stride,
+                     items_in(&self->records, sizeof(double)));
+        return -1;
+    }
+    self->known = items_in(&self->records, sizeof(double)) / self->stride;
+    if (columns != Py_None) {
+        if (get_items(columns, &self->columns, sizeof(int32_t), false, "columns") < 0)
+            return -1;
+        self->has_columns = true;
+        if (items_in(&self->columns, sizeof(int32_t)) < self->known) {
+            PyErr_Format(PyExc_ValueError, "columns must have one number a term: %zu", self->known);
+            return -1;
+        }
+    }
+    for (int i = 0; i < 64; i++)
+        self->logs[i] = log1p(i);
+    return 0;
+}
+
+static PyObject *scorer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"analyzer", "vocabulary", "n_features", "records", "prior", "alternate_sign", "binary", "tf",
+                            "weighted", "columns", "top", "steepness", "norm", "pad", "length", NULL};
+    State *state = PyType_GetModuleState(type);
+    PyObject *analyzer, *vocabulary, *records, *prior, *columns = Py_None, *steepness = Py_None;
+    Py_ssize_t n_features, top = 0;
+    int alternate_sign = 0, binary = 0, weighted = 0;
+    const char *tf = "count", *norm = NULL;
+    double pad = 0, length = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnOO|$ppspOnOzdd:Scorer", names, &analyzer, &vocabulary, &n_features, &records,
+                                     &prior, &alternate_sign, &binary, &tf, &weighted, &columns, &top, &steepness, &norm, &pad, &length))
+        return NULL;
+    if (analyzer != Py_None && !PyObject_TypeCheck(analyzer, state->analyzer_type))
+        return PyErr_Format(PyExc_TypeError, "analyzer must be an Analyzer or None, got %R", (PyObject *)Py_TYPE(analyzer));
+    if (vocabulary != Py_None && !PyObject_TypeCheck(vocabulary, state->vocabulary_type))
+        return PyErr_Format(PyExc_TypeError, "vocabulary must be a Vocabulary or None, got %R", (PyObject *)Py_TYPE(vocabulary));
+    if (n_features < (vocabulary == Py_None) || n_features > 0x7fffffff || top < 0)
+        return PyErr_Format(PyExc_ValueError, "n_features must be between 1 and 2147483647 and top not negative, got %zd and %zd",
+                            n_features, top);
+    static const char *const tfs[] = {"count", "binary", "log"}, *const norms[] = {"none", "l1", "l2"};
+    int which_tf = choose("tf", tf, tfs, 3), which_norm = norm ? choose("norm", norm, norms, 3) : 0;
+    if (which_tf < 0 || which_norm < 0)
+        return NULL;
+    double steep = steepness == Py_None ? 0 : PyFloat_AsDouble(steepness);
+    if (steep == -1.0 && PyErr_Occurred())
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Scorer *self = (Scorer *)allocate(type, 0);
+    if (!self)
+        return NULL;
+    self->analyzer = analyzer == Py_None ? NULL : (Analyzer *)Py_NewRef(analyzer);
+    self->vocabulary = vocabulary == Py_None ? NULL : (Vocabulary *)Py_NewRef(vocabulary);
+    self->n_features = (uint32_t)n_features;
+    self->alternate_sign = alternate_sign, self->binary = binary, self->weighted = weighted;
+    self->tf = (Tf)which_tf, self->norm = which_norm, self->top = (size_t)top;
+    self->softmax = steepness != Py_None, self->steepness = steep, self->pad = pad, self->length = length;
+    if (scorer_fill(self, records, prior, columns) < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void scorer_dealloc(PyObject *object)
+{
+    Scorer *self = (Scorer *)object;
+    Py_XDECREF((PyObject *)self->analyzer);
+    Py_XDECREF((PyObject *)self->vocabulary);
+    if (self->has_records)
+        PyBuffer_Release(&self->records);
+    if (self->has_prior)
+        PyBuffer_Release(&self->prior);
+    if (self->has_columns)
+        PyBuffer_Release(&self->columns);
+    plain_dealloc(object);
+}
+
+static PyMethodDef scorer_methods[] = {{"score", scorer_score, METH_O, scorer_score_doc},
+                                       {"score_rows", scorer_score_rows, METH_VARARGS, scorer_score_rows_doc},
+                                       {NULL, NULL, 0, NULL}};
+static PyType_Slot scorer_slots[] = {{Py_tp_doc, (void *)scorer_doc},
+                                     {Py_tp_new, scorer_new},
+                                     {Py_tp_dealloc, scorer_dealloc},
+                                     {Py_tp_methods, scorer_methods},
+                                     {0, NULL}};
+static PyType_Spec scorer_spec = {
+    .name = "surebayes._text.Scorer", .basicsize = sizeof(Scorer), .flags = Py_TPFLAGS_DEFAULT, .slots = scorer_slots};
+
+/* ------------------------------------------------------------------------------------------------ HTML to text
+ *
+ * The linear HTML scanner belongs here: html_text(bytes, ...). Add it to `functions` below.
+ */
+
+/* ------------------------------------------------------------------------------------------------ module */
+
+static PyMethodDef functions[] = {
+    {"count", (PyCFunction)(void (*)(void))count, METH_VARARGS | METH_KEYWORDS, count_doc},
+    {"hash_count", (PyCFunction)(void (*)(void))hash_count, METH_VARARGS | METH_KEYWORDS, hash_count_doc},
+    {"place", (PyCFunction)(void (*)(void))place, METH_VARARGS | METH_KEYWORDS, place_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
+{
+    *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *type ? PyModule_AddType(module, *type) : -1;
+}
+
+/* Python's own hash of a str is keyed by a secret of the process: borrow it. */
+static int take_secrets(void)
+{
+    static const char *const names[2] = {"surebayes kernel, first secret", "surebayes kernel, second secret"};
+    uint64_t *secrets[2] = {&secret_a, &secret_b};
+    for (int i = 0; i < 2; i++) {
+        PyObject *text = PyUnicode_FromString(names[i]);
+        Py_hash_t hash = text ? PyObject_Hash(text) : -1;
+        Py_XDECREF(text);
+        if (hash == -1 && PyErr_Occurred())
+            return -1;
+        *secrets[i] = ((uint64_t)hash * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+    }
+    return 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    if (take_secrets() < 0 || add_type(module, &block_spec, &state->block_type) < 0 ||
+        add_type(module, &analyzer_spec, &state->analyzer_type) < 0 || add_type(module, &vocabulary_spec, &state->vocabulary_type) < 0 ||
+        add_type(module, &scorer_spec, &state->scorer_type) < 0)
+        return -1;
+    state->isascii = PyUnicode_InternFromString("isascii");
+    state->isalnum = PyUnicode_InternFromString("isalnum");
+    state->isspace = PyUnicode_InternFromString("isspace");
+    state->lower = PyUnicode_InternFromString("lower");
+    return state->isascii && state->isalnum && state->isspace && state->lower ? 0 : -1;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *state = PyModule_GetState(module);
+    if (state) {
+        Py_VISIT(state->block_type);
+        Py_VISIT(state->analyzer_type);
+        Py_VISIT(state->vocabulary_type);
+        Py_VISIT(state->scorer_type);
+    }
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    if (state) {
+        Py_CLEAR(state->block_type);
+        Py_CLEAR(state->analyzer_type);
+        Py_CLEAR(state->vocabulary_type);
+        Py_CLEAR(state->scorer_type);
+        Py_CLEAR(state->isascii);
+        Py_CLEAR(state->isalnum);
+        Py_CLEAR(state->isspace);
+        Py_CLEAR(state->lower);
+    }
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    State *state = PyModule_GetState(module);
+    if (!state)
+        return;
+    module_clear(module);
+    for (int i = 0; i < PAGES; i++)
+        free(state->pages[i]);
+    while (state->idle) {
+        Workspace *next = state->idle->next;
+        workspace_free(state->idle);
+        state->idle = next;
+    }
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
+
+PyDoc_STRVAR(module_doc, "The text kernel: documents to tokens to counts, hashed counts or scores. See _text_python for the same in Python.");
+
+static struct PyModuleDef module_def = {.m_base = PyModuleDef_HEAD_INIT,
+                                        .m_name = "surebayes._text",
+                                        .m_doc = module_doc,
+                                        .m_size = sizeof(State),
+                                        .m_methods = functions,
+                                        .m_slots = module_slots,
+                                        .m_traverse = module_traverse,
+                                        .m_clear = module_clear,
+                                        .m_free = module_free};
+
+PyMODINIT_FUNC PyInit__text(void) { return PyModuleDef_Init(&module_def); }

@@ -1,0 +1,348 @@
+"""The text kernel in plain Python: the same names, signatures and results as `_text`, many times slower.
+
+It takes over where the kernel was not built, and the tests compare the two. Buffers come back as `array.array`.
+"""
+
+import math
+import re
+from array import array
+
+_WORD = {1: re.compile(r"\w+"), 2: re.compile(r"\w\w+")}
+_SPACES = re.compile(r"\s\s+")
+_KINDS = ("word", "char", "char_wb", "bytes")
+_MAX_COLUMNS = 2**31 - 1
+
+
+class Analyzer:
+    """How a document is cut into tokens; see `_text.Analyzer`."""
+
+    def __init__(self, kind="word", low=1, high=1, lowercase=True, shortest=2, max_bytes=3000, stop_words=()):
+        if kind not in _KINDS:
+            raise ValueError(f"kind must be 'word', 'char', 'char_wb' or 'bytes', got {kind!r}")
+        if low < 1 or high < low:
+            raise ValueError(f"n-gram sizes must be 1 <= low <= high, got {low} and {high}")
+        if shortest not in _WORD:
+            raise ValueError(f"shortest must be 1 or 2, got {shortest}")
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes must not be negative, got {max_bytes}")
+        self.kind, self.low, self.high, self.max_bytes = kind, low, high, max_bytes
+        self.lowercase = lowercase and kind != "bytes"
+        self.words = _WORD[shortest].findall
+        self.stop_words = frozenset(_encode(word) for word in stop_words)
+
+    def tokens(self, document, strict=False):
+        """Every token of a document as bytes; `strict`: refuse what UTF-8 can't encode."""
+        if self.kind == "bytes":
+            return self._byte_ngrams(document)
+        if not isinstance(document, str):
+            raise TypeError(f"a document must be str, got {type(document)!r}")
+        text = document.lower() if self.lowercase else document
+        find = {"word": self._word_ngrams, "char": self._character_ngrams, "char_wb": self._word_character_ngrams}
+        errors = "strict" if strict else "surrogatepass"
+        return [token.encode("utf-8", errors) for token in find[self.kind](text)]
+
+    def _byte_ngrams(self, document):
+        if not isinstance(document, (str, bytes)):
+            raise TypeError(f"a document must be str or bytes, got {type(document)!r}")
+        text = (document if isinstance(document, bytes) else _encode(document))[: self.max_bytes]
+        sizes = range(self.low, min(self.high, len(text)) + 1)
+        return [text[i : i + size] for size in sizes for i in range(len(text) - size + 1)]
+
+    def _word_ngrams(self, text):
+        words = [word for word in self.words(text) if not self.stop_words or _encode(word) not in self.stop_words]
+        if self.high == 1:
+            return words
+        sizes = range(self.low, min(self.high, len(words)) + 1)
+        return [" ".join(words[i : i + size]) for size in sizes for i in range(len(words) - size + 1)]
+
+    def _character_ngrams(self, text):
+        text = _SPACES.sub(" ", text)
+        sizes = range(self.low, min(self.high, len(text)) + 1)
+        return [text[i : i + size] for size in sizes for i in range(len(text) - size + 1)]
+
+    def _word_character_ngrams(self, text):
+        ngrams = []
+        for word in text.split():
+            padded = f" {word} "
+            for size in range(self.low, self.high + 1):
+                if size >= len(padded):
+                    ngrams.append(padded)
+                    break
+                ngrams += [padded[i : i + size] for i in range(len(padded) - size + 1)]
+        return ngrams
+
+
+class Vocabulary:
+    """Terms, numbered in the order in which they were first seen; see `_text.Vocabulary`."""
+
+    def __init__(self, ends=None, text=None):
+        self.ids: dict[bytes, int] = {}
+        if ends is None and text is None:
+            return
+        text, start = bytes(memoryview(text)), 0
+        for i, end in enumerate(_items(ends, "Q", "ends")):
+            if end < start or end > len(text):
+                raise ValueError(f"ends must rise and stay within the text: term {i} ends wrongly")
+            if self.ids.setdefault(text[start:end], i) != i:
+                raise ValueError(f"term {i} is the same as term {self.ids[text[start:end]]}")
+            start = end
+
+    def __len__(self):
+        return len(self.ids)
+
+    def add(self, terms):
+        """Add str or bytes terms that are not there yet, in the given order."""
+        for term in terms:
+            self.ids.setdefault(_encode(term), len(self.ids))
+
+    def find(self, term):
+        """Give the id of a str or bytes term; -1 if it is not there."""
+        return self.ids.get(_encode(term), -1)
+
+    def merge(self, other):
+        """Add the terms of another vocabulary; for each of its ids the id here."""
+        if not isinstance(other, Vocabulary):
+            raise TypeError(f"other must be a Vocabulary, got {type(other)!r}")
+        if other is self:
+            raise ValueError("a vocabulary can't be merged with itself")
+        return array("I", [self.ids.setdefault(term, len(self.ids)) for term in other.ids])
+
+    def order(self, first=0):
+        """Give the ids from `first` on, in the order of their terms."""
+        if not 0 <= first <= len(self.ids):
+            raise ValueError(f"first must be between 0 and {len(self.ids)}, got {first}")
+        terms = list(self.ids)
+        return array("I", sorted(range(first, len(terms)), key=terms.__getitem__))
+
+    def terms(self, ids, latin=False):
+        """Give the terms of a buffer of ids, as a list of str; latin: one character a byte."""
+        terms = list(self.ids)
+        return [
+            terms[i].decode("latin-1") if latin else terms[i].decode("utf-8", "surrogatepass")
+            for i in _items(ids, "I", "ids")
+        ]
+
+    def select(self, ids):
+        """Make a new vocabulary of the terms with these ids, in this order."""
+        terms, chosen = list(self.ids), Vocabulary()
+        chosen.add([terms[i] for i in _items(ids, "I", "ids")])
+        return chosen
+
+    def dump(self):
+        """Give (ends, text): the end of each term in all terms written one after the other."""
+        ends, at = array("Q"), 0
+        for term in self.ids:
+            at += len(term)
+            ends.append(at)
+        return ends.tobytes(), b"".join(self.ids)
+
+
+def count(analyzer, vocabulary, documents, grow=False):
+    """Count the tokens of a list of documents: (lengths, ids, counts); see `_text.count`."""
+    known = vocabulary.ids
+
+    def row(document):
+        found = {}
+        for token in analyzer.tokens(document):
+            i = known.setdefault(token, len(known)) if grow else known.get(token)
+            if i is not None:
+                found[i] = found.get(i, 0) + 1
+        return found
+
+    return _rows(row, documents)
+
+
+def hash_count(analyzer, n_features, documents, alternate_sign=False):
+    """As count(), but a token's id is its column: MurmurHash3 modulo n_features; see `_text.hash_count`."""
+    if not 1 <= n_features <= _MAX_COLUMNS:
+        raise ValueError(f"n_features must be between 1 and 2147483647, got {n_features}")
+
+    def row(document):
+        found = {}
+        for token in analyzer.tokens(document, strict=True):
+            column, sign = hashed(token, n_features)
+            found[column] = found.get(column, 0) + (sign if alternate_sign else 1)
+        return found
+
+    return _rows(row, documents)
+
+
+def _rows(row, documents):
+    if not isinstance(documents, list):
+        raise TypeError(f"documents must be a list, got {type(documents)!r}")
+    lengths, ids, counts = array("I"), array("I"), array("i")
+    for document in documents:
+        found = row(document)
+        lengths.append(len(found))
+        ids.extend(found)
+        counts.extend(found.values())
+    return lengths, ids, counts
+
+
+def murmur3(data):
+    """MurmurHash3, 32 bits, x86, seed 0."""
+    h = 0
+    for i in range(0, len(data), 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & 0xFFFFFFFF
+        h ^= (k << 15 | k >> 17) * 0x1B873593 & 0xFFFFFFFF
+        if i + 4 <= len(data):
+            h = ((h << 13 | h >> 19) & 0xFFFFFFFF) * 5 + 0xE6546B64 & 0xFFFFFFFF
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return h ^ h >> 16
+
+
+def hashed(token, n_features):
+    """Column and sign of a token, as scikit-learn's HashingVectorizer has them."""
+    h = murmur3(token)
+    if h == 2**31:
+        return (2**31 - 1 - (n_features - 1)) % n_features, -1
+    return (h if h < 2**31 else 2**32 - h) % n_features, 1 if h < 2**31 else -1
+
+
+def place(lengths, ids, counts, map, columns, values, offset=0, code="q", binary=False):
+    """Write the rows of count() into `columns` and `values`, each row sorted by column; see `_text.place`."""
+    if code not in ("i", "q", "d"):
+        raise ValueError(f"code must be 'i', 'q' or 'd', got {code!r}")
+    if offset < 0:
+        raise ValueError(f"offset must not be negative, got {offset}")
+    lengths, ids, counts = _items(lengths, "I", "lengths"), _items(ids, "I", "ids"), _items(counts, "i", "counts")
+    columns, values = _items(columns, "i", "columns"), _items(values, code, "values")
+    map = None if map is None else _items(map, "i", "map")
+    _check_rows(lengths, ids, counts)
+    if len(ids) > min(len(columns), len(values)) - offset:
+        room = min(len(columns), len(values))
+        raise ValueError(f"columns and values have room for {room} entries, not for {len(ids)} at offset {offset}")
+    if map is not None and any(i >= len(map) for i in ids):
+        raise ValueError("an id is not in the map: the map must have a column for every term")
+    at, start = offset, 0
+    for r, length in enumerate(lengths):
+        pairs = range(start, start + length)
+        row = sorted((ids[i] if map is None else map[ids[i]], counts[i]) for i in pairs)
+        row = [pair for pair in row if pair[0] >= 0]
+        for column, value in row:
+            columns[at], values[at] = column, 1 if binary else value
+            at += 1
+        lengths[r] = len(row)
+        start += length
+    return at - offset
+
+
+class Scorer:
+    """Text straight to linear scores; see `_text.Scorer`."""
+
+    def __init__(
+        self,
+        analyzer,
+        vocabulary,
+        n_features,
+        records,
+        prior,
+        *,
+        alternate_sign=False,
+        binary=False,
+        tf="count",
+        weighted=False,
+        columns=None,
+        top=0,
+        steepness=None,
+        norm=None,
+        pad=0.0,
+        length=1.0,
+    ):
+        if (vocabulary is None and not 1 <= n_features <= _MAX_COLUMNS) or top < 0:
+            raise ValueError(
+                f"n_features must be between 1 and 2147483647 and top not negative, got {n_features} and {top}"
+            )
+        for name, got, known in (("tf", tf, ("count", "binary", "log")), ("norm", norm, (None, "none", "l1", "l2"))):
+            if got not in known:
+                raise ValueError(f"{name}: {got!r} is not one of the known names")
+        self.analyzer, self.vocabulary, self.n_features = analyzer, vocabulary, n_features
+        self.alternate_sign, self.binary, self.tf, self.weighted = alternate_sign, binary, tf, bool(weighted)
+        self.top, self.steepness, self.norm, self.pad, self.length = top, steepness, norm, pad, length
+        self.records, self.prior = _items(records, "d", "records"), _items(prior, "d", "prior")
+        self.stride = len(self.prior) + self.weighted + (top > 0)
+        if not len(self.prior) or len(self.records) % self.stride:
+            raise ValueError(
+                f"records must have {self.stride} numbers a term (and prior one a class), got {len(self.records)}"
+            )
+        self.known = len(self.records) // self.stride
+        self.columns = None if columns is None else _items(columns, "i", "columns")
+        if self.columns is not None and len(self.columns) < self.known:
+            raise ValueError(f"columns must have one number a term: {self.known}")
+
+    def score(self, documents):
+        """Give the scores of a list of documents, one row a document."""
+        if self.analyzer is None:
+            raise ValueError("this Scorer has no analyzer: use score_rows")
+        if self.vocabulary is not None:
+            return self.score_rows(*count(self.analyzer, self.vocabulary, documents))
+        return self.score_rows(*hash_count(self.analyzer, self.n_features, documents, self.alternate_sign))
+
+    def score_rows(self, lengths, ids, counts):
+        """Give the scores of rows as count() gives them."""
+        lengths, ids, counts = _items(lengths, "I", "lengths"), _items(ids, "I", "ids"), _items(counts, "i", "counts")
+        _check_rows(lengths, ids, counts)
+        scores, start = array("d"), 0
+        for length in lengths:
+            scores.extend(self._score(list(zip(ids[start : start + length], counts[start : start + length]))))
+            start += length
+        return scores
+
+    def _score(self, row):
+        row = [pair for pair in row if pair[0] < self.known and self._column(pair[0]) >= 0]
+        if self.top and len(row) > self.top:
+            best = sorted(row, key=lambda pair: (self._rank(pair[0]), self._column(pair[0])))
+            kept = {i for i, _ in best[: self.top]}
+            row = [pair for pair in row if pair[0] in kept]
+        values = [self._value(i, n) for i, n in row]
+        if self.steepness is not None:  # a norm cancels any factor, so the largest exponent may be 0
+            values = [self.steepness * value for value in values]
+            largest = max(values, default=0.0) if self.norm in ("l1", "l2") else 0.0
+            values = [math.exp(value - largest) for value in values]
+        totals, size = [0.0] * len(self.prior), 0.0
+        for (i, _), value in zip(row, values):
+            size += value * value if self.norm == "l2" else abs(value)
+            log_odds = self.records[(i + 1) * self.stride - len(self.prior) : (i + 1) * self.stride]
+            totals = [total + value * lo for total, lo in zip(totals, log_odds)]
+        scale = self.length
+        if self.norm in ("l1", "l2"):
+            size = (math.sqrt(size) if self.norm == "l2" else size) + self.pad
+            scale = scale / size if size > 0 else 0.0
+        return [prior + scale * total for prior, total in zip(self.prior, totals)]
+
+    def _rank(self, i):
+        return self.records[i * self.stride + self.weighted]
+
+    def _column(self, i):
+        return i if self.columns is None else self.columns[i]
+
+    def _value(self, i, n):
+        n = 1 if self.binary else n
+        value = 1.0 if self.tf == "binary" else math.log1p(n) if self.tf == "log" else float(n)
+        return value * self.records[i * self.stride] if self.weighted else value
+
+
+def _encode(term):
+    if isinstance(term, bytes):
+        return term
+    if isinstance(term, str):
+        return term.encode("utf-8", "surrogatepass")
+    raise TypeError(f"a term must be str or bytes, got {type(term)!r}")
+
+
+def _items(buffer, code, name):
+    """View a buffer as items of a type code."""
+    view = memoryview(buffer)
+    if not view.nbytes:
+        return array(code)  # memoryview refuses to cast nothing
+    view = view.cast("B")
+    if len(view) % array(code).itemsize:
+        raise ValueError(f"{name}: expected a buffer of {array(code).itemsize}-byte items, got {len(view)} bytes")
+    return view.cast(code)
+
+
+def _check_rows(lengths, ids, counts):
+    if not sum(lengths) == len(ids) == len(counts):
+        raise ValueError("lengths, ids and counts don't belong together: give them as count() returned them")
