@@ -9,7 +9,9 @@ __version__ = "0.1.0"
 _HOME = {
     "CentroidClassifier": "classifiers",
     "ClassNormalizedNB": "classifiers",
+    "CountVectorizer": "vectorizers",
     "DecisionReversalNB": "reversal",
+    "HashingVectorizer": "vectorizers",
     "MultinomialNB": "classifiers",
     "OpinionPoolNB": "classifiers",
     "PoissonNB": "classifiers",
