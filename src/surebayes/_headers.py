@@ -34,9 +34,8 @@ _SUPERSETS = {
 _known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "iso8859-1"}
 _CACHE_SIZE = 256  # entries of each cache; a full one is emptied, so hostile mail can't grow it
 
-_NOT_BASE64 = bytes(
-    byte for byte in range(256) if byte not in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-)
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64 = bytes(byte for byte in range(256) if byte not in _BASE64)
 
 
 def codec_name(label: str) -> str:
@@ -100,20 +99,26 @@ def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -
 
 
 def decode_base64(data: bytes) -> bytes:
-    r"""Decode base64, whole or broken: what isn't of the alphabet is skipped, what is left over dropped.
+    r"""Decode base64, whole or broken.
+
+    In broken data other characters are skipped and a last digit too many is dropped; lines after the first that isn't
+    base64 (a footer of a mailing list) stay as they are.
 
     Examples
     --------
-    >>> decode_base64(b"aGVs\nbG8="), decode_base64(b"aGVsbG8"), decode_base64(b"aGVsb")
-    (b'hello', b'hello', b'hel')
+    >>> decode_base64(b"aGVs\nbG8="), decode_base64(b"aGVsbG8"), decode_base64(b"aGVsb"), decode_base64(b"aGVsbG8\n-- \nme")
+    (b'hello', b'hello', b'hel', b'hello\n-- \nme')
     """
     try:
         return binascii.a2b_base64(data)
     except binascii.Error:
-        digits = data.translate(None, _NOT_BASE64)
+        other = data.translate(None, _BASE64 + b"= \t\r\n")
+        start = data.rfind(b"\n", 0, data.find(other[:1])) + 1 if other else 0
+        rest = b"\n" + data[start:] if start else b""
+        digits = (data[:start] or data).translate(None, _NOT_BASE64)
         if len(digits) % 4 == 1:
             digits = digits[:-1]
-        return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
+        return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4)) + rest
 
 
 def plain_header(value: bytes) -> str:

@@ -326,6 +326,8 @@ def _apply(
         letters = _attribute_colour(attributes[b"color"])
     if b"size" in attributes and name == b"font":
         zero = False
+    if b"href" in attributes and name == b"a":
+        letters = _UNKNOWN  # links have a colour of their own
     look = (gone, unseen, zero, letters, paper)
     if b"style" in attributes:
         look, displayed = _apply_style(look, attributes[b"style"])

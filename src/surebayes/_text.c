@@ -2351,10 +2351,910 @@ static PyType_Slot scorer_slots[] = {{Py_tp_doc, (void *)scorer_doc},
 static PyType_Spec scorer_spec = {
     .name = "surebayes._text.Scorer", .basicsize = sizeof(Scorer), .flags = Py_TPFLAGS_DEFAULT, .slots = scorer_slots};
 
-/* ------------------------------------------------------------------------------------------------ HTML to text
+/* ------------------------------------------------------------------------------------------------ HTML to visible text
  *
- * The linear HTML scanner belongs here: html_text(bytes, ...). Add it to `functions` below.
+ * One pass over UTF-8, after the tokenizer of the HTML standard: tags, attributes, comments, raw text, character
+ * references. Instead of a tree there is a stack of at most HTML_DEPTH open elements, enough to know whether text is
+ * hidden. Each byte is looked at a bounded number of times. `_html_python.py` is the same thing in Python; keep them equal.
  */
+
+enum { HTML_KEEP_HIDDEN = 1, HTML_ALT_TEXT = 2, HTML_LINK_TARGETS = 4 };
+enum { HTML_DEPTH = 128, HTML_NAME = 16, HTML_STYLE = 1024 };
+enum { HTML_SPACE = 1, HTML_BREAK = 2 };                       /* what is due before the next visible character */
+enum { COLOUR_UNKNOWN = -1, COLOUR_UNSEEN = -2 };
+
+/* what an element is, as far as text is concerned */
+enum {
+    EL_BLOCK = 1,        /* a line of its own; ends an open p */
+    EL_CELL = 2,         /* a blank around it */
+    EL_VOID = 4,         /* never has content */
+    EL_RAW = 8,          /* content is no markup and never shown */
+    EL_SHOWN_RAW = 16,   /* content is no markup, but shown */
+    EL_RCDATA = 32,      /* content has character references but no tags */
+    EL_HIDDEN = 64,      /* content isn't shown */
+    EL_TABLE = 128,      /* table, and what nests by tables alone */
+    EL_PAGE = 256,       /* html, head, body: never on the stack */
+    EL_BREAK = 512,      /* ends a line */
+    EL_LIST = 1024,      /* holds items */
+    EL_FORMAT = 2048,    /* its end tag reaches over blocks */
+};
+
+/* elements that others close; all others are known by 100 + their place in the table, or 1000 + a hash of the name */
+enum { ID_BODY = 1, ID_CAPTION, ID_DD, ID_DT, ID_FONT, ID_LI, ID_OPTION, ID_P, ID_TABLE, ID_TBODY, ID_TD, ID_TFOOT, ID_TH,
+       ID_THEAD, ID_TR, ID_PLAINTEXT, ID_A };
+
+typedef struct { char name[HTML_NAME]; int what, id; } html_element;
+
+/* sorted by name */
+static const html_element html_elements[] = {
+    {"a", EL_FORMAT, ID_A}, {"address", EL_BLOCK, 0}, {"area", EL_VOID, 0}, {"article", EL_BLOCK, 0},
+    {"aside", EL_BLOCK, 0}, {"b", EL_FORMAT, 0}, {"base", EL_VOID, 0}, {"big", EL_FORMAT, 0},
+    {"blockquote", EL_BLOCK, 0}, {"body", EL_BREAK | EL_PAGE, ID_BODY}, {"br", EL_BREAK | EL_VOID, 0},
+    {"caption", EL_BREAK | EL_TABLE, ID_CAPTION}, {"center", EL_BLOCK, 0}, {"code", EL_FORMAT, 0},
+    {"col", EL_VOID, 0}, {"datalist", EL_HIDDEN, 0}, {"dd", EL_BLOCK, ID_DD}, {"details", EL_BLOCK, 0},
+    {"dialog", EL_BLOCK, 0}, {"dir", EL_BLOCK | EL_LIST, 0}, {"div", EL_BLOCK, 0}, {"dl", EL_BLOCK | EL_LIST, 0},
+    {"dt", EL_BLOCK, ID_DT}, {"em", EL_FORMAT, 0}, {"embed", EL_VOID, 0}, {"fieldset", EL_BLOCK, 0},
+    {"figcaption", EL_BLOCK, 0}, {"figure", EL_BLOCK, 0}, {"font", EL_FORMAT, ID_FONT}, {"footer", EL_BLOCK, 0},
+    {"form", EL_BLOCK, 0}, {"frame", EL_VOID, 0}, {"h1", EL_BLOCK, 0}, {"h2", EL_BLOCK, 0}, {"h3", EL_BLOCK, 0},
+    {"h4", EL_BLOCK, 0}, {"h5", EL_BLOCK, 0}, {"h6", EL_BLOCK, 0}, {"head", EL_BREAK | EL_PAGE, 0},
+    {"header", EL_BLOCK, 0}, {"hgroup", EL_BLOCK, 0}, {"hr", EL_BLOCK | EL_VOID, 0}, {"html", EL_BREAK | EL_PAGE, 0},
+    {"i", EL_FORMAT, 0}, {"iframe", EL_RAW, 0}, {"img", EL_VOID, 0}, {"input", EL_VOID, 0}, {"legend", EL_BREAK, 0},
+    {"li", EL_BLOCK, ID_LI}, {"link", EL_VOID, 0}, {"listing", EL_BLOCK, 0}, {"main", EL_BLOCK, 0},
+    {"menu", EL_BLOCK | EL_LIST, 0}, {"meta", EL_VOID, 0}, {"nav", EL_BLOCK, 0}, {"noembed", EL_RAW, 0},
+    {"noframes", EL_RAW, 0}, {"ol", EL_BLOCK | EL_LIST, 0}, {"optgroup", EL_BREAK, 0},
+    {"option", EL_BREAK, ID_OPTION}, {"p", EL_BLOCK, ID_P}, {"param", EL_VOID, 0},
+    {"plaintext", EL_BLOCK | EL_SHOWN_RAW, ID_PLAINTEXT}, {"pre", EL_BLOCK, 0}, {"s", EL_FORMAT, 0},
+    {"script", EL_RAW, 0}, {"section", EL_BLOCK, 0}, {"small", EL_FORMAT, 0}, {"source", EL_VOID, 0},
+    {"strike", EL_FORMAT, 0}, {"strong", EL_FORMAT, 0}, {"style", EL_RAW, 0}, {"summary", EL_BLOCK, 0},
+    {"table", EL_BREAK | EL_TABLE, ID_TABLE}, {"tbody", EL_BREAK | EL_TABLE, ID_TBODY},
+    {"td", EL_CELL | EL_TABLE, ID_TD}, {"template", EL_HIDDEN, 0}, {"textarea", EL_RCDATA, 0},
+    {"tfoot", EL_BREAK | EL_TABLE, ID_TFOOT}, {"th", EL_CELL | EL_TABLE, ID_TH},
+    {"thead", EL_BREAK | EL_TABLE, ID_THEAD}, {"title", EL_BREAK | EL_RCDATA | EL_HIDDEN, 0},
+    {"tr", EL_BREAK | EL_TABLE, ID_TR}, {"track", EL_VOID, 0}, {"tt", EL_FORMAT, 0}, {"u", EL_FORMAT, 0},
+    {"ul", EL_BLOCK | EL_LIST, 0}, {"wbr", EL_VOID, 0}, {"xmp", EL_BLOCK | EL_SHOWN_RAW, 0},
+};
+
+typedef struct { const char *name; int code; int bare; } html_reference;   /* bare: also without a semicolon */
+
+/* sorted by name: those of HTML 4, and of HTML 5 the ones for ASCII and a few signs */
+static const html_reference html_references[] = {
+    {"AElig", 198, 1}, {"AMP", 38, 1}, {"Aacute", 193, 1}, {"Acirc", 194, 1}, {"Agrave", 192, 1}, {"Alpha", 913, 0},
+    {"Aring", 197, 1}, {"Atilde", 195, 1}, {"Auml", 196, 1}, {"Beta", 914, 0}, {"COPY", 169, 1}, {"Ccedil", 199, 1},
+    {"Chi", 935, 0}, {"Dagger", 8225, 0}, {"Delta", 916, 0}, {"ETH", 208, 1}, {"Eacute", 201, 1}, {"Ecirc", 202, 1},
+    {"Egrave", 200, 1}, {"Epsilon", 917, 0}, {"Eta", 919, 0}, {"Euml", 203, 1}, {"GT", 62, 1}, {"Gamma", 915, 0},
+    {"Hat", 94, 0}, {"Iacute", 205, 1}, {"Icirc", 206, 1}, {"Igrave", 204, 1}, {"Iota", 921, 0}, {"Iuml", 207, 1},
+    {"Kappa", 922, 0}, {"LT", 60, 1}, {"Lambda", 923, 0}, {"Mu", 924, 0}, {"NewLine", 10, 0},
+    {"NonBreakingSpace", 160, 0}, {"Ntilde", 209, 1}, {"Nu", 925, 0}, {"OElig", 338, 0}, {"Oacute", 211, 1},
+    {"Ocirc", 212, 1}, {"Ograve", 210, 1}, {"Omega", 937, 0}, {"Omicron", 927, 0}, {"Oslash", 216, 1},
+    {"Otilde", 213, 1}, {"Ouml", 214, 1}, {"Phi", 934, 0}, {"Pi", 928, 0}, {"Prime", 8243, 0}, {"Psi", 936, 0},
+    {"QUOT", 34, 1}, {"REG", 174, 1}, {"Rho", 929, 0}, {"Scaron", 352, 0}, {"Sigma", 931, 0}, {"THORN", 222, 1},
+    {"Tab", 9, 0}, {"Tau", 932, 0}, {"Theta", 920, 0}, {"Uacute", 218, 1}, {"Ucirc", 219, 1}, {"Ugrave", 217, 1},
+    {"UnderBar", 95, 0}, {"Upsilon", 933, 0}, {"Uuml", 220, 1}, {"Xi", 926, 0}, {"Yacute", 221, 1}, {"Yuml", 376, 0},
+    {"ZeroWidthSpace", 8203, 0}, {"Zeta", 918, 0}, {"aacute", 225, 1}, {"acirc", 226, 1}, {"acute", 180, 1},
+    {"aelig", 230, 1}, {"agrave", 224, 1}, {"alefsym", 8501, 0}, {"alpha", 945, 0}, {"amp", 38, 1}, {"and", 8743, 0},
+    {"ang", 8736, 0}, {"apos", 39, 0}, {"aring", 229, 1}, {"ast", 42, 0}, {"asymp", 8776, 0}, {"atilde", 227, 1},
+    {"auml", 228, 1}, {"bdquo", 8222, 0}, {"beta", 946, 0}, {"brvbar", 166, 1}, {"bsol", 92, 0}, {"bull", 8226, 0},
+    {"cap", 8745, 0}, {"ccedil", 231, 1}, {"cedil", 184, 1}, {"cent", 162, 1}, {"check", 10003, 0}, {"chi", 967, 0},
+    {"circ", 710, 0}, {"clubs", 9827, 0}, {"colon", 58, 0}, {"comma", 44, 0}, {"commat", 64, 0}, {"cong", 8773, 0},
+    {"copy", 169, 1}, {"crarr", 8629, 0}, {"cup", 8746, 0}, {"curren", 164, 1}, {"dArr", 8659, 0},
+    {"dagger", 8224, 0}, {"darr", 8595, 0}, {"dash", 8208, 0}, {"deg", 176, 1}, {"delta", 948, 0},
+    {"diams", 9830, 0}, {"divide", 247, 1}, {"dollar", 36, 0}, {"eacute", 233, 1}, {"ecirc", 234, 1},
+    {"egrave", 232, 1}, {"empty", 8709, 0}, {"emsp", 8195, 0}, {"ensp", 8194, 0}, {"epsilon", 949, 0},
+    {"equals", 61, 0}, {"equiv", 8801, 0}, {"eta", 951, 0}, {"eth", 240, 1}, {"euml", 235, 1}, {"euro", 8364, 0},
+    {"excl", 33, 0}, {"exist", 8707, 0}, {"female", 9792, 0}, {"fnof", 402, 0}, {"forall", 8704, 0},
+    {"frac12", 189, 1}, {"frac14", 188, 1}, {"frac34", 190, 1}, {"frasl", 8260, 0}, {"gamma", 947, 0},
+    {"ge", 8805, 0}, {"grave", 96, 0}, {"gt", 62, 1}, {"hArr", 8660, 0}, {"harr", 8596, 0}, {"hearts", 9829, 0},
+    {"hellip", 8230, 0}, {"horbar", 8213, 0}, {"hyphen", 8208, 0}, {"iacute", 237, 1}, {"icirc", 238, 1},
+    {"iexcl", 161, 1}, {"igrave", 236, 1}, {"image", 8465, 0}, {"infin", 8734, 0}, {"int", 8747, 0},
+    {"iota", 953, 0}, {"iquest", 191, 1}, {"isin", 8712, 0}, {"iuml", 239, 1}, {"kappa", 954, 0}, {"lArr", 8656, 0},
+    {"lambda", 955, 0}, {"lang", 10216, 0}, {"laquo", 171, 1}, {"larr", 8592, 0}, {"lbrace", 123, 0},
+    {"lbrack", 91, 0}, {"lceil", 8968, 0}, {"lcub", 123, 0}, {"ldquo", 8220, 0}, {"le", 8804, 0},
+    {"lfloor", 8970, 0}, {"lowast", 8727, 0}, {"lowbar", 95, 0}, {"loz", 9674, 0}, {"lpar", 40, 0}, {"lrm", 8206, 0},
+    {"lsaquo", 8249, 0}, {"lsqb", 91, 0}, {"lsquo", 8216, 0}, {"lt", 60, 1}, {"macr", 175, 1}, {"male", 9794, 0},
+    {"mdash", 8212, 0}, {"micro", 181, 1}, {"middot", 183, 1}, {"minus", 8722, 0}, {"mu", 956, 0},
+    {"nabla", 8711, 0}, {"nbsp", 160, 1}, {"ndash", 8211, 0}, {"ne", 8800, 0}, {"ni", 8715, 0}, {"not", 172, 1},
+    {"notin", 8713, 0}, {"nsub", 8836, 0}, {"ntilde", 241, 1}, {"nu", 957, 0}, {"num", 35, 0}, {"oacute", 243, 1},
+    {"ocirc", 244, 1}, {"oelig", 339, 0}, {"ograve", 242, 1}, {"oline", 8254, 0}, {"omega", 969, 0},
+    {"omicron", 959, 0}, {"oplus", 8853, 0}, {"or", 8744, 0}, {"ordf", 170, 1}, {"ordm", 186, 1}, {"oslash", 248, 1},
+    {"otilde", 245, 1}, {"otimes", 8855, 0}, {"ouml", 246, 1}, {"para", 182, 1}, {"part", 8706, 0},
+    {"percnt", 37, 0}, {"period", 46, 0}, {"permil", 8240, 0}, {"perp", 8869, 0}, {"phi", 966, 0},
+    {"phone", 9742, 0}, {"pi", 960, 0}, {"piv", 982, 0}, {"plus", 43, 0}, {"plusmn", 177, 1}, {"pound", 163, 1},
+    {"prime", 8242, 0}, {"prod", 8719, 0}, {"prop", 8733, 0}, {"psi", 968, 0}, {"quest", 63, 0}, {"quot", 34, 1},
+    {"rArr", 8658, 0}, {"radic", 8730, 0}, {"rang", 10217, 0}, {"raquo", 187, 1}, {"rarr", 8594, 0},
+    {"rbrace", 125, 0}, {"rbrack", 93, 0}, {"rceil", 8969, 0}, {"rcub", 125, 0}, {"rdquo", 8221, 0},
+    {"real", 8476, 0}, {"reg", 174, 1}, {"rfloor", 8971, 0}, {"rho", 961, 0}, {"rlm", 8207, 0}, {"rpar", 41, 0},
+    {"rsaquo", 8250, 0}, {"rsqb", 93, 0}, {"rsquo", 8217, 0}, {"sbquo", 8218, 0}, {"scaron", 353, 0},
+    {"sdot", 8901, 0}, {"sect", 167, 1}, {"semi", 59, 0}, {"shy", 173, 1}, {"sigma", 963, 0}, {"sigmaf", 962, 0},
+    {"sim", 8764, 0}, {"sol", 47, 0}, {"spades", 9824, 0}, {"star", 9734, 0}, {"starf", 9733, 0}, {"sub", 8834, 0},
+    {"sube", 8838, 0}, {"sum", 8721, 0}, {"sup", 8835, 0}, {"sup1", 185, 1}, {"sup2", 178, 1}, {"sup3", 179, 1},
+    {"supe", 8839, 0}, {"szlig", 223, 1}, {"tau", 964, 0}, {"there4", 8756, 0}, {"theta", 952, 0},
+    {"thetasym", 977, 0}, {"thinsp", 8201, 0}, {"thorn", 254, 1}, {"tilde", 732, 0}, {"times", 215, 1},
+    {"trade", 8482, 0}, {"uArr", 8657, 0}, {"uacute", 250, 1}, {"uarr", 8593, 0}, {"ucirc", 251, 1},
+    {"ugrave", 249, 1}, {"uml", 168, 1}, {"upsih", 978, 0}, {"upsilon", 965, 0}, {"uuml", 252, 1},
+    {"verbar", 124, 0}, {"vert", 124, 0}, {"weierp", 8472, 0}, {"xi", 958, 0}, {"yacute", 253, 1}, {"yen", 165, 1},
+    {"yuml", 255, 1}, {"zeta", 950, 0}, {"zwj", 8205, 0}, {"zwnj", 8204, 0},
+};
+
+/* what the bytes 0x80 to 0x9F mean in numeric references: Windows-1252 */
+static const unsigned short html_c1[32] = {
+    0x20AC, 0x81, 0x201A, 0x192, 0x201E, 0x2026, 0x2020, 0x2021, 0x2C6, 0x2030, 0x160, 0x2039, 0x152, 0x8D, 0x17D, 0x8F,
+    0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x2DC, 0x2122, 0x161, 0x203A, 0x153, 0x9D, 0x17E, 0x178,
+};
+
+typedef struct { const char *name; int value; } html_colour;
+
+static const html_colour html_colours[] = {
+    {"aqua", 0x00FFFF}, {"black", 0x000000}, {"blue", 0x0000FF}, {"cyan", 0x00FFFF}, {"fuchsia", 0xFF00FF},
+    {"gray", 0x808080}, {"green", 0x008000}, {"grey", 0x808080}, {"ivory", 0xFFFFF0}, {"lime", 0x00FF00},
+    {"magenta", 0xFF00FF}, {"maroon", 0x800000}, {"navy", 0x000080}, {"olive", 0x808000}, {"orange", 0xFFA500},
+    {"purple", 0x800080}, {"red", 0xFF0000}, {"silver", 0xC0C0C0}, {"snow", 0xFFFAFA}, {"teal", 0x008080},
+    {"white", 0xFFFFFF}, {"whitesmoke", 0xF5F5F5}, {"yellow", 0xFFFF00},
+};
+
+typedef struct { int gone, unseen, zero, letters, paper; } html_look;     /* display, visibility, size, two colours */
+typedef struct { int what; html_look before; } html_open;
+typedef struct { const unsigned char *at; Py_ssize_t size; } html_span;   /* at NULL: there is none */
+
+typedef struct {
+    const unsigned char *at, *end;
+    unsigned char *out;
+    Py_ssize_t size, room;
+    int due, flags, shown, depth;
+    html_look look;
+    int id[HTML_DEPTH];                                                    /* of the open elements; and more of them: */
+    html_open open[HTML_DEPTH];
+    unsigned char count[256];                                              /* how many are open, by the low byte of the id */
+} html_scan;
+
+typedef struct {
+    int id, what;
+    html_span style, colour, paper, text, image, size, alt, href, src;
+    int hidden;
+} html_tag;
+
+static int
+html_is_space(unsigned char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+}
+
+static int
+html_is_letter(unsigned char c)
+{
+    return (unsigned)((c | 32) - 'a') < 26;
+}
+
+static int
+html_is_digit(unsigned char c)
+{
+    return (unsigned)(c - '0') < 10;
+}
+
+static unsigned char
+html_lower(unsigned char c)
+{
+    return (unsigned)(c - 'A') < 26 ? (unsigned char)(c | 32) : c;
+}
+
+static void
+html_find_element(html_span name, html_tag *tag)
+{
+    char key[HTML_NAME] = {0};
+    Py_ssize_t n = name.size < HTML_NAME - 1 ? name.size : HTML_NAME - 1;
+    for (Py_ssize_t i = 0; i < n; i++) key[i] = (char)html_lower(name.at[i]);
+    while (n && !key[n - 1]) n--;
+    int low = 0, high = (int)(sizeof html_elements / sizeof *html_elements);
+    while (low < high) {
+        int middle = (low + high) / 2, order = memcmp(key, html_elements[middle].name, HTML_NAME);
+        if (order == 0) {
+            tag->what = html_elements[middle].what;
+            tag->id = html_elements[middle].id ? html_elements[middle].id : 100 + middle;
+            return;
+        }
+        if (order < 0) high = middle; else low = middle + 1;
+    }
+    unsigned hash = 0;
+    for (Py_ssize_t i = 0; i < n; i++) hash = (hash * 31 + (unsigned char)key[i]) & 0xFFFFFF;
+    tag->what = 0;
+    tag->id = 1000 + (int)hash;
+}
+
+/* -- output. It never exceeds the input: every reference is as long as what it stands for, and a break or blank is due
+   only after a byte that was not written. The check is there all the same. */
+
+static void
+html_put(html_scan *s, const unsigned char *from, Py_ssize_t size)
+{
+    if (s->due) {
+        if (s->size && s->size < s->room) s->out[s->size++] = s->due == HTML_BREAK ? '\n' : ' ';
+        s->due = 0;
+    }
+    if (size > s->room - s->size) size = s->room - s->size;
+    if (size > 0) memcpy(s->out + s->size, from, (size_t)size);
+    s->size += size;
+}
+
+static void
+html_put_code(html_scan *s, int code)
+{
+    unsigned char b[4];
+    int n;
+    if (code < 0x80) { b[0] = (unsigned char)code; n = 1; }
+    else if (code < 0x800) { b[0] = (unsigned char)(0xC0 | code >> 6); b[1] = (unsigned char)(0x80 | (code & 63)); n = 2; }
+    else if (code < 0x10000) {
+        b[0] = (unsigned char)(0xE0 | code >> 12); b[1] = (unsigned char)(0x80 | (code >> 6 & 63));
+        b[2] = (unsigned char)(0x80 | (code & 63)); n = 3;
+    } else {
+        b[0] = (unsigned char)(0xF0 | code >> 18); b[1] = (unsigned char)(0x80 | (code >> 12 & 63));
+        b[2] = (unsigned char)(0x80 | (code >> 6 & 63)); b[3] = (unsigned char)(0x80 | (code & 63)); n = 4;
+    }
+    html_put(s, b, n);
+}
+
+static void
+html_ask(html_scan *s, int due)
+{
+    if (due > s->due) s->due = due;
+}
+
+/* -- character references */
+
+static const html_reference *
+html_find_reference(const unsigned char *name, Py_ssize_t size)
+{
+    int low = 0, high = (int)(sizeof html_references / sizeof *html_references);
+    while (low < high) {
+        int middle = (low + high) / 2;
+        const char *other = html_references[middle].name;
+        int order = strncmp((const char *)name, other, (size_t)size);
+        if (order == 0 && other[size]) order = -1;
+        if (order == 0) return &html_references[middle];
+        if (order < 0) high = middle; else low = middle + 1;
+    }
+    return NULL;
+}
+
+/* The character that a reference at p (which is '&') stands for, and where it ends; -1 if it is none. */
+static int
+html_reference_at(const unsigned char *p, const unsigned char *end, int in_attribute, const unsigned char **stop)
+{
+    const unsigned char *q = p + 1;
+    if (q < end && *q == '#') {
+        int hex = q + 1 < end && (q[1] | 32) == 'x', digits = 0;
+        long code = 0;
+        for (q += 1 + hex; q < end; q++, digits++) {
+            int d = html_is_digit(*q) ? *q - '0' : hex && (unsigned)((*q | 32) - 'a') < 6 ? (*q | 32) - 'a' + 10 : -1;
+            if (d < 0) break;
+            if (code < 0x110000) code = code * (hex ? 16 : 10) + d;
+        }
+        if (!digits) return -1;
+        *stop = q + (q < end && *q == ';');
+        if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0xFFFD;
+        return code >= 0x80 && code < 0xA0 ? html_c1[code - 0x80] : (int)code;
+    }
+    while (q < end && q - p <= 32 && (html_is_letter(*q) || html_is_digit(*q))) q++;
+    const html_reference *r;
+    if (q < end && *q == ';' && q > p + 1 && (r = html_find_reference(p + 1, q - p - 1))) {
+        *stop = q + 1;
+        return r->code;
+    }
+    for (Py_ssize_t size = q - p - 1 < 6 ? q - p - 1 : 6; size >= 2; size--) {     /* the longest bare name has six letters */
+        if ((r = html_find_reference(p + 1, size)) && r->bare) {
+            const unsigned char *after = p + 1 + size;
+            if (in_attribute && after < end && (*after == '=' || html_is_letter(*after) || html_is_digit(*after))) return -1;
+            *stop = after;
+            return r->code;
+        }
+    }
+    return -1;
+}
+
+/* Write text: white space folded, references resolved unless raw. */
+static void
+html_write(html_scan *s, const unsigned char *p, const unsigned char *end, int raw, int in_attribute)
+{
+    while (p < end) {
+        const unsigned char *run = p;
+        while (p < end && *p > ' ' && *p != '&' && *p != 0xC2) p++;
+        if (p > run) html_put(s, run, p - run);
+        if (p >= end) break;
+        if (*p == '&' && !raw) {
+            const unsigned char *stop;
+            int code = html_reference_at(p, end, in_attribute, &stop);
+            if (code < 0) html_put(s, p++, 1);
+            else {
+                if (code == 0xA0 || (code < 128 && html_is_space((unsigned char)code))) html_ask(s, HTML_SPACE);
+                else html_put_code(s, code);
+                p = stop;
+            }
+        }
+        else if (*p == 0xC2 && end - p > 1 && p[1] == 0xA0) { html_ask(s, HTML_SPACE); p += 2; }
+        else if (html_is_space(*p)) { html_ask(s, HTML_SPACE); p++; }
+        else if (*p == 0) p++;
+        else html_put(s, p++, 1);
+    }
+}
+
+/* -- style: is this text to be seen? */
+
+static html_span
+html_trim(html_span v)
+{
+    while (v.size && html_is_space(v.at[0])) { v.at++; v.size--; }
+    while (v.size && html_is_space(v.at[v.size - 1])) v.size--;
+    return v;
+}
+
+static int
+html_is(html_span v, const char *word)
+{
+    return (size_t)v.size == strlen(word) && memcmp(v.at, word, (size_t)v.size) == 0;
+}
+
+static int
+html_starts(html_span v, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)v.size >= n && memcmp(v.at, word, n) == 0;
+}
+
+static int
+html_hex(unsigned char c)
+{
+    return html_is_digit(c) ? c - '0' : (unsigned)((c | 32) - 'a') < 6 ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* A colour of CSS or of an attribute, in lower case: #rgb, #rrggbb, rrggbb, rgb(r,g,b), a name. */
+static int
+html_read_colour(html_span v)
+{
+    v = html_trim(v);
+    if (html_is(v, "transparent")) return COLOUR_UNSEEN;
+    if (html_starts(v, "rgb(") || html_starts(v, "rgba(")) {
+        int colour = 0, parts = 0;
+        const unsigned char *p = v.at + 4, *end = v.at + v.size;
+        if (p[-1] != '(') p++;
+        while (p < end && parts < 3) {
+            int n = 0, digits = 0;
+            while (p < end && html_is_space(*p)) p++;
+            for (; p < end && html_is_digit(*p); p++, digits++) if (n < 1000) n = n * 10 + *p - '0';
+            while (p < end && html_is_space(*p)) p++;
+            if (!digits || p >= end || (*p != ',' && *p != ')')) return COLOUR_UNKNOWN;
+            colour = colour << 8 | (n > 255 ? 255 : n);
+            parts++; p++;
+        }
+        return parts == 3 ? colour : COLOUR_UNKNOWN;
+    }
+    Py_ssize_t hash = v.size && v.at[0] == '#', digits = v.size - hash;
+    if (digits == 6 || (hash && (digits == 3 || digits == 4 || digits == 8))) {
+        int colour = 0, wide = digits >= 6, i;
+        for (i = 0; i < (wide ? 6 : 3); i++) {
+            int d = html_hex(v.at[hash + i]);
+            if (d < 0) break;
+            colour = wide ? colour << 4 | d : colour << 8 | d << 4 | d;
+        }
+        if (i == (wide ? 6 : 3)) return colour;
+    }
+    for (size_t i = 0; i < sizeof html_colours / sizeof *html_colours; i++)
+        if (html_is(v, html_colours[i].name)) return html_colours[i].value;
+    return COLOUR_UNKNOWN;
+}
+
+/* 1: a length of nothing, 2: of something, 3: of something relative to the parent's, 0: no number */
+static int
+html_length(html_span v)
+{
+    const unsigned char *p = v.at, *end = v.at + v.size;
+    int digits = 0, whole = 0, part = 0;
+    for (; p < end && html_is_digit(*p); p++, digits++) whole |= *p != '0';
+    if (p < end && *p == '.') for (p++; p < end && html_is_digit(*p); p++, digits++) part |= *p != '0';
+    if (!digits) return 0;
+    if (!whole && !part) return 1;
+    html_span unit = {p, 0};
+    while (p + unit.size < end && (html_is_letter(p[unit.size]) || p[unit.size] == '%')) unit.size++;
+    if (html_is(unit, "em") || html_is(unit, "%") || html_is(unit, "ex")) return 3;
+    return whole ? 2 : html_is(unit, "px") || html_is(unit, "pt") || !unit.size ? 1 : 2;
+}
+
+static void
+html_font_size(html_look *look, html_span v)
+{
+    int length = html_length(v);
+    if (length == 1) look->zero = 1;
+    else if (length == 2 || (length == 0 && !html_is(v, "inherit"))) look->zero = 0;
+}
+
+/* Copy a style to a buffer: lower case, references resolved, no comments. */
+static Py_ssize_t
+html_plain_style(html_span v, unsigned char *to)
+{
+    const unsigned char *p = v.at, *end = v.at + (v.size < HTML_STYLE ? v.size : HTML_STYLE), *stop;
+    Py_ssize_t n = 0;
+    int comment = 0;
+    while (p < end) {
+        int code = *p == '&' ? html_reference_at(p, end, 1, &stop) : -1;
+        if (code >= 0) p = stop; else code = *p++;
+        unsigned char c = code < 128 ? html_lower((unsigned char)code) : '?';
+        if (comment) {
+            if (c == '/' && comment == 2) comment = 0; else comment = c == '*' ? 2 : 1;
+        }
+        else if (c == '*' && n && to[n - 1] == '/') { n--; comment = 1; }
+        else to[n++] = c;
+    }
+    return n;
+}
+
+static void
+html_apply_style(html_look *look, html_span style, int *displayed)
+{
+    unsigned char plain[HTML_STYLE];
+    html_span rest = {plain, html_plain_style(style, plain)};
+    int clipped = 0, flat = 0, clear = 0, gone = -1;
+    while (rest.size) {
+        const unsigned char *semicolon = memchr(rest.at, ';', (size_t)rest.size);
+        html_span one = {rest.at, semicolon ? semicolon - rest.at : rest.size};
+        rest.at += one.size + (semicolon != NULL);
+        rest.size -= one.size + (semicolon != NULL);
+        const unsigned char *colon = one.size ? memchr(one.at, ':', (size_t)one.size) : NULL;
+        if (!colon) continue;
+        html_span name = html_trim((html_span){one.at, colon - one.at});
+        html_span value = html_trim((html_span){colon + 1, one.at + one.size - colon - 1});
+        const unsigned char *bang = value.size ? memchr(value.at, '!', (size_t)value.size) : NULL;
+        if (bang) value = html_trim((html_span){value.at, bang - value.at});
+        if (html_is(name, "display")) gone = html_is(value, "none");
+        else if (html_is(name, "visibility")) {
+            if (html_is(value, "hidden") || html_is(value, "collapse")) look->unseen = 1;
+            else if (html_is(value, "visible")) look->unseen = 0;
+        }
+        else if (html_is(name, "font-size")) html_font_size(look, value);
+        else if (html_is(name, "font")) {
+            html_span word = value;
+            while (word.size && !html_is_digit(word.at[0]) && word.at[0] != '.') { word.at++; word.size--; }
+            if (word.size) html_font_size(look, word);
+        }
+        else if (html_is(name, "color")) look->letters = html_read_colour(value);
+        else if (html_is(name, "background-color") || html_is(name, "background")) {
+            Py_ssize_t n = 0;
+            int inside = 0;
+            while (n < value.size && (inside || !html_is_space(value.at[n]))) {
+                inside = value.at[n] == '(' ? 1 : value.at[n] == ')' ? 0 : inside;
+                n++;
+            }
+            html_span first = {value.at, n};
+            if (!html_is(first, "none") && !html_is(first, "transparent") && !html_is(first, "inherit"))
+                look->paper = n < value.size ? COLOUR_UNKNOWN : html_read_colour(first);
+        }
+        else if (html_is(name, "opacity")) clear = html_length(value) == 1;
+        else if (html_is(name, "overflow")) clipped = html_is(value, "hidden");
+        else if (html_is(name, "max-height") || html_is(name, "height") || html_is(name, "max-width") || html_is(name, "width"))
+            flat |= html_length(value) == 1;
+    }
+    if (gone == 1 || clear || (clipped && flat)) look->gone = 1;
+    *displayed = gone == 0;
+}
+
+static void
+html_judge(html_scan *s)
+{
+    const html_look *k = &s->look;
+    int same = k->letters == COLOUR_UNSEEN;
+    if (k->letters >= 0 && k->paper >= 0) {
+        same = 1;
+        for (int shift = 0; shift < 24; shift += 8) {
+            int d = (k->letters >> shift & 255) - (k->paper >> shift & 255);
+            if (d > 15 || d < -15) same = 0;
+        }
+    }
+    s->shown = s->flags & HTML_KEEP_HIDDEN || !(k->gone || k->unseen || k->zero || same);
+}
+
+static int
+html_attribute_colour(html_span v)
+{
+    unsigned char word[32];
+    html_span copy = {word, 0};
+    v = html_trim(v);
+    for (; copy.size < v.size && copy.size < 32; copy.size++) word[copy.size] = html_lower(v.at[copy.size]);
+    return html_read_colour(copy);
+}
+
+static void
+html_apply(html_look *look, const html_tag *tag)
+{
+    int displayed = 0;
+    if (tag->paper.at) look->paper = html_attribute_colour(tag->paper);
+    if (tag->image.at) look->paper = COLOUR_UNKNOWN;
+    if (tag->text.at && tag->id == ID_BODY) look->letters = html_attribute_colour(tag->text);
+    if (tag->colour.at && tag->id == ID_FONT) look->letters = html_attribute_colour(tag->colour);
+    if (tag->size.at && tag->id == ID_FONT) look->zero = 0;
+    if (tag->href.at && tag->id == ID_A) look->letters = COLOUR_UNKNOWN;       /* links have a colour of their own */
+    if (tag->style.at) html_apply_style(look, tag->style, &displayed);
+    if ((tag->hidden && !displayed) || tag->what & EL_HIDDEN) look->gone = 1;
+}
+
+/* -- the stack of open elements */
+
+/* Close the topmost open element of that name, unless a table or a `wall` is in between. */
+static void
+html_close(html_scan *s, int id, int wall)
+{
+    if (!s->count[id & 255]) return;
+    for (int i = s->depth - 1; i >= 0; i--) {
+        if (s->id[i] == id) {
+            s->look = s->open[i].before;
+            while (s->depth > i) s->count[s->id[--s->depth] & 255]--;
+            html_judge(s);
+            return;
+        }
+        if (s->id[i] == ID_TABLE || s->open[i].what & wall) return;
+    }
+}
+
+/* Close what a start tag closes that was left open. */
+static void
+html_close_implied(html_scan *s, const html_tag *tag)
+{
+    int id = tag->id, row = id == ID_TR, section = id == ID_TBODY || id == ID_THEAD || id == ID_TFOOT || id == ID_CAPTION;
+    if (tag->what & EL_BLOCK) html_close(s, ID_P, EL_TABLE);
+    if (id == ID_LI) html_close(s, ID_LI, EL_TABLE | EL_LIST);
+    else if (id == ID_DT || id == ID_DD) {
+        html_close(s, ID_DT, EL_TABLE | EL_LIST);
+        html_close(s, ID_DD, EL_TABLE | EL_LIST);
+    }
+    else if (id == ID_OPTION) html_close(s, ID_OPTION, EL_TABLE | EL_BLOCK);
+    if (section) {
+        html_close(s, ID_CAPTION, 0);
+        html_close(s, ID_TBODY, 0);
+        html_close(s, ID_THEAD, 0);
+        html_close(s, ID_TFOOT, 0);
+    }
+    if (section || row) html_close(s, ID_TR, 0);
+    if (section || row || id == ID_TD || id == ID_TH) {
+        html_close(s, ID_TD, 0);
+        html_close(s, ID_TH, 0);
+    }
+}
+
+static void
+html_start(html_scan *s, const html_tag *tag)
+{
+    html_close_implied(s, tag);
+    html_look before = s->look;
+    html_apply(&s->look, tag);
+    if (!(tag->what & (EL_PAGE | EL_VOID))) {
+        if (s->depth < HTML_DEPTH) {
+            s->id[s->depth] = tag->id;
+            s->count[tag->id & 255]++;
+            s->open[s->depth++] = (html_open){tag->what, before};
+        }
+        else s->look = before;                 /* too deep to know where it ends */
+    }
+    html_judge(s);
+}
+
+static void
+html_end(html_scan *s, const html_tag *tag)
+{
+    if (tag->what & EL_TABLE) html_close(s, tag->id, 0);
+    else html_close(s, tag->id, tag->what & (EL_BLOCK | EL_FORMAT) ? EL_TABLE : EL_TABLE | EL_BLOCK);
+}
+
+static void
+html_boundary(html_scan *s, int what)
+{
+    if (what & (EL_BLOCK | EL_BREAK)) html_ask(s, HTML_BREAK);
+    else if (what & EL_CELL) html_ask(s, HTML_SPACE);
+}
+
+/* -- tags */
+
+static void
+html_keep_attribute(html_tag *tag, html_span name, html_span value)
+{
+    char key[11] = {0};
+    if (name.size < 3 || name.size > 10) return;
+    for (Py_ssize_t i = 0; i < name.size; i++) key[i] = (char)html_lower(name.at[i]);
+    html_span *to = NULL;
+    switch (key[0]) {
+    case 's': to = !strcmp(key, "style") ? &tag->style : !strcmp(key, "size") ? &tag->size : !strcmp(key, "src") ? &tag->src : NULL; break;
+    case 'c': to = !strcmp(key, "color") ? &tag->colour : NULL; break;
+    case 'b': to = !strcmp(key, "bgcolor") ? &tag->paper : !strcmp(key, "background") ? &tag->image : NULL; break;
+    case 't': to = !strcmp(key, "text") ? &tag->text : NULL; break;
+    case 'a': to = !strcmp(key, "alt") ? &tag->alt : NULL; break;
+    case 'h':
+        if (!strcmp(key, "href")) to = &tag->href;
+        else if (!strcmp(key, "hidden")) tag->hidden = 1;
+        break;
+    }
+    if (to && !to->at) *to = value;            /* the first of that name counts */
+}
+
+/* Read attributes up to the end of the tag; 0 if there is no end. */
+static int
+html_attributes(html_scan *s, html_tag *tag)
+{
+    const unsigned char *p = s->at, *end = s->end;
+    for (;;) {
+        while (p < end && (html_is_space(*p) || *p == '/')) p++;
+        if (p >= end) break;
+        if (*p == '>') { s->at = p + 1; return 1; }
+        html_span name = {p, 0}, value = {(const unsigned char *)"", 0};
+        p++;                                   /* an equals sign here is part of the name */
+        while (p < end && !html_is_space(*p) && *p != '/' && *p != '>' && *p != '=') p++;
+        name.size = p - name.at;
+        while (p < end && html_is_space(*p)) p++;
+        if (p < end && *p == '=') {
+            p++;
+            while (p < end && html_is_space(*p)) p++;
+            if (p < end && (*p == '"' || *p == '\'')) {
+                const unsigned char *close = memchr(p + 1, *p, (size_t)(end - p - 1));
+                if (!close) break;
+                value = (html_span){p + 1, close - p - 1};
+                p = close + 1;
+            }
+            else {
+                value.at = p;
+                while (p < end && !html_is_space(*p) && *p != '>') p++;
+                value.size = p - value.at;
+            }
+        }
+        html_keep_attribute(tag, name, value);
+    }
+    s->at = end;
+    return 0;
+}
+
+static const unsigned char *
+html_find_end_tag(html_scan *s, html_span name)
+{
+    const unsigned char *p = s->at;
+    while (s->end - p >= name.size + 2 && (p = memchr(p, '<', (size_t)(s->end - p - name.size - 1)))) {
+        if (p[1] == '/') {
+            Py_ssize_t i = 0;
+            while (i < name.size && html_lower(p[2 + i]) == html_lower(name.at[i])) i++;
+            const unsigned char *after = p + 2 + name.size;
+            if (i == name.size && (after == s->end || html_is_space(*after) || *after == '/' || *after == '>')) return p;
+        }
+        p++;
+    }
+    return s->end;
+}
+
+static void
+html_write_attribute(html_scan *s, html_span value)
+{
+    if (!value.at || !s->shown) return;
+    html_ask(s, HTML_SPACE);
+    html_write(s, value.at, value.at + value.size, 0, 1);
+    html_ask(s, HTML_SPACE);
+}
+
+static void
+html_read_tag(html_scan *s)
+{
+    int closing = s->at[1] == '/';
+    html_tag tag;
+    memset(&tag, 0, sizeof tag);
+    html_span name = {s->at + 1 + closing, 0};
+    while (name.at + name.size < s->end) {
+        unsigned char c = name.at[name.size];
+        if (html_is_space(c) || c == '/' || c == '>') break;
+        name.size++;
+    }
+    s->at = name.at + name.size;
+    html_find_element(name, &tag);
+    if (!html_attributes(s, &tag)) return;
+    html_boundary(s, tag.what);
+    if (closing) { html_end(s, &tag); return; }
+    html_start(s, &tag);
+    if (s->flags & HTML_ALT_TEXT) html_write_attribute(s, tag.alt);
+    if (s->flags & HTML_LINK_TARGETS) { html_write_attribute(s, tag.href); html_write_attribute(s, tag.src); }
+    if (tag.what & (EL_RAW | EL_SHOWN_RAW | EL_RCDATA)) {
+        const unsigned char *stop = tag.id == ID_PLAINTEXT ? s->end : html_find_end_tag(s, name);
+        if (!(tag.what & EL_RAW) && s->shown) html_write(s, s->at, stop, tag.what & EL_SHOWN_RAW, 0);
+        s->at = stop;
+    }
+}
+
+/* -- everything else that starts with < */
+
+static void
+html_skip_to_bracket(html_scan *s)
+{
+    const unsigned char *p = memchr(s->at, '>', (size_t)(s->end - s->at));
+    s->at = p ? p + 1 : s->end;
+}
+
+static void
+html_skip_comment(html_scan *s)
+{
+    const unsigned char *p = s->at + 4, *end = s->end;
+    if (p < end && *p == '>') { s->at = p + 1; return; }
+    if (end - p > 1 && p[0] == '-' && p[1] == '>') { s->at = p + 2; return; }
+    while (end - p > 2 && (p = memchr(p, '-', (size_t)(end - p - 2)))) {
+        if (p[1] == '-' && p[2] == '>') { s->at = p + 3; return; }
+        if (p[1] == '-' && p[2] == '!' && end - p > 3 && p[3] == '>') { s->at = p + 4; return; }
+        p++;
+    }
+    s->at = end;
+}
+
+static void
+html_run(html_scan *s)
+{
+    html_judge(s);
+    while (s->at < s->end) {
+        const unsigned char *p = memchr(s->at, '<', (size_t)(s->end - s->at));
+        if (!p) p = s->end;
+        if (s->shown && p > s->at) html_write(s, s->at, p, 0, 0);
+        s->at = p;
+        if (p == s->end) break;
+        unsigned char next = s->end - p > 1 ? p[1] : 0, third = s->end - p > 2 ? p[2] : 0;
+        if (html_is_letter(next) || (next == '/' && html_is_letter(third))) html_read_tag(s);
+        else if (next == '!' && s->end - p > 3 && p[2] == '-' && p[3] == '-') html_skip_comment(s);
+        else if (next == '!' || next == '?' || (next == '/' && s->end - p > 2)) html_skip_to_bracket(s);
+        else {
+            if (s->shown) html_put(s, p, 1);
+            s->at = p + 1;
+        }
+    }
+}
+
+PyDoc_STRVAR(html_text_doc,
+"html_text(html, flags=0, /)\n--\n\n"
+"The visible text of HTML. Flags: 1 keeps hidden text, 2 adds alt texts, 4 adds link targets.");
+
+static PyObject *
+html_text(PyObject *module, PyObject *args)
+{
+    PyObject *html, *text = NULL;
+    Py_ssize_t size;
+    int flags = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "U|i:html_text", &html, &flags)) return NULL;
+    const char *data = PyUnicode_AsUTF8AndSize(html, &size);
+    if (!data) return NULL;
+    html_scan *s = PyMem_Malloc(sizeof *s);
+    unsigned char *out = PyMem_Malloc((size_t)size + 16);
+    if (!s || !out) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    memset(s, 0, sizeof *s);
+    s->at = (const unsigned char *)data;
+    s->end = s->at + size;
+    s->out = out;
+    s->room = size + 16;
+    s->flags = flags;
+    s->look.letters = COLOUR_UNKNOWN;
+    s->look.paper = 0xFFFFFF;
+    if (size > 4096) {
+        Py_BEGIN_ALLOW_THREADS
+        html_run(s);
+        Py_END_ALLOW_THREADS
+    }
+    else html_run(s);
+    text = PyUnicode_DecodeUTF8((const char *)out, s->size, "replace");
+done:
+    PyMem_Free(s);
+    PyMem_Free(out);
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------ mail */
+
+enum { MAIL_FIELDS = 5 };
+static const struct { const char *name; Py_ssize_t size; } mail_fields[MAIL_FIELDS] = {
+    {"content-type", 12}, {"content-transfer-encoding", 25}, {"content-disposition", 19}, {"subject", 7}, {"message-id", 10},
+};
+
+static int
+mail_field_number(const unsigned char *name, Py_ssize_t size)
+{
+    for (int k = 0; k < MAIL_FIELDS; k++) {
+        if (mail_fields[k].size != size) continue;
+        Py_ssize_t i = 0;
+        while (i < size && html_lower(name[i]) == (unsigned char)mail_fields[k].name[i]) i++;
+        if (i == size) return k;
+    }
+    return -1;
+}
+
+PyDoc_STRVAR(mail_head_doc,
+"mail_head(raw, start, end, /)\n--\n\n"
+"Where the header block at `start` ends, where the body starts, how many fields there are, how long the longest is,\n"
+"and the values of Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.");
+
+static PyObject *
+mail_head(PyObject *module, PyObject *args)
+{
+    PyObject *raw;
+    Py_ssize_t start, end, size, count = 0, longest = 0;
+    char *data;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Snn:mail_head", &raw, &start, &end)) return NULL;
+    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0) return NULL;
+    if (start < 0 || end > size || start > end) {
+        PyErr_SetString(PyExc_ValueError, "mail_head needs 0 <= start <= end <= len(raw)");
+        return NULL;
+    }
+    const unsigned char *base = (const unsigned char *)data, *line = base + start, *stop = base + end, *head_end, *body;
+    html_span value[MAIL_FIELDS] = {{NULL, 0}}, none = {NULL, 0};
+    html_span open = none;                     /* the value of the field that continuation lines belong to */
+    int number = -1;
+    for (;;) {
+        const unsigned char *next = line < stop ? memchr(line, '\n', (size_t)(stop - line)) : NULL;
+        const unsigned char *line_end = next ? next : stop;
+        int blank = line == line_end || (*line == '\r' && line_end - line == 1);
+        int more = !blank && (*line == ' ' || *line == '\t');
+        if (more && open.at) open.size = line_end - open.at;
+        if (!more && open.at) {
+            if (open.size > longest) longest = open.size;
+            if (number >= 0 && !value[number].at) value[number] = open;
+            open = none;
+        }
+        head_end = line;
+        body = blank && next ? next + 1 : line;
+        if (blank) break;
+        if (!more) {
+            const unsigned char *p = line;
+            while (p < line_end && *p > 32 && *p < 127 && *p != ':') p++;
+            Py_ssize_t name = p - line;
+            while (p < line_end && (*p == ' ' || *p == '\t')) p++;
+            if (name && p < line_end && *p == ':') {
+                open = (html_span){p + 1, line_end - p - 1};
+                number = mail_field_number(line, name);
+                count++;
+            }
+            else if (!(line_end - line > 4 && memcmp(line, "From ", 5) == 0)
+                     && !(line_end - line > 5 && memcmp(line, ">From ", 6) == 0)) break;
+        }
+        line = next ? next + 1 : stop;
+    }
+    return Py_BuildValue("nnnny#y#y#y#y#", (Py_ssize_t)(head_end - base), (Py_ssize_t)(body - base), count, longest,
+                         value[0].at ? (const char *)value[0].at : "", value[0].size,
+                         value[1].at ? (const char *)value[1].at : "", value[1].size,
+                         value[2].at ? (const char *)value[2].at : "", value[2].size,
+                         value[3].at ? (const char *)value[3].at : "", value[3].size,
+                         value[4].at ? (const char *)value[4].at : "", value[4].size);
+}
+
+PyDoc_STRVAR(fold_blanks_doc,
+"fold_blanks(text, /)\n--\n\n"
+"UTF-8 with every run of ASCII white space as one blank, and none at the ends.");
+
+static PyObject *
+fold_blanks(PyObject *module, PyObject *text)
+{
+    Py_ssize_t size;
+    PyObject *encoded = NULL, *folded = NULL;
+    (void)module;
+    const char *data = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!data) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return NULL;
+        PyErr_Clear();
+        encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+        if (!encoded || PyBytes_AsStringAndSize(encoded, (char **)&data, &size) < 0) goto done;
+    }
+    char *out = PyMem_Malloc((size_t)size + 1);
+    if (!out) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_ssize_t n = 0;
+    int due = 0;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        char c = data[i];
+        if (c == ' ' || (c >= '\t' && c <= '\r')) { due = n > 0; continue; }
+        if (due) { out[n++] = ' '; due = 0; }
+        out[n++] = c;
+    }
+    folded = PyBytes_FromStringAndSize(out, n);
+    PyMem_Free(out);
+done:
+    Py_XDECREF(encoded);
+    return folded;
+}
 
 /* ------------------------------------------------------------------------------------------------ module */
 
@@ -2362,6 +3262,9 @@ static PyMethodDef functions[] = {
     {"count", (PyCFunction)(void (*)(void))count, METH_VARARGS | METH_KEYWORDS, count_doc},
     {"hash_count", (PyCFunction)(void (*)(void))hash_count, METH_VARARGS | METH_KEYWORDS, hash_count_doc},
     {"place", (PyCFunction)(void (*)(void))place, METH_VARARGS | METH_KEYWORDS, place_doc},
+    {"html_text", html_text, METH_VARARGS, html_text_doc},
+    {"mail_head", mail_head, METH_VARARGS, mail_head_doc},
+    {"fold_blanks", fold_blanks, METH_O, fold_blanks_doc},
     {NULL, NULL, 0, NULL},
 };
 
