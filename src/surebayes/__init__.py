@@ -21,7 +21,7 @@ _HOME = {
     "Message": "message",
     "read_message": "message",
 }
-_MODULES = frozenset({"metrics", "scorers", "synthetic"})
+_MODULES = frozenset({"corpora", "metrics", "scorers", "synthetic"})
 
 __all__ = ["__version__", *sorted(_HOME)]
 
