@@ -2,6 +2,8 @@
 
 import binascii
 import codecs
+import encodings
+from encodings.aliases import aliases
 
 # What mail says and Python's codecs know under another name.
 _ALIASES = {
@@ -31,6 +33,13 @@ _SUPERSETS = {
     "shift_jis": "cp932",
     "big5": "cp950",
 }
+# Only these are looked up: Python remembers every name that it fails to find, so hostile names would fill its memory.
+_PYTHON_NAMES = frozenset(
+    (
+        *aliases, *aliases.values(), "cp720", "cp737", "cp856", "cp874", "cp875", "cp1006", "koi8_r", "koi8_t",
+        "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "utf_8_sig",
+    )
+)  # fmt: skip
 _known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "iso8859-1"}
 _CACHE_SIZE = 256  # entries of each cache; a full one is emptied, so hostile mail can't grow it
 
@@ -48,13 +57,15 @@ def codec_name(label: str) -> str:
     """
     name = _known_charsets.get(label)
     if name is None:
-        plain = label.strip().strip("\"'").lower()
-        plain = _ALIASES.get(plain, plain)
-        try:
-            info = codecs.lookup(plain)
-            name = info.name if info._is_text_encoding and info.name not in _NO_CHARSETS else ""
-        except (LookupError, ValueError, UnicodeError):  # ValueError: a NUL in the name
-            name = ""
+        plain = label.strip(" \t\r\n\"'").lower()
+        plain = encodings.normalize_encoding(_ALIASES.get(plain, plain))
+        name = ""
+        if plain in _PYTHON_NAMES:
+            try:
+                info = codecs.lookup(plain)
+                name = info.name if info._is_text_encoding and info.name not in _NO_CHARSETS else ""
+            except LookupError:  # mbcs and oem, but on Windows
+                pass
         if len(_known_charsets) >= _CACHE_SIZE:
             _known_charsets.clear()
         _known_charsets[label] = name
@@ -106,8 +117,10 @@ def decode_base64(data: bytes) -> bytes:
 
     Examples
     --------
-    >>> decode_base64(b"aGVs\nbG8="), decode_base64(b"aGVsbG8"), decode_base64(b"aGVsb"), decode_base64(b"aGVsbG8\n-- \nme")
-    (b'hello', b'hello', b'hel', b'hello\n-- \nme')
+    >>> decode_base64(b"aGVs\nbG8="), decode_base64(b"aGVsbG8"), decode_base64(b"aGVsb")
+    (b'hello', b'hello', b'hel')
+    >>> decode_base64(b"aGVsbG8\n-- \nme")
+    b'hello\n-- \nme'
     """
     try:
         return binascii.a2b_base64(data)
@@ -129,7 +142,7 @@ def plain_header(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def decode_header(value: bytes, encoded_words: int = 256) -> str:
+def decode_header(value: bytes, encoded_words: int = 100) -> str:
     r"""Unfold a field's value and decode its RFC 2047 words, at most so many.
 
     Examples
@@ -138,7 +151,8 @@ def decode_header(value: bytes, encoded_words: int = 256) -> str:
     'café! at nine'
     """
     if b"\n" in value or b"\r" in value:
-        value = b" ".join(line.strip(b" \t\r") for line in value.split(b"\n"))
+        lines = value.replace(b"\r", b"\n").split(b"\n")
+        value = b" ".join([line.strip(b" \t") for line in lines if line and not line.isspace()])
     value = value.strip(b" \t")
     if b"=?" not in value:
         return plain_header(value)
@@ -204,7 +218,7 @@ class Headers:
         self._fields = [(name.lower(), value) for name, value in fields]
 
     @classmethod
-    def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 256) -> "Headers":
+    def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 100) -> "Headers":
         """Read a block of header fields, at most so many of at most that length."""
         fields = cls()
         for name, value in split_fields(head, count):
@@ -259,30 +273,20 @@ class Headers:
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
     """Cut a header block into at most so many (name, raw value) pairs; lines that are no fields are left out."""
     fields: list[tuple[bytes, bytes]] = []
-    position, end = 0, len(head)
-    while position < end and len(fields) < count:
-        stop = field_end(head, position)
-        colon = head.find(b":", position, stop)
-        name = head[position : max(colon, position)].rstrip(b" \t")
-        if name and min(name) > 32 and max(name) < 127:  # RFC 5322 wants printable ASCII without blanks
-            fields.append((name, head[colon + 1 : stop]))
-        position = stop + 1
+    unfolded = head.replace(b"\n ", b"\r ").replace(b"\n\t", b"\r\t")
+    for line in unfolded.split(b"\n", 4 * count):
+        name, colon, value = line.partition(b":")
+        name = name.rstrip(b" \t")
+        if colon and name and min(name) > 32 and max(name) < 127:  # RFC 5322: printable ASCII without blanks
+            fields.append((name, value))
+            if len(fields) >= count:
+                break
     return fields
-
-
-def field_end(head: bytes, position: int) -> int:
-    """Find where the field at a position ends: the first line end that no continuation line follows."""
-    while True:
-        stop = head.find(b"\n", position)
-        if stop < 0:
-            return len(head)
-        if head[stop + 1 : stop + 2] not in (b" ", b"\t"):
-            return stop
-        position = stop + 1
 
 
 # ---- parameters of Content-Type and Content-Disposition
 
+_PARAMETERS = 100  # of one field that are looked at
 _known_kinds: dict[bytes, tuple[str, str | None, bytes]] = {}
 
 
@@ -299,7 +303,9 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
     kind = _known_kinds.get(value)
     if kind is None:
         low = value.lower()
-        name = low.partition(b";")[0].strip()
+        name = low.partition(b";")[0].partition(b"(")[0].strip()
+        if b" " in name or b"\t" in name:  # a missing semicolon
+            name = name.split(None, 1)[0]
         if name.count(b"/") != 1:
             name = b"text/plain"  # RFC 2045, 5.2
         label = parameter(value, low, b"charset")
@@ -314,13 +320,13 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
 
 
 def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
-    """Find a parameter of a field: the plain forms here, all others by the standard library's parser."""
+    """Find a parameter of a field; None if there is none. The plain form here, all others by `parameters`."""
     start = low.find(name)
     if start < 0:
         return None
     rest = value[start + len(name) :].lstrip()
     if rest[:1] != b"=" or low[start - 1 : start] not in (b";", b" ", b"\t", b"\n") or b"\\" in value:
-        return _unusual_parameter(value, name)
+        return unusual_parameter(value, name)
     rest = rest[1:].lstrip()
     if rest[:1] == b'"':
         inside, quote, _ = rest[1:].partition(b'"')
@@ -331,28 +337,60 @@ def parameter(value: bytes, low: bytes, name: bytes) -> bytes | None:
     return rest
 
 
-def _unusual_parameter(value: bytes, name: bytes) -> bytes | None:
-    """Read RFC 2231 continuations and encodings, quoted pairs, names within values.
+def unusual_parameter(value: bytes, name: bytes) -> bytes | None:
+    r"""Find a parameter by the rules of RFC 2231 and of quoted strings; text of another character set as UTF-8.
 
-    The standard library's parser is quadratic in the number of semicolons within quotes, hence the cut: 4,000 bytes
-    take at most 2 ms.
+    The standard library does the same in time quadratic in the semicolons (10 ms for 15 kB) and 18 ms of start-up.
+
+    Examples
+    --------
+    >>> unusual_parameter(b"x/y; a*0*=iso-8859-1'en'caf%E9; a*1=\"\\\"; b\"", b"a").decode()
+    'café"; b'
     """
-    from email.message import Message as StandardMessage
+    # Whatever a quoted string protects is set aside, so that plain splits do the rest.
+    value = value.replace(b"\\\\", b"\x00").replace(b'\\"', b"\x01")
+    pieces = value.split(b'"')
+    pieces[1::2] = [piece.replace(b";", b"\x02").replace(b"=", b"\x03") for piece in pieces[1::2]]
+    found: dict[bytes, bytes] = {}
+    for item in b"".join(pieces).split(b";", _PARAMETERS + 1)[1 : _PARAMETERS + 1]:
+        key, equals, text = item.partition(b"=")
+        if equals:
+            for mark, letter in (b"\x00", b"\\"), (b"\x01", b'"'), (b"\x02", b";"), (b"\x03", b"="):
+                text = text.replace(mark, letter)
+            found.setdefault(key.strip().lower(), text.strip())
+    if name in found:
+        return found[name]
+    sections: list[bytes] = []
+    charset = None
+    while len(sections) < _PARAMETERS:
+        key = b"%s*%d" % (name, len(sections))
+        if not sections and name + b"*" in found:
+            key = name
+        if key + b"*" in found:
+            text = found[key + b"*"]
+            if charset is None and text.count(b"'") > 1:
+                label, _, text = text.split(b"'", 2)
+                charset = codec_name(label.decode("latin-1"))
+            sections.append(_percent_decoded(text))
+        elif key in found:
+            sections.append(found[key])
+        else:
+            break
+    if not sections:
+        return None
+    whole = b"".join(sections)
+    return whole if charset is None else decode_text(whole, charset).encode("utf-8", "replace")
 
-    message = StandardMessage()
-    text = " ".join(value[:4000].decode("latin-1").split())
-    message["Content-Type"] = text
-    try:
-        found = message.get_param(name.decode())
-    except (ValueError, LookupError, TypeError, AttributeError, IndexError):
-        return None
-    if found is None:
-        return None
-    if isinstance(found, tuple):  # RFC 2231: set, language, value
-        charset, _, encoded = found
-        data = encoded.encode("latin-1", "replace")
-        return decode_text(data, codec_name(charset) if charset else None).encode("utf-8", "replace")
-    return found.encode("latin-1", "replace")
+
+def _percent_decoded(text: bytes) -> bytes:
+    first, *others = text.split(b"%")
+    decoded = [first]
+    for piece in others:
+        try:
+            decoded += [binascii.unhexlify(piece[:2]), piece[2:]]
+        except binascii.Error:
+            decoded += [b"%", piece]
+    return b"".join(decoded)
 
 
 def filename(*values: bytes) -> str:
