@@ -163,15 +163,17 @@ def read_target(y: Any, classes: np.ndarray | None, multilabel: bool | None) -> 
     return _Target(classes, codes.astype(np.int64), False)
 
 
-def canonical_rows(X: Any) -> csr_array:
+def canonical_rows(X: Any, who: str) -> csr_array:
     """Give counts as a CSR matrix in canonical order without stored zeros, copying only what must change."""
     rows = csr_array(X)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    if rows.nnz and rows.data.min() == 0:
-        rows = rows.copy()
-        rows.eliminate_zeros()
+    least = rows.data.min() if rows.nnz else 1
+    if least < 0:
+        raise ValueError(f"Negative values in data passed to X in {who}: counts of terms are 0 or above.")
+    if rows.has_canonical_format and least > 0:
+        return rows
+    rows = rows.copy()
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
     return rows
 
 
@@ -348,17 +350,10 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         return self._documents(rows, target.labels, sample_weight)
 
     def _rows(self, X, y=None, reset=False) -> csr_array:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
         if y is not None:
             check_consistent_length(X, y)
-        return canonical_rows(X)
+        return canonical_rows(X, type(self).__name__)
 
     def _documents(self, rows: csr_array, labels: Any, sample_weight) -> Documents:
         weight = None

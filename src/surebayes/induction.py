@@ -55,9 +55,12 @@ class Documents:
         width = represent.width(self.rows.shape[1])
         return estimate.multinomial(inside, outside, smoothing, width).log_odds()
 
-    def contingency(self) -> weigh.Contingency:
-        """Count documents with and without each term."""
-        return contingency_of(self.statistics(None, ("presence",)), None, self.contrasts)
+    def contingency(self, by_class: bool = True) -> weigh.Contingency:
+        """Count documents with and without each term, all of them as one class where classes don't matter."""
+        if by_class:
+            return contingency_of(self.statistics(None, ("presence",)), None, self.contrasts)
+        everyone = replace(self, labels=np.zeros(self.rows.shape[0], np.int64), n_classes=1, contrasts=[0])
+        return contingency_of(everyone.statistics(None, ("presence",)), None, [0])
 
 
 def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int]) -> weigh.Contingency:
@@ -97,7 +100,8 @@ def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | N
 
     plain = Representation(recipe.tf, norm=recipe.norm, pad=recipe.pad, keep=keep, steepness=recipe.steepness)
     presence = any(name != "abs" for name in recipe.weight) or (recipe.top and recipe.ranking != "abs")
-    table = documents.contingency() if presence else None
+    named = (*recipe.weight, recipe.ranking if recipe.top else "abs")
+    table = documents.contingency(any(name in weigh.SUPERVISED for name in named)) if presence else None
     z = replace(plain, weights=_weights(recipe, documents, plain, table, own))
     if recipe.top is not None:
         z = replace(z, top=recipe.top, ranking=places(own(_worth(recipe, documents, z, table))))

@@ -20,7 +20,7 @@ BoolArray = npt.NDArray[np.bool_]
 TERM_FREQUENCY: dict[str, Callable[[FloatArray], FloatArray]] = {
     "count": lambda x: x.astype(np.float64, copy=False),
     "binary": lambda x: np.ones(len(x)),
-    "log": np.log1p,
+    "log": lambda x: np.log1p(x.astype(np.float64, copy=False)),
 }
 
 
@@ -97,10 +97,15 @@ class Representation:
     def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
         """Give the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
         own = self.of_class(c)
-        values: FloatArray = TERM_FREQUENCY[own.tf](rows.data)
         kept = own.selected(rows)
-        if own.weights is not None:
-            values = values * own.weights[rows.indices]
+        if own.tf == "binary" and kept is None and own.weights is None and own.steepness is None:
+            return own._even(rows)
+        if own.tf == "binary" and own.weights is not None:
+            values = own.weights[rows.indices]
+        else:
+            values = TERM_FREQUENCY[own.tf](rows.data)
+            if own.weights is not None:
+                values = values * own.weights[rows.indices]
         if own.steepness is not None:
             values = _exponentials(own.steepness * values, rows, kept, own.norm is not None)
         if kept is not None:
@@ -109,6 +114,14 @@ class Representation:
             size = row_norms(values, rows, own.norm) + own.pad
             values = values * spread(np.divide(own.length, size, out=np.zeros_like(size), where=size > 0), rows)
         return values
+
+    def _even(self, rows: csr_array) -> FloatArray:
+        """Give rows whose terms all count the same: no need to look at any of them."""
+        if self.norm is None:
+            return np.ones(rows.nnz)
+        terms = np.diff(rows.indptr).astype(np.float64)
+        size = (terms if self.norm == "l1" else np.sqrt(terms)) + self.pad
+        return spread(np.divide(self.length, size, out=np.zeros_like(size), where=size > 0), rows)
 
     def selected(self, rows: csr_array) -> BoolArray | None:
         """Kolcz & Yih, section 3 (DSFS): tell which entries of the rows take part; None if all do."""

@@ -61,7 +61,10 @@ class Linear:
     def _in_one_pass(self, rows: csr_array) -> FloatArray:
         r, fused = self.represent, self.fused
         tf = csr_array((TERM_FREQUENCY[r.tf](rows.data), rows.indices, rows.indptr), shape=rows.shape)
-        sums = np.asarray(tf @ fused)
+        if len(fused) <= 4:  # column by column is a third faster than a few columns at once
+            sums = np.column_stack([tf @ column for column in fused])
+        else:
+            sums = np.asarray(tf @ fused.T)
         if r.norm is None:
             return sums
         size = sums[:, -1:] + r.pad
@@ -86,8 +89,10 @@ def _fused(r: Representation, log_odds: FloatArray) -> FloatArray | None:
         w = np.exp(exponent - exponent.max(initial=0.0) if r.norm is not None else exponent)
     if r.keep is not None:
         w = np.where(r.keep, w, 0.0)
-    columns = (w * log_odds).T
-    return np.ascontiguousarray(columns if r.norm is None else np.column_stack([columns, w]))
+    columns = w * log_odds
+    if r.norm is not None:
+        columns = np.vstack([columns, w])
+    return columns if len(columns) <= 4 else np.ascontiguousarray(columns.T).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +212,11 @@ class _Teaching:
         grown *= self.v
         return row_sums(grown, self.rows) - self.v_sum * np.log1p(copies * self.big_u), slope
 
-    def some(self, chosen: BoolArray) -> _Teaching:
+    def some(self, chosen: IntArray) -> _Teaching:
         """Keep some of the documents."""
-        entries = spread(chosen, self.rows)
+        flags = np.zeros(self.rows.shape[0], bool)
+        flags[chosen] = True
+        entries = spread(flags, self.rows)
         indptr = np.concatenate([[0], np.cumsum(np.diff(self.rows.indptr)[chosen])])
         rows = csr_array(
             (self.rows.data[entries], self.rows.indices[entries], indptr), shape=(len(indptr) - 1, self.rows.shape[1])
@@ -232,43 +239,40 @@ def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
     Newton takes 7-8. A bracket catches the steps that go astray. Each row stops on its own account, so that its
     result doesn't depend on the batch.
     """
-    n = len(goal)
     mean = row_sums(teaching.v * teaching.u, teaching.rows) / np.where(teaching.v_sum > 0, teaching.v_sum, 1.0)
-    copies = np.where((goal > 0) & (mean > 0), np.nan, np.where(goal > 0, np.inf, 0.0))
-    active = np.flatnonzero(np.isnan(copies))
-    part = teaching.some(np.isnan(copies)) if len(active) < n else teaching
+    copies = np.where(goal > 0, np.inf, 0.0)
+    active = np.flatnonzero((goal > 0) & (mean > 0))
+    part = teaching if len(active) == len(goal) else teaching.some(active)
     m, want = mean[active], goal[active]
     low, high = np.zeros(len(active)), np.log1p(m * MAX_COPIES)
-    t, tried_cap = np.zeros(len(active)), np.zeros(len(active), bool)
-    done = np.zeros(len(active), bool)
-    for step in range(200):
+    t, at_cap, done = np.zeros(len(active)), np.zeros(len(active), bool), np.zeros(len(active), bool)
+    result = np.full(len(active), np.inf)
+    for step in range(100):
+        if 2 * done.sum() > len(done):  # go on with those that are still on their way
+            copies[active[done]] = result[done]
+            left = np.flatnonzero(~done)
+            part = part.some(left)
+            active, m, want, low, high, t, at_cap, result, done = (
+                array[left] for array in (active, m, want, low, high, t, at_cap, result, done)
+            )
         if not len(active):
             break
         a = np.expm1(t) / m
-        if step == 0:
-            value, slope = np.zeros(len(t)), row_sums(part.v * part.u, part.rows) - part.v_sum * part.big_u
-        else:
-            value, slope = part.lift_and_slope(a)
+        value, slope = part.lift_and_slope(a) if step else (t, part.v_sum * (m - part.big_u))
         below = value < want
-        low, high = np.where(below, t, low), np.where(below, high, np.where(t > low, t, high))
-        irreversible = below & tried_cap & (t >= high)
+        low, high = np.where(below, t, low), np.where(below, high, t)
+        irreversible = below & at_cap
         gradient = slope * (1.0 + a * m) / m
-        with np.errstate(divide="ignore", invalid="ignore"):
-            target = t + (want - value) / gradient
-        inside = (target > low) & (target < high)
-        beyond = (target >= high) & ~tried_cap
-        new = np.where(inside, target, np.where(beyond, high, (low + high) / 2))
-        tried_cap |= beyond
-        done = irreversible | (value == want) | (np.abs(new - t) <= 1e-14 * (1.0 + t)) | (high - low <= 1e-15 * high)
-        t = np.where(value == want, t, new)
-        if done.any():
-            copies[active[done]] = np.where(irreversible, np.inf, np.expm1(t) / m)[done]
-            keep = ~done
-            active, m, want, low, high, t, tried_cap = (
-                array[keep] for array in (active, m, want, low, high, t, tried_cap)
-            )
-            part = part.some(keep)
-    copies[active] = np.expm1(t) / m
+        target = t + np.divide(want - value, gradient, out=np.full(len(t), np.inf), where=gradient > 0)
+        at_cap = below & (target >= high)
+        new = np.where((target > low) & (target < high), target, np.where(at_cap, high, (low + high) / 2))
+        # Newton's error after a step is about the step's square: 1e-8 now is 1e-16 then.
+        settled = irreversible | (np.abs(target - t) <= 1e-8 * (1.0 + t)) | (high - low <= 1e-15 * high)
+        fresh = settled & ~done
+        result[fresh] = np.where(irreversible, np.inf, np.expm1(new) / m)[fresh]
+        done |= settled
+        t = new
+    copies[active] = np.where(done, result, np.expm1(t) / np.where(m > 0, m, 1.0))
     return copies
 
 
@@ -294,6 +298,24 @@ def reversal(
     document_only : bool, default=False
         Sum the divergence over the document's own terms, not over the whole vocabulary.
     """
+    starts = np.unique(np.searchsorted(rows.indptr, np.arange(0, rows.nnz, _CHUNK), side="right") - 1)
+    starts = np.unique([0, *starts])
+    parts = []
+    for i, j in zip(starts, [*starts[1:], rows.shape[0]]):
+        some = slice(rows.indptr[i], rows.indptr[j])
+        own = csr_array(
+            (rows.data[some], rows.indices[some], rows.indptr[i : j + 1] - rows.indptr[i]), shape=(j - i, rows.shape[1])
+        )
+        parts.append(_reversal_of_chunk(rates, c, own, v[some], x[some], score[i:j], document_only))
+    return Reversal(*(np.concatenate([getattr(part, name) for part in parts]) for name in Reversal.__slots__))
+
+
+_CHUNK = 1 << 18  # entries at a time, whose temporaries stay in the processor's cache
+
+
+def _reversal_of_chunk(
+    rates: Rates, c: int, rows: csr_array, v: FloatArray, x: FloatArray, score: FloatArray, document_only: bool
+) -> Reversal:
     teaching = _opposite(rates, c, rows, v, x, score > 0)
     copies = _crossing(teaching, np.abs(score))
     empty = row_sums(x, rows) == 0
@@ -306,8 +328,8 @@ def reversal(
 
 def _opposite(rates: Rates, c: int, rows: csr_array, v: FloatArray, x: FloatArray, inside: BoolArray) -> _Teaching:
     """Set up teaching the side that the flag doesn't name."""
-    of_entries = spread(inside, rows)
-    numerator = np.where(of_entries, rates.outside[c][rows.indices], rates.inside[c][rows.indices])
+    both = np.concatenate([rates.inside[c], rates.outside[c]])
+    numerator = both[rows.indices + spread(np.where(inside, rates.inside.shape[1], 0), rows)]
     total = np.where(inside, rates.outside_total[c, 0], rates.inside_total[c, 0])
     return _Teaching.of(rows, v, x, numerator, total)
 

@@ -61,8 +61,8 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X, y=None, sample_weight=None):
         """Learn weights, ranking and nothing else; y is needed for supervised weights and for `top`."""
         check_parameters(self, {"tf": TF, "weight": WEIGHT, "steepness": STEEPNESS, "top": TOP, "norm": NORM})
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True)
-        rows = canonical_rows(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        rows = canonical_rows(X, type(self).__name__)
         if y is None:
             if self._needs_labels():
                 raise ValueError(
@@ -94,8 +94,8 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Represent documents as rows of a CSR matrix."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True)
-        rows = canonical_rows(X)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        rows = canonical_rows(X, type(self).__name__)
         z = csr_array((self.representation_(rows), rows.indices.copy(), rows.indptr.copy()), shape=rows.shape)
         z.eliminate_zeros()
         return z
