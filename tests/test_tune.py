@@ -1,0 +1,290 @@
+"""TunedNB: shared sums are those of ordinary fits, the search is deterministic, the winner does the work."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
+from surebayes._search import (
+    N_CANDIDATES,
+    OUT_OF_TIME,
+    Fold,
+    SharedDocuments,
+    deal,
+    families,
+    forward_folds,
+    posthoc_scores,
+)
+
+
+def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    X = rng.poisson(0.3, (n, v))
+    for c in range(classes):
+        X[y == c, c * informative : (c + 1) * informative] += rng.poisson(strength, (int((y == c).sum()), informative))
+    return csr_array(X.astype(float)), y
+
+
+def shared(X, y, k=2):
+    return SharedDocuments(csr_array(X), np.asarray(y), k, [1] if k == 2 else list(range(k)))
+
+
+@parametrize_with_checks(
+    [TunedNB()],
+    expected_failed_checks=lambda e: {"check_decision_proba_consistency": "the check needs negative input"},
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("candidate", families(), ids=lambda c: " ".join(repr(c).split()))
+def test_a_fold_scores_as_an_ordinary_fit_does(candidate, classes):
+    X, y = corpus(90, 40, classes)
+    train, test = np.arange(0, 60), np.arange(60, 90)
+    fold = Fold.of(shared(X, y, classes), train, test)
+    ordinary = clone(candidate).fit(X[train], y[train])
+    mine = fold.fitted(candidate)
+    assert mine.statistics_ == ordinary.statistics_
+    scores = mine._raw_scores(fold.rows)
+    expected = ordinary.decision_function(X[test])
+    np.testing.assert_allclose(scores[:, 0] if classes == 2 else scores, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_sums_by_subtraction_and_by_parts_are_those_of_counting():
+    X, y = corpus(60, 20)
+    documents = shared(X, y)
+    folds = TunedNB()._folds(documents, y, None)
+    assert len(documents.parts) == 3
+    for fold in folds:
+        for candidate in (OpinionPoolNB(), MultinomialNB(tf="log"), MultinomialNB(tf="binary", norm="l2")):
+            model = fold.fitted(candidate)
+            again = fold.fitted(candidate)
+            anew = clone(candidate).fit(fold.train.rows, fold.train.labels)
+            assert model.statistics_ == anew.statistics_ == again.statistics_
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        OpinionPoolNB(weight="abs", weighting="scoring"),
+        OpinionPoolNB(weight="abs", weighting="scoring", steepness=0.1),
+        OpinionPoolNB(smoothing=0.1),
+        MultinomialNB(tf="log", contrast="rest"),
+        MultinomialNB(weight="idf", norm="l2", contrast="rest"),
+    ],
+    ids=lambda c: " ".join(repr(c).split()),
+)
+def test_several_tops_from_one_sort(candidate, classes):
+    X, y = corpus(80, 40, classes)
+    tops = [1, 3, 7, 1000]
+    models = [clone(candidate).set_params(top=n, selection="posthoc").fit(X, y) for n in tops]
+    for scores, model in zip(posthoc_scores(models[0]._estimate(), X, tops), models):
+        expected = model.decision_function(X)
+        np.testing.assert_allclose(scores[:, 0] if classes == 2 else scores, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_finds_what_suits_the_data():
+    # Plain counts decide here; long documents of many weak terms mislead models that ignore them.
+    X, y = corpus(400, 80, seed=3)
+    tuned = TunedNB().fit(X[:250], y[:250])
+    reached = metrics.partial_auc(y[250:], tuned.decision_function(X[250:]))
+    default = metrics.partial_auc(y[250:], OpinionPoolNB().fit(X[:250], y[:250]).decision_function(X[250:]))
+    assert reached >= default - 0.02
+    assert tuned.best_score_ >= tuned.results_["mean_score"][0]
+    tried = [m for m, s in zip(tuned.results_["mean_score"], tuned.results_["status"]) if s == "tried"]
+    assert tuned.best_score_ == max(tried)
+
+
+def test_results_say_what_was_tried():
+    X, y = corpus()
+    tuned = TunedNB().fit(X, y)
+    stages = set(tuned.results_["stage"])
+    assert {"default", "family", "steepness", "top, post-hoc", "gamma"} <= stages
+    assert 50 <= len(tuned.results_["estimator"]) <= N_CANDIDATES
+    assert {len(v) for v in tuned.results_.values()} == {len(tuned.results_["stage"])}
+    assert not tuned.budget_used_up_
+    for folds, mean, status in zip(*(tuned.results_[k] for k in ("fold_scores", "mean_score", "status"))):
+        assert len(folds) == (3 if status == "tried" else 1)
+        assert mean == np.mean(folds)
+    assert tuned.best_params_["family"] == type(tuned.best_estimator_).__name__
+    assert len(tuned.summary(5).rows) == 5
+
+
+def test_same_seed_same_result_and_row_order_does_not_matter():
+    X, y = corpus(seed=5)
+    a, b = TunedNB().fit(X, y), TunedNB().fit(X, y)
+    turned = np.random.default_rng(1).permutation(len(y))
+    c = TunedNB().fit(X[turned], y[turned])
+    assert a.results_["mean_score"] == b.results_["mean_score"]
+    np.testing.assert_allclose(a.results_["mean_score"], c.results_["mean_score"], rtol=1e-9)
+    assert repr(a.best_params_) == repr(b.best_params_) == repr(c.best_params_)
+    other = TunedNB(random_state=1).fit(X, y)
+    assert other.results_["mean_score"] != a.results_["mean_score"]
+
+
+@given(st.integers(0, 2**32), st.integers(2, 5))
+@settings(max_examples=30)
+def test_folds_are_even_by_class_and_keep_copies_together(seed, folds):
+    X, y = corpus(60, 12, seed=7)
+    twice = shared(csr_array(np.vstack([X.toarray(), X.toarray()])), np.concatenate([y, y]))
+    dealt = deal(twice, folds, seed)
+    assert (dealt[:60] == dealt[60:]).all()
+    distinct = shared(*corpus(60, 40, seed=7))
+    dealt = deal(distinct, folds, seed)
+    for c in (0, 1):
+        sizes = np.bincount(dealt[distinct.labels == c], minlength=folds)
+        assert sizes.max() - sizes.min() <= 1 + (np.unique(X.toarray(), axis=0).shape[0] < 60)
+
+
+def test_order_tests_on_what_came_later():
+    X, y = corpus(200)
+    when = np.random.default_rng(0).permutation(200)
+    for train, test in forward_folds(when, 200):
+        assert when[train].max() < when[test].min()
+    coarse = when // 50
+    for train, test in forward_folds(coarse, 200):
+        assert coarse[train].max() < coarse[test].min()
+    tuned = TunedNB().fit(X, y, order=when)
+    assert len(tuned.results_["fold_scores"][0]) == 3
+    assert tuned.results_["mean_score"] != TunedNB().fit(X, y).results_["mean_score"]
+
+
+def test_order_overrides_split_and_is_checked():
+    X, y = corpus(60)
+    with pytest.raises(ValueError, match="one value for each of the 60 documents"):
+        TunedNB().fit(X, y, order=[1, 2])
+    with pytest.raises(ValueError, match="NaN"):
+        TunedNB().fit(X, y, order=np.full(60, np.nan))
+
+
+def test_a_cross_validator_splits():
+    X, y = corpus(120)
+    tuned = TunedNB(split=KFold(4, shuffle=True, random_state=0)).fit(X, y)
+    assert len(tuned.results_["fold_scores"][0]) == 4
+
+
+def test_budget_cuts_the_search_and_says_so():
+    X, y = corpus(300)
+    tuned = TunedNB(budget=1e-9).fit(X, y)
+    assert tuned.budget_used_up_
+    assert tuned.results_["status"].count("tried") == 1
+    assert OUT_OF_TIME in tuned.results_["status"]
+    assert repr(tuned.best_estimator_) == "OpinionPoolNB()"
+    started = time.monotonic()
+    TunedNB(budget=0.05).fit(X, y)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("metric", ["auc_0.1", "tpr@fpr=0.01", "roca_percent", "specificity@recall=1"])
+def test_metrics_by_name(metric):
+    X, y = corpus(150)
+    tuned = TunedNB(metric=metric).fit(X, y)
+    assert tuned.best_score_ <= 1
+    if metric == "roca_percent":
+        assert tuned.best_score_ <= 0  # greater is better
+
+
+def test_metric_may_be_a_function():
+    X, y = corpus(150)
+    seen = []
+    TunedNB(metric=lambda labels, scores: seen.append(labels.dtype) or float(scores[labels].mean())).fit(X, y)
+    assert set(seen) == {np.dtype(bool)}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"metric": "micro_f1"}, "must rank documents"),
+        ({"metric": "nonsense"}, "no scorer named"),
+        ({"metric": 3}, "'metric' parameter of TunedNB"),
+        ({"split": "random"}, "'split' parameter of TunedNB"),
+        ({"budget": -1}, "'budget' parameter of TunedNB"),
+        ({"random_state": "x"}, "'random_state' parameter of TunedNB"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    X, y = corpus(60)
+    with pytest.raises(ValueError, match=message):
+        TunedNB(**parameters).fit(X, y)
+
+
+def test_too_few_documents_take_the_default():
+    X, y = np.eye(4), [0, 1, 1, 1]
+    tuned = TunedNB().fit(X, y)
+    assert np.isnan(tuned.best_score_) or tuned.results_["status"]
+    one = TunedNB().fit(np.eye(3), [1, 1, 1])
+    assert repr(one.best_estimator_) == "OpinionPoolNB()"
+    assert np.isnan(one.best_score_)
+    assert one.results_["estimator"] == []
+    assert one.predict(np.eye(3)).tolist() == [1, 1, 1]
+
+
+def test_the_winner_learns_forgets_merges_and_explains():
+    X, y = corpus(200)
+    tuned = TunedNB().fit(X[:150], y[:150])
+    before = tuned.decision_function(X[150:])
+    state = tuned.statistics_.copy()
+    tuned.partial_fit(X[150:], y[150:]).forget(X[150:], y[150:])
+    assert tuned.statistics_ == state
+    np.testing.assert_array_equal(tuned.decision_function(X[150:]), before)
+    for explanation, score in zip(tuned.explain(X[150:153]), before):
+        assert explanation.bias + explanation.contributions.sum() == pytest.approx(score, rel=1e-9)
+    twin = clone(tuned).fit(X[:150], y[:150])
+    documents = state.all_documents()
+    assert tuned.merge(twin).statistics_.all_documents() == 2 * documents
+    with pytest.raises(ValueError, match="Only another TunedNB"):
+        tuned.merge(OpinionPoolNB())
+
+
+def test_multi_label():
+    X, y = corpus(200, classes=3)
+    indicator = np.column_stack([y == 0, y != 1, y == 2]).astype(int)
+    tuned = TunedNB().fit(X, indicator)
+    assert tuned.decision_function(X).shape == (200, 3)
+    assert tuned.predict(X).shape == (200, 3)
+
+
+def test_unfitted():
+    for call in (lambda t: t.forget([[1]], [1]), lambda t: t.predict([[1]]), lambda t: t.explain([[1]])):
+        with pytest.raises(NotFittedError):
+            call(TunedNB())
+
+
+def test_shared_documents_can_be_replaced_without_sharing_tables():
+    X, y = corpus(30)
+    documents = shared(X, y)
+    first = documents.statistics(None, ("presence",))
+    other = replace(documents, labels=1 - documents.labels, plain={}, learnt=type(documents.learnt)())
+    assert first != other.statistics(None, ("presence",))
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
+    from surebayes import CountVectorizer, corpora, read_message
+
+    mails = corpora.load("spamassassin", corpora_folder)
+    texts = [(m := read_message(raw)).subject + "\n" + m.text for raw in corpora.mails(mails)]
+    X, y = CountVectorizer().fit_transform(texts), np.array(mails.labels)
+
+    def cpu(f):
+        started = time.process_time()
+        f()
+        return time.process_time() - started
+
+    fit = np.median([cpu(lambda: OpinionPoolNB().fit(X, y)) for _ in range(9)])
+    tuned = TunedNB()
+    cost = cpu(lambda: tuned.fit(X, y))
+    assert cost / fit * 50 / len(tuned.results_["stage"]) < 20
