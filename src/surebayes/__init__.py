@@ -21,6 +21,7 @@ _HOME = {
     "ScoreMonitor": "drift",
     "TermDiscriminant": "classifiers",
     "TermWeighting": "term_weighting",
+    "TunedNB": "tune",
     "TextScorer": "text_scorer",
     "Views": "views",
     "Explanation": "score",

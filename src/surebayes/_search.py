@@ -203,6 +203,8 @@ def posthoc_scores(model: score.Linear, rows: csr_array, tops: Sequence[int]) ->
     length = np.diff(rows.indptr)
     for k in range(c):
         r = model.represent.of_class(k)
+        if r.ranking is None:
+            raise TypeError("The best terms of a document need a ranking: build the model with `top`.")
         values = replace(r, top=None, ranking=None, norm=None, length=1.0)(rows)
         ranked = csr_array((np.arange(rows.nnz), r.ranking[rows.indices], rows.indptr), shape=rows.shape)
         order = ranked.tocsc().tocsr().data  # each row's entries by rank: two counting sorts
