@@ -1,8 +1,10 @@
 """GuaranteedThreshold around any classifier: the promise, its certificate, and what it refuses."""
 
+import doctest
 import json
 import math
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -555,3 +557,8 @@ def test_one_class_only_in_the_calibration_rows():
             certify(np.arange(labels.size), labels, max_fpr=0.5)
     with pytest.raises(ValueError, match="vectors of one length"):
         certify([1.0, 2.0], [True])
+
+
+def test_the_guide_does_what_it_says():
+    guide = Path(__file__).parents[1] / "docs" / "guarantee.md"
+    assert doctest.testfile(str(guide), module_relative=False).failed == 0
