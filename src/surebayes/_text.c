@@ -1323,7 +1323,7 @@ static int get_items(PyObject *from, Py_buffer *view, size_t item, bool writable
 {
     if (PyObject_GetBuffer(from, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
         return -1;
-    if ((size_t)view->len % item || (uintptr_t)view->buf % item) {
+    if (view->len && ((size_t)view->len % item || (uintptr_t)view->buf % item)) {
         PyErr_Format(PyExc_ValueError, "%s: expected an aligned buffer of %zu-byte items, got %zd bytes", name, item, view->len);
         PyBuffer_Release(view);
         return -1;
@@ -2512,10 +2512,16 @@ typedef struct {
     int hidden;
 } html_tag;
 
+/* what a byte does: 1 white space, 2 ends a tag's name, 4 ends an attribute's name, 8 needs care in text */
+static const unsigned char html_byte[256] = {
+    8, 8, 8, 8, 8, 8, 8, 8, 8, 15, 15, 8, 15, 15, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8,
+    [' '] = 15, ['&'] = 8, ['/'] = 6, ['>'] = 6, ['='] = 4, [0xC2] = 8,
+};
+
 static int
 html_is_space(unsigned char c)
 {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+    return html_byte[c] & 1;
 }
 
 static int
@@ -2545,7 +2551,8 @@ html_find_element(html_span name, html_tag *tag)
     while (n && !key[n - 1]) n--;
     int low = 0, high = (int)(sizeof html_elements / sizeof *html_elements);
     while (low < high) {
-        int middle = (low + high) / 2, order = memcmp(key, html_elements[middle].name, HTML_NAME);
+        int middle = (low + high) / 2, order = (unsigned char)key[0] - (unsigned char)html_elements[middle].name[0];
+        if (order == 0) order = memcmp(key, html_elements[middle].name, HTML_NAME);
         if (order == 0) {
             tag->what = html_elements[middle].what;
             tag->id = html_elements[middle].id ? html_elements[middle].id : 100 + middle;
@@ -2655,7 +2662,11 @@ html_write(html_scan *s, const unsigned char *p, const unsigned char *end, int r
 {
     while (p < end) {
         const unsigned char *run = p;
-        while (p < end && *p > ' ' && *p != '&' && *p != 0xC2) p++;
+        for (;;) {
+            while (p < end && !(html_byte[*p] & 8)) p++;
+            if (p > run && end - p > 1 && *p == ' ' && !(html_byte[p[1]] & 8)) p += 2;   /* one blank between words stays */
+            else break;
+        }
         if (p > run) html_put(s, run, p - run);
         if (p >= end) break;
         if (*p == '&' && !raw) {
@@ -2980,7 +2991,7 @@ html_attributes(html_scan *s, html_tag *tag)
         if (*p == '>') { s->at = p + 1; return 1; }
         html_span name = {p, 0}, value = {(const unsigned char *)"", 0};
         p++;                                   /* an equals sign here is part of the name */
-        while (p < end && !html_is_space(*p) && *p != '/' && *p != '>' && *p != '=') p++;
+        while (p < end && !(html_byte[*p] & 4)) p++;
         name.size = p - name.at;
         while (p < end && html_is_space(*p)) p++;
         if (p < end && *p == '=') {
@@ -3037,8 +3048,7 @@ html_read_tag(html_scan *s)
     memset(&tag, 0, sizeof tag);
     html_span name = {s->at + 1 + closing, 0};
     while (name.at + name.size < s->end) {
-        unsigned char c = name.at[name.size];
-        if (html_is_space(c) || c == '/' || c == '>') break;
+        if (html_byte[name.at[name.size]] & 2) break;
         name.size++;
     }
     s->at = name.at + name.size;

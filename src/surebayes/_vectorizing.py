@@ -30,7 +30,7 @@ _WORD_PATTERNS = {
     r"(?u)\w+": 1,
     r"\w+": 1,
 }
-_CODES = {np.dtype(np.int32): "i", np.dtype(np.int64): "q", np.dtype(np.float64): "d"}
+_CODES = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}  # what the kernel writes
 
 Rows = tuple[Any, Any, Any]  # lengths, ids, counts: buffers of the kernel
 
@@ -52,6 +52,19 @@ def in_threads(work: Callable[[int], None], jobs: int) -> None:
             done.result()
 
 
+def in_one_step(transform: Callable[[list[Any]], Any]) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+    """Give add and finish of a transform that needs all documents at once."""
+    documents: list[Any] = []
+    return documents.extend, lambda: transform(documents)
+
+
+def canonical(matrix: Any) -> Any:
+    """Sort the rows of a matrix of scikit-learn's, whatever it believes of them."""
+    matrix.has_sorted_indices = False
+    matrix.sort_indices()
+    return matrix
+
+
 def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width: int) -> Any:
     """Make a CSR matrix of the kind that scikit-learn's vectorizers return, from rows in canonical order."""
     indptr = np.zeros(len(lengths) + 1, np.int64)
@@ -61,17 +74,17 @@ def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width:
     triple = (data, columns.astype(index, copy=False), indptr.astype(index, copy=False))
     matrix = _SPARSE(triple, shape=(len(lengths), width))
     matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return _align(matrix)
+    return align(matrix)
 
 
 try:  # scikit-learn 1.8 and later return sparse arrays or matrices, as configured; earlier ones matrices
-    from sklearn.utils._sparse import _align_api_if_sparse as _align
+    from sklearn.utils._sparse import _align_api_if_sparse as align
 
     _SPARSE = sp.csr_array
 except ImportError:  # pragma: no cover
     _SPARSE = sp.csr_matrix
 
-    def _align(matrix: Any) -> Any:
+    def align(matrix: Any) -> Any:
         return matrix
 
 
@@ -146,10 +159,10 @@ class KernelMixin:
 
     def _assemble(self, parts: list[Any], columns: list[Any], width: int, jobs: int = 1) -> Any:
         """One matrix of counted rows; columns[job] maps the ids of a job to columns. The parts are used up."""
-        place, code = kernel().place, _CODES.get(np.dtype(self.dtype), "i")
+        place, code = kernel().place, next((code for code, kind in _CODES.items() if kind == self.dtype), "i")
         size = [len(memoryview(rows[1]).cast("B")) // 4 for rows, _ in parts]
         offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
-        out, data = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], code)
+        out, data = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], _CODES[code])
         lengths, written, lock = [None] * len(parts), np.zeros(len(parts), np.int64), threading.Lock()
         numbers = iter(range(len(parts)))
 

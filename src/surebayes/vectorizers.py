@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import HashingVectorizer as _HashingVectori
 from sklearn.preprocessing import normalize
 
 from ._kernel import kernel
-from ._vectorizing import EXTRA_CONSTRAINTS, KernelMixin
+from ._vectorizing import EXTRA_CONSTRAINTS, KernelMixin, canonical, in_one_step
 
 
 class CountVectorizer(KernelMixin, _CountVectorizer):
@@ -177,12 +177,16 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         """
         analyzer = self._check_fit(raw_documents)
         if analyzer is None:
-            return super().fit_transform(raw_documents)
+            return canonical(super().fit_transform(raw_documents))
         if self.fixed_vocabulary_:
             self._warn_upper_case()
             return self.transform(raw_documents)
         terms = kernel().Vocabulary()
         parts, merged, jobs = self._grow(analyzer, raw_documents, terms)
+        return self._finish(parts, merged, terms, jobs)
+
+    def _finish(self, parts: list[Any], merged: list[Any], terms: Any, jobs: int) -> Any:
+        """Give the terms their columns, leave out what the limits say, and make the matrix."""
         if not len(terms):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         columns = self._sorted_columns(terms, 0)
@@ -195,6 +199,27 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             terms, columns = terms.select(ids), columns[ids]
         self._learnt(terms, columns)
         return X
+
+    def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        if fit:
+            self._validate_params()
+        analyzer = self._check_fit([]) if fit else self._ready()
+        if analyzer is None:
+            return in_one_step(self.fit_transform if fit else self.transform)
+        grow = fit and not self.fixed_vocabulary_
+        terms, parts = kernel().Vocabulary() if grow else self._terms, []
+
+        def add(documents: list[Any]) -> None:
+            for chunk in self._documents(documents):
+                parts.append((kernel().count(analyzer, terms, chunk, grow), 0))
+
+        def finish() -> Any:
+            if grow:
+                return self._finish(parts, [None], terms, 1)
+            return self._assemble(parts, [self._columns], len(self._columns))
+
+        return add, finish
 
     def _check_fit(self, raw_documents: Any) -> Any | None:
         if isinstance(raw_documents, str):
@@ -375,8 +400,8 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
     Examples
     --------
     >>> from surebayes import HashingVectorizer
-    >>> HashingVectorizer(n_features=8, norm=None, alternate_sign=False).transform(["buy gold buy"]).toarray()
-    array([[0., 2., 0., 0., 0., 0., 1., 0.]])
+    >>> HashingVectorizer(n_features=8, norm=None, alternate_sign=False).transform(["gold mine, gold"]).toarray()
+    array([[0., 0., 0., 2., 0., 0., 1., 0.]])
     """
 
     _parameter_constraints: ClassVar[dict] = {**_HashingVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
@@ -447,15 +472,38 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         """
         if isinstance(X, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
-        self._validate_ngram_range()
-        analyzer = self._analyzer()
+        analyzer = self._ready()
         if analyzer is None:
             return super().transform(X)
-        self.build_analyzer()  # its checks of the stop words
-        jobs, width, sign = self._jobs(), self.n_features, self.alternate_sign
-        hash_count = kernel().hash_count
-        parts = self._count(lambda _, chunk: hash_count(analyzer, width, chunk, sign), X, jobs)
+        jobs = self._jobs()
+        return self._finish(self._count(lambda _, chunk: self._hash(analyzer, chunk), X, jobs), jobs)
+
+    def _ready(self) -> Any | None:
+        self._validate_ngram_range()
+        analyzer = self._analyzer()
+        if analyzer is not None:
+            self.build_analyzer()  # its checks of the stop words
+        return analyzer
+
+    def _hash(self, analyzer: Any, chunk: list[Any]) -> Any:
+        return kernel().hash_count(analyzer, self.n_features, chunk, self.alternate_sign)
+
+    def _finish(self, parts: list[Any], jobs: int) -> Any:
         if not parts:
             raise ValueError("Cannot vectorize empty sequence.")
-        matrix = self._assemble(parts, [None] * jobs, width, jobs)
+        matrix = self._assemble(parts, [None] * jobs, self.n_features, jobs)
         return matrix if self.norm is None else normalize(matrix, norm=self.norm, copy=False)
+
+    def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        if fit:
+            self.fit([""])
+        analyzer = self._ready()
+        if analyzer is None:
+            return in_one_step(self.transform)
+        parts: list[Any] = []
+
+        def add(documents: list[Any]) -> None:
+            parts.extend((self._hash(analyzer, chunk), 0) for chunk in self._documents(documents))
+
+        return add, lambda: self._finish(parts, 1)
