@@ -3045,7 +3045,9 @@ html_read_tag(html_scan *s)
 {
     int closing = s->at[1] == '/';
     html_tag tag;
-    memset(&tag, 0, sizeof tag);
+    tag.style.at = tag.colour.at = tag.paper.at = tag.text.at = tag.image.at = tag.size.at = NULL;     /* memset is slow */
+    tag.alt.at = tag.href.at = tag.src.at = NULL;
+    tag.hidden = 0;
     html_span name = {s->at + 1 + closing, 0};
     while (name.at + name.size < s->end) {
         if (html_byte[name.at[name.size]] & 2) break;
