@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from sklearn import metrics as reference
 
-from surebayes import metrics
+from surebayes import _ranking, metrics
 
 RANKING = [
     metrics.partial_auc,
@@ -262,7 +262,7 @@ def test_rate_interval_refuses(bad):
 def test_every_measure_is_the_same_on_its_steps(ranking):
     """The bootstrap's fast form, on the sample itself, is the measure."""
     y, s = ranking
-    _, false_positives, true_positives = metrics._steps(y, s)
+    _, false_positives, true_positives = _ranking.steps_of(y, s)
     for measure, on_steps in metrics._ON_STEPS.items():
         parameters = {"x": 0.2} if measure is metrics.tpr_at_fpr else {}
         assert on_steps(false_positives[None], true_positives[None], **parameters)[0] == measure(y, s, **parameters)
@@ -301,7 +301,7 @@ def test_bootstrap_passes_labels_as_they_came_and_keeps_class_sizes():
 def test_bootstrap_in_small_pieces_is_the_same(monkeypatch):
     y, s = np.arange(40) % 3 == 0, np.sin(np.arange(40.0))
     whole = metrics.bootstrap_interval(metrics.roc_auc, y, s, resamples=60)
-    monkeypatch.setattr(metrics, "_CELLS_AT_ONCE", 40 * 7)
+    monkeypatch.setattr(_ranking, "CELLS_AT_ONCE", 40 * 7)
     assert metrics.bootstrap_interval(metrics.roc_auc, y, s, resamples=60) == whole
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surebayes.decide import order_statistic_threshold, precision_threshold, recall_threshold
+from surebayes.promise import order_statistic_threshold, precision_threshold, recall_threshold
 from surebayes.significance import Interval, fraction, rate_interval
 
 EXACT = "exact: calibration rows were not used for training, and future rows come from the same distribution"

@@ -9,13 +9,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from surebayes.promise import (
+    NotEnoughNegatives,
+    NotEnoughPositives,
+    negatives_needed,
+    order_statistic_threshold,
+    precision_threshold,
+    recall_threshold,
+    refuse_nan,
+    score_vector,
+)
 from surebayes.significance import fraction
+
+__all__ = [
+    "NotEnoughNegatives",
+    "NotEnoughPositives",
+    "bias_of_least_error",
+    "cost_threshold",
+    "f1_cuts",
+    "negatives_needed",
+    "order_statistic_threshold",
+    "precision_threshold",
+    "predict_argmax",
+    "proportional_cuts",
+    "recall_threshold",
+    "slope_of_least_error",
+    "threshold_at",
+]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -212,278 +236,6 @@ def _labels_and_mass(positive: ArrayLike, weight: ArrayLike | None, n: int) -> t
     return truth, np.rint(np.ldexp(real, exponent)).astype(np.int64)
 
 
-def _refuse_nan(scores: Floats, name: str) -> None:
-    if np.isnan(scores).any():
-        raise ValueError(
-            f"{name} must not contain NaN. Got NaN in {int(np.isnan(scores).sum())} of {scores.size} entries."
-        )
-
-
-# ---------------------------------------------------------------------- thresholds one can vouch for
-
-
-class _TooFew(ValueError):
-    """Too few rows of a class for the promise; says how many are needed and what can be promised instead."""
-
-    rows = "rows"
-    promise = "an error rate of at most"
-
-    def __init__(self, needed: int, available: int, rate: float, confidence: float) -> None:
-        super().__init__(needed, available, rate, confidence)
-        self.needed = needed
-        self.available = available
-        self.rate = rate
-        self.confidence = confidence
-
-    def __str__(self) -> str:
-        n, more = self.available, f"collect {self.needed - self.available:,} more"
-        if n:
-            # rounded to the safe side: what the message offers must itself be possible
-            rate = Context(3, ROUND_CEILING).create_decimal_from_float(smallest_rate(n, self.confidence))
-            certain = Context(3, ROUND_FLOOR).create_decimal_from_float(-math.expm1(n * math.log1p(-self.rate)))
-            more += (
-                f", or promise what these allow: {self.promise} {rate} with confidence "
-                f"{self.confidence:g}, or {self.rate:g} with confidence {certain}"
-            )
-        return (
-            f"{self.promise} {self.rate:g} with confidence {self.confidence:g} needs at least {self.needed:,} "
-            f"{self.rows}, there are {n:,}: {more}."
-        )
-
-
-class NotEnoughNegatives(_TooFew):
-    """Too few negatives to vouch for a false-positive rate.
-
-    Attributes
-    ----------
-    needed, available : int
-        Negatives that the promise takes, and that there are.
-
-    Examples
-    --------
-    >>> error = NotEnoughNegatives(2995, 1000, 0.001, 0.95)
-    >>> error.needed, error.available
-    (2995, 1000)
-    >>> print(error)  # doctest: +NORMALIZE_WHITESPACE
-    a false-positive rate of at most 0.001 with confidence 0.95 needs at least 2,995 negatives, there are 1,000:
-    collect 1,995 more, or promise what these allow: a false-positive rate of at most 0.00300 with confidence 0.95,
-    or 0.001 with confidence 0.632.
-    """
-
-    rows = "negatives"
-    promise = "a false-positive rate of at most"
-
-
-class NotEnoughPositives(_TooFew):
-    """Too few positives to vouch for a recall.
-
-    Attributes
-    ----------
-    needed, available : int
-        Positives that the promise takes, and that there are.
-
-    Examples
-    --------
-    >>> NotEnoughPositives(59, 10, 0.05, 0.95).needed
-    59
-    """
-
-    rows = "positives"
-    promise = "a share of missed positives of at most"
-
-
-def smallest_rate(n: int, confidence: float) -> float:
-    """Smallest error rate that `n` error-free rows can vouch for: 1 - (1 - confidence)^(1/n).
-
-    Examples
-    --------
-    >>> round(smallest_rate(2995, 0.95), 6)
-    0.001
-    """
-    return -math.expm1(math.log1p(-confidence) / n)
-
-
-def negatives_needed(max_fpr: float, confidence: float) -> int:
-    """Smallest number of negatives with which a false-positive rate can be promised at all.
-
-    With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more
-    than 1 - confidence. The same number of positives is needed to promise a recall of 1 - `max_fpr`.
-
-    Parameters
-    ----------
-    max_fpr, confidence : float
-        In (0, 1).
-
-    Examples
-    --------
-    >>> negatives_needed(0.001, 0.95), negatives_needed(0.01, 0.99)
-    (2995, 459)
-    """
-    fraction(max_fpr, "max_fpr", zero=False, one=False)
-    fraction(confidence, "confidence", zero=False, one=False)
-    guess = max(1, math.ceil(math.log1p(-confidence) / math.log1p(-max_fpr)) - 1)
-    while _allowed_errors(guess, max_fpr, confidence) < 0:
-        guess += 1
-    return guess
-
-
-def _allowed_errors(n: int, rate: float, confidence: float) -> int:
-    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none."""
-    low, high = -1, n  # the probability is within the limit at low, and 1 at high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if special.bdtr(middle, n, rate) <= 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def order_statistic_threshold(negative_scores: ArrayLike, max_fpr: float, confidence: float) -> tuple[float, int]:
-    """Lowest threshold that vouches for a false-positive rate: the Neyman-Pearson umbrella rule.
-
-    The threshold is one of the negatives' own scores, the (allowed + 1)-th highest. A new negative exceeds it with a
-    probability above `max_fpr` only if at most `allowed` of the n negatives fell into the top `max_fpr` of their
-    distribution, and `allowed` is the largest number for which that has binomial probability <= 1 - confidence. Nothing
-    is assumed about the distribution; with ties the true confidence is only higher, because a score *at* the threshold
-    is not positive.
-
-    Parameters
-    ----------
-    negative_scores : array-like of shape (n,)
-        Scores of negatives that the model was not trained on, drawn as future negatives will be.
-    max_fpr, confidence : float
-        In (0, 1).
-
-    Returns
-    -------
-    threshold : float
-        Call positive what scores strictly above it.
-    allowed : int
-        At most so many of the given negatives lie above it.
-
-    Raises
-    ------
-    NotEnoughNegatives
-        If fewer than :func:`negatives_needed` are given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> order_statistic_threshold(np.arange(10_000), max_fpr=0.001, confidence=0.95)
-    (9995.0, 4)
-    """
-    scores = _score_vector(negative_scores, "negative_scores")
-    allowed = _allowed_or_raise(scores.size, max_fpr, confidence, NotEnoughNegatives)
-    return float(np.partition(scores, scores.size - 1 - allowed)[scores.size - 1 - allowed]), allowed
-
-
-def recall_threshold(positive_scores: ArrayLike, min_recall: float, confidence: float) -> tuple[float, int]:
-    """Highest threshold that vouches for a recall: the mirror image of :func:`order_statistic_threshold`.
-
-    Parameters
-    ----------
-    positive_scores : array-like of shape (n,)
-        Scores of positives that the model was not trained on.
-    min_recall, confidence : float
-        In (0, 1).
-
-    Returns
-    -------
-    threshold : float
-        Call positive what scores strictly above it. It lies just below the score of a given positive, so that this one
-        is still found.
-    allowed : int
-        At most so many of the given positives are missed.
-
-    Raises
-    ------
-    NotEnoughPositives
-        If there are too few positives for the promise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> threshold, allowed = recall_threshold(np.arange(1000), min_recall=0.9, confidence=0.95)
-    >>> round(threshold, 6), allowed
-    (84.0, 84)
-    """
-    scores = _score_vector(positive_scores, "positive_scores")
-    fraction(min_recall, "min_recall", zero=False, one=False)
-    allowed = _allowed_or_raise(scores.size, 1 - min_recall, confidence, NotEnoughPositives)
-    return math.nextafter(float(np.partition(scores, allowed)[allowed]), -math.inf), allowed
-
-
-def _allowed_or_raise(n: int, rate: float, confidence: float, error: type[_TooFew]) -> int:
-    needed = negatives_needed(rate, confidence)
-    allowed = _allowed_errors(n, rate, confidence) if n >= needed else -1
-    if allowed < 0:
-        raise error(needed, n, rate, confidence)
-    return allowed
-
-
-def precision_threshold(
-    scores: ArrayLike, positive: ArrayLike, thresholds: ArrayLike, min_precision: float, confidence: float
-) -> tuple[float, int, int]:
-    """Lowest of the given thresholds that vouches for a precision, by a fixed-sequence test.
-
-    The thresholds are tried from the highest down. Each is accepted while "precision is below `min_precision`" can be
-    rejected by an exact binomial test at level 1 - confidence; the first that can't ends the walk, and the last
-    accepted one is returned. Because the sequence is fixed beforehand, no correction for many tests is needed. The
-    promise holds for the share of positives in `scores`: with fewer positives in the stream, precision falls.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-        Scores that the model was not trained on.
-    positive : array-like of bool, shape (n,)
-        Whether the row is positive.
-    thresholds : array-like
-        The sequence; must be chosen without looking at these rows.
-    min_precision, confidence : float
-        In (0, 1).
-
-    Returns
-    -------
-    threshold : float
-        Call positive what scores strictly above it.
-    flagged, wrong : int
-        How many of the given rows lie above it, and how many of those are negatives.
-
-    Raises
-    ------
-    ValueError
-        If not even the first threshold is accepted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.arange(1000)
-    >>> positive = (scores > 500) | (scores % 10 == 0)
-    >>> precision_threshold(scores, positive, [800, 600, 500, 400, 300], min_precision=0.9, confidence=0.95)
-    (500.0, 499, 0)
-    """
-    fraction(min_precision, "min_precision", zero=False, one=False)
-    fraction(confidence, "confidence", zero=False, one=False)
-    values = _score_vector(scores, "scores")
-    truth, _ = _labels_and_mass(positive, None, values.size)
-    accepted: tuple[float, int, int] | None = None
-    for threshold in np.sort(_score_vector(thresholds, "thresholds"))[::-1]:
-        above = values > threshold
-        flagged, wrong = int(above.sum()), int((above & ~truth).sum())
-        # so few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
-        if flagged == 0 or special.bdtr(wrong, flagged, 1 - min_precision) > 1 - confidence:
-            break
-        accepted = float(threshold), flagged, wrong
-    if accepted is None:
-        raise ValueError(
-            f"a precision of at least {min_precision:g} with confidence {confidence:g} can't be vouched for: the "
-            f"highest threshold flags {flagged:,} rows, {wrong:,} of them wrongly; it takes at least "
-            f"{negatives_needed(1 - min_precision, confidence):,} flagged rows, all right."
-        )
-    return accepted
-
-
 # ---------------------------------------------------------------------- thresholds without a promise
 
 
@@ -508,7 +260,7 @@ def threshold_at(scores: ArrayLike, positive: ArrayLike, max_fpr: float) -> floa
     4.0
     """
     fraction(max_fpr, "max_fpr")
-    values = _score_vector(scores, "scores")
+    values = score_vector(scores, "scores")
     truth, _ = _labels_and_mass(positive, None, values.size)
     negatives = np.sort(values[~truth])[::-1]
     if negatives.size == 0:
@@ -633,17 +385,9 @@ def _cuts_between(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
     return above, np.array([np.inf, *middle, -np.inf])
 
 
-def _score_vector(scores: ArrayLike, name: str) -> Floats:
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1:
-        raise ValueError(f"{name} must be a vector. Got shape {values.shape}.")
-    _refuse_nan(values, name)
-    return values
-
-
 def _score_table(scores: ArrayLike) -> Floats:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] == 0:
         raise ValueError(f"scores must be a table with a row for each document. Got shape {table.shape}.")
-    _refuse_nan(table, "scores")
+    refuse_nan(table, "scores")
     return table

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surebayes.certificate import Certificate
-from surebayes.decide import negatives_needed
+from surebayes.promise import negatives_needed
 from surebayes.significance import Interval, fraction, rate_interval
 
 # After this many rows half of the capital has been staked.

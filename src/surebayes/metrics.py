@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, special
 
+from surebayes import _ranking
 from surebayes.significance import Interval, corrected_resampled_ttest, fraction, rate_interval, sign_test
 
 __all__ = [
@@ -54,98 +55,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-# ---------------------------------------------------------------------- the ranking
-
-
-class _Steps(NamedTuple):
-    """A ranking by distinct scores, highest first: what lies strictly above each of them, and finally everything."""
-
-    thresholds: Floats
-    false_positives: Counts
-    true_positives: Counts
-
-
-def _checked(y: ArrayLike, s: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    """Labels as booleans and scores as floats, or a one-sentence error."""
-    labels, scores = np.asarray(y), np.asarray(s, dtype=np.float64)
-    if labels.ndim != 1 or scores.ndim != 1:
-        raise ValueError(f"labels and scores must be vectors. Got shapes {labels.shape} and {scores.shape}.")
-    if labels.size != scores.size:
-        raise ValueError(
-            f"labels and scores must have the same length. Got {labels.size} labels and {scores.size} scores."
-        )
-    if np.isnan(scores).any():
-        raise ValueError(f"scores must not contain NaN. Got NaN in {int(np.isnan(scores).sum())} of {scores.size}.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError(f"labels must not contain NaN. Got NaN in {int(np.isnan(labels).sum())} of {labels.size}.")
-    values = np.unique(labels)
-    if values.size != 2:
-        got = ", ".join(map(repr, values[:5].tolist())) or "no labels at all"
-        raise ValueError(f"labels must take exactly two values, with rows of both classes. Got {got}.")
-    return labels == values[1], scores
-
-
-def _steps(positive: NDArray[np.bool_], scores: Floats) -> _Steps:
-    order = np.argsort(-scores, kind="stable")
-    ranked, truth = scores[order], positive[order]
-    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), ranked.size - 1)
-    true_positives = np.concatenate(([0], np.cumsum(truth, dtype=np.int64)[last]))
-    predicted = np.concatenate(([0], last + 1)).astype(np.int64)
-    thresholds = np.concatenate((ranked[last], [-np.inf]))
-    return _Steps(thresholds, predicted - true_positives, true_positives)
-
-
-# Functions of the steps work along the last axis, so that one call measures a thousand bootstrap samples.
-
-
-def _auc_lost(false_positives: Counts, true_positives: Counts) -> Floats:
-    """Share of (negative, positive) pairs in the wrong order, ties counting half: 1 - AUC without cancellation."""
-    positives, negatives = true_positives[..., -1], false_positives[..., -1]
-    missed = 2 * positives[..., None] - true_positives[..., 1:] - true_positives[..., :-1]
-    pairs = np.sum(np.diff(false_positives) * missed, axis=-1)  # int64: exact up to 2^62 pairs
-    return np.asarray(pairs / (2 * positives * negatives), dtype=np.float64)
-
-
-def _partial_area(false_positives: Counts, true_positives: Counts, max_fpr: float = 0.1) -> Floats:
-    limit = max_fpr * false_positives[..., -1:]
-    start, stop = false_positives[..., :-1], false_positives[..., 1:]
-    low, high = true_positives[..., :-1], true_positives[..., 1:]
-    run = np.clip(limit - start, 0, stop - start)
-    # the height at the right end of the part of each step that lies left of max_fpr
-    end = low + (high - low) * (run / np.maximum(stop - start, 1))
-    area = np.sum(run * (low + end), axis=-1) / 2
-    return np.asarray(area / (limit[..., 0] * true_positives[..., -1]), dtype=np.float64)
-
-
-def _best_tpr(false_positives: Counts, true_positives: Counts, x: float) -> Floats:
-    allowed = false_positives / false_positives[..., -1:] <= x
-    return np.asarray(np.max(np.where(allowed, true_positives, 0), axis=-1) / true_positives[..., -1], dtype=np.float64)
-
-
-def _best_specificity(false_positives: Counts, true_positives: Counts, recall: float = 1.0) -> Floats:
-    enough = true_positives / true_positives[..., -1:] >= recall
-    negatives = false_positives[..., -1]
-    fewest = np.min(np.where(enough, false_positives, negatives[..., None]), axis=-1)
-    return np.asarray((negatives - fewest) / negatives, dtype=np.float64)
-
-
-def _precision_at_positives(false_positives: Counts, true_positives: Counts) -> Floats:
-    wanted = true_positives[..., -1:]
-    predicted = false_positives + true_positives
-    # of the step that crosses k = wanted, the share of its positives that a random order would put above k
-    share = np.clip((wanted - predicted[..., :-1]) / np.maximum(np.diff(predicted), 1), 0, 1)
-    found = np.sum(share * np.diff(true_positives), axis=-1)
-    return np.asarray(found / wanted[..., 0], dtype=np.float64)
-
-
-def _lost_percent(false_positives: Counts, true_positives: Counts) -> Floats:
-    return 100 * _auc_lost(false_positives, true_positives)
-
-
-def _area(false_positives: Counts, true_positives: Counts) -> Floats:
-    return 1 - _auc_lost(false_positives, true_positives)
 
 
 # ---------------------------------------------------------------------- rankings
@@ -173,7 +82,7 @@ def roc_curve(y: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
     >>> fpr.tolist(), tpr.tolist(), thresholds.tolist()
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0], [0.8, 0.4, 0.1, -inf])
     """
-    thresholds, false_positives, true_positives = _steps(*_checked(y, s))
+    thresholds, false_positives, true_positives = _ranking.steps_of(*_ranking.checked(y, s))
     return false_positives / false_positives[-1], true_positives / true_positives[-1], thresholds
 
 
@@ -195,7 +104,7 @@ def roc_auc(y: ArrayLike, s: ArrayLike) -> float:
     >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    return float(_area(*_steps(*_checked(y, s))[1:]))
+    return float(_ranking.area(*_ranking.steps_of(*_ranking.checked(y, s))[1:]))
 
 
 def partial_auc(y: ArrayLike, s: ArrayLike, max_fpr: float = 0.1) -> float:
@@ -231,7 +140,7 @@ def partial_auc(y: ArrayLike, s: ArrayLike, max_fpr: float = 0.1) -> float:
     0.6319444444444444
     """
     fraction(max_fpr, "max_fpr", zero=False)
-    return float(_partial_area(*_steps(*_checked(y, s))[1:], max_fpr))
+    return float(_ranking.partial_area(*_ranking.steps_of(*_ranking.checked(y, s))[1:], max_fpr))
 
 
 def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
@@ -256,7 +165,7 @@ def tpr_at_fpr(y: ArrayLike, s: ArrayLike, x: float) -> float:
     (0.5, 1.0)
     """
     fraction(x, "x")
-    return float(_best_tpr(*_steps(*_checked(y, s))[1:], x))
+    return float(_ranking.best_tpr(*_ranking.steps_of(*_ranking.checked(y, s))[1:], x))
 
 
 def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> float:
@@ -280,7 +189,7 @@ def specificity_at_recall(y: ArrayLike, s: ArrayLike, recall: float = 1.0) -> fl
     0.5
     """
     fraction(recall, "recall")
-    return float(_best_specificity(*_steps(*_checked(y, s))[1:], recall))
+    return float(_ranking.best_specificity(*_ranking.steps_of(*_ranking.checked(y, s))[1:], recall))
 
 
 def roca_percent(y: ArrayLike, s: ArrayLike) -> float:
@@ -301,7 +210,7 @@ def roca_percent(y: ArrayLike, s: ArrayLike) -> float:
     >>> roca_percent(["ham", "ham", "spam", "spam"], [0.1, 0.4, 0.35, 0.8])
     25.0
     """
-    return float(_lost_percent(*_steps(*_checked(y, s))[1:]))
+    return float(_ranking.lost_percent(*_ranking.steps_of(*_ranking.checked(y, s))[1:]))
 
 
 def break_even(y: ArrayLike, s: ArrayLike) -> float:
@@ -324,7 +233,7 @@ def break_even(y: ArrayLike, s: ArrayLike) -> float:
     >>> break_even([0, 1, 1, 0], [2, 3, 2, 2])
     0.6666666666666666
     """
-    return float(_precision_at_positives(*_steps(*_checked(y, s))[1:]))
+    return float(_ranking.precision_at_positives(*_ranking.steps_of(*_ranking.checked(y, s))[1:]))
 
 
 # ---------------------------------------------------------------------- decisions
@@ -364,7 +273,7 @@ def precision_recall_f1(y: ArrayLike, s: ArrayLike, threshold: float = 0.0) -> P
     >>> precision_recall_f1([0, 0, 1, 1], [-2, 1, 3, 0])
     PrecisionRecallF1(precision=0.5, recall=0.5, f1=0.5)
     """
-    positive, scores = _checked(y, s)
+    positive, scores = _ranking.checked(y, s)
     if math.isnan(threshold):
         raise ValueError("threshold must be a number. Got NaN.")
     predicted = scores > np.float64(threshold)
@@ -486,14 +395,13 @@ def _indicator_or_labels(values: Any, name: str) -> Any:
 
 # measure -> its form on steps, where many bootstrap samples are measured at once without sorting again
 _ON_STEPS: dict[Any, Callable[..., Floats]] = {
-    partial_auc: _partial_area,
-    roc_auc: _area,
-    tpr_at_fpr: _best_tpr,
-    specificity_at_recall: _best_specificity,
-    roca_percent: _lost_percent,
-    break_even: _precision_at_positives,
+    partial_auc: _ranking.partial_area,
+    roc_auc: _ranking.area,
+    tpr_at_fpr: _ranking.best_tpr,
+    specificity_at_recall: _ranking.best_specificity,
+    roca_percent: _ranking.lost_percent,
+    break_even: _ranking.precision_at_positives,
 }
-_CELLS_AT_ONCE = 1 << 21  # 16 MB of counts
 
 
 def bootstrap_interval(
@@ -544,60 +452,13 @@ def bootstrap_interval(
     fraction(confidence, "confidence", zero=False, one=False)
     if resamples != int(resamples) or resamples < 1:
         raise ValueError(f"resamples must be a whole number of at least 1. Got {resamples!r}.")
-    positive, scores = _checked(y, s)
+    positive, scores = _ranking.checked(y, s)
     metric(np.asarray(y), scores, **parameters)  # errors of the metric or its parameters come before the work
     random = np.random.default_rng(seed)
     on_steps = _ON_STEPS.get(metric)
     if on_steps is None:
-        values = _measure_samples(metric, np.asarray(y), positive, scores, int(resamples), random, parameters)
+        values = _ranking.measure_samples(metric, np.asarray(y), positive, scores, int(resamples), random, parameters)
     else:
-        values = _measure_steps(on_steps, positive, scores, int(resamples), random, parameters)
+        values = _ranking.measure_steps(on_steps, positive, scores, int(resamples), random, parameters)
     low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))
-
-
-def _measure_samples(
-    metric: Callable[..., float],
-    y: NDArray[Any],
-    positive: NDArray[np.bool_],
-    scores: Floats,
-    resamples: int,
-    random: np.random.Generator,
-    parameters: dict[str, Any],
-) -> Floats:
-    groups = [np.flatnonzero(~positive), np.flatnonzero(positive)]
-    values = np.empty(resamples)
-    for i in range(resamples):
-        rows = np.concatenate([group[random.integers(group.size, size=group.size)] for group in groups])
-        values[i] = metric(y[rows], scores[rows], **parameters)
-    return values
-
-
-def _measure_steps(
-    on_steps: Callable[..., Floats],
-    positive: NDArray[np.bool_],
-    scores: Floats,
-    resamples: int,
-    random: np.random.Generator,
-    parameters: dict[str, Any],
-) -> Floats:
-    """Draw the number of rows at each distinct score instead of rows: the ranking of the sample needs no sort."""
-    steps = _steps(positive, scores)
-    width = steps.thresholds.size
-    at_once = max(1, _CELLS_AT_ONCE // max(width, positive.size))
-    values = []
-    generators = random.spawn(2)  # one for each class: the result doesn't depend on how many samples fit at once
-    for start in range(0, resamples, at_once):
-        size = min(at_once, resamples - start)
-        drawn = [_draw_steps(counts, size, own) for counts, own in zip(steps[1:], generators)]
-        values.append(on_steps(*drawn, **parameters))
-    return np.concatenate(values)
-
-
-def _draw_steps(cumulative: Counts, size: int, random: np.random.Generator) -> Counts:
-    total, width = int(cumulative[-1]), cumulative.size
-    step_of_row = np.repeat(np.arange(1, width), np.diff(cumulative))
-    drawn = step_of_row[random.integers(total, size=(size, total))]
-    drawn += np.arange(size)[:, None] * width
-    counts = np.bincount(drawn.ravel(), minlength=size * width).reshape(size, width)
-    return np.cumsum(counts, axis=1, dtype=np.int64)

@@ -1,0 +1,164 @@
+"""Rankings as steps: how many negatives and positives lie strictly above each distinct score.
+
+Every ranking measure is a function of the steps, so ties are one step whatever the order of the rows, and the steps
+of a bootstrap sample can be drawn without sorting again. All functions of steps work along the last axis: one call
+measures a thousand samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+class Steps(NamedTuple):
+    """A ranking by distinct scores, highest first: what lies strictly above each of them, and finally everything."""
+
+    thresholds: Floats
+    false_positives: Counts
+    true_positives: Counts
+
+
+def checked(y: ArrayLike, s: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
+    """Labels as booleans and scores as floats, or a one-sentence error."""
+    labels, scores = np.asarray(y), np.asarray(s, dtype=np.float64)
+    if labels.ndim != 1 or scores.ndim != 1:
+        raise ValueError(f"labels and scores must be vectors. Got shapes {labels.shape} and {scores.shape}.")
+    if labels.size != scores.size:
+        raise ValueError(
+            f"labels and scores must have the same length. Got {labels.size} labels and {scores.size} scores."
+        )
+    if np.isnan(scores).any():
+        raise ValueError(f"scores must not contain NaN. Got NaN in {int(np.isnan(scores).sum())} of {scores.size}.")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"labels must not contain NaN. Got NaN in {int(np.isnan(labels).sum())} of {labels.size}.")
+    values = np.unique(labels)
+    if values.size != 2:
+        got = ", ".join(map(repr, values[:5].tolist())) or "no labels at all"
+        raise ValueError(f"labels must take exactly two values, with rows of both classes. Got {got}.")
+    return labels == values[1], scores
+
+
+def steps_of(positive: NDArray[np.bool_], scores: Floats) -> Steps:
+    """Count both classes above every distinct score."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, truth = scores[order], positive[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), ranked.size - 1)
+    true_positives = np.concatenate(([0], np.cumsum(truth, dtype=np.int64)[last]))
+    predicted = np.concatenate(([0], last + 1)).astype(np.int64)
+    thresholds = np.concatenate((ranked[last], [-np.inf]))
+    return Steps(thresholds, predicted - true_positives, true_positives)
+
+
+def auc_lost(false_positives: Counts, true_positives: Counts) -> Floats:
+    """Share of (negative, positive) pairs in the wrong order, ties counting half: 1 - AUC without cancellation."""
+    positives, negatives = true_positives[..., -1], false_positives[..., -1]
+    missed = 2 * positives[..., None] - true_positives[..., 1:] - true_positives[..., :-1]
+    pairs = np.sum(np.diff(false_positives) * missed, axis=-1)  # int64: exact up to 2^62 pairs
+    return np.asarray(pairs / (2 * positives * negatives), dtype=np.float64)
+
+
+def partial_area(false_positives: Counts, true_positives: Counts, max_fpr: float = 0.1) -> Floats:
+    """Area left of max_fpr, over max_fpr, with linear interpolation there."""
+    limit = max_fpr * false_positives[..., -1:]
+    start, stop = false_positives[..., :-1], false_positives[..., 1:]
+    low, high = true_positives[..., :-1], true_positives[..., 1:]
+    run = np.clip(limit - start, 0, stop - start)
+    # the height at the right end of the part of each step that lies left of max_fpr
+    end = low + (high - low) * (run / np.maximum(stop - start, 1))
+    area = np.sum(run * (low + end), axis=-1) / 2
+    return np.asarray(area / (limit[..., 0] * true_positives[..., -1]), dtype=np.float64)
+
+
+def best_tpr(false_positives: Counts, true_positives: Counts, x: float) -> Floats:
+    """Largest share of positives above a step that at most the share x of negatives is above."""
+    allowed = false_positives / false_positives[..., -1:] <= x
+    return np.asarray(np.max(np.where(allowed, true_positives, 0), axis=-1) / true_positives[..., -1], dtype=np.float64)
+
+
+def best_specificity(false_positives: Counts, true_positives: Counts, recall: float = 1.0) -> Floats:
+    """Largest share of negatives not above a step that at least the share `recall` of positives is above."""
+    enough = true_positives / true_positives[..., -1:] >= recall
+    negatives = false_positives[..., -1]
+    fewest = np.min(np.where(enough, false_positives, negatives[..., None]), axis=-1)
+    return np.asarray((negatives - fewest) / negatives, dtype=np.float64)
+
+
+def precision_at_positives(false_positives: Counts, true_positives: Counts) -> Floats:
+    """Precision of the k highest rows, for k positives."""
+    wanted = true_positives[..., -1:]
+    predicted = false_positives + true_positives
+    # of the step that crosses k = wanted, the share of its positives that a random order would put above k
+    share = np.clip((wanted - predicted[..., :-1]) / np.maximum(np.diff(predicted), 1), 0, 1)
+    found = np.sum(share * np.diff(true_positives), axis=-1)
+    return np.asarray(found / wanted[..., 0], dtype=np.float64)
+
+
+def lost_percent(false_positives: Counts, true_positives: Counts) -> Floats:
+    """Percentage of pairs in the wrong order."""
+    return 100 * auc_lost(false_positives, true_positives)
+
+
+def area(false_positives: Counts, true_positives: Counts) -> Floats:
+    """Share of pairs in the right order."""
+    return 1 - auc_lost(false_positives, true_positives)
+
+
+# ---------------------------------------------------------------------- samples of a ranking
+
+CELLS_AT_ONCE = 1 << 21  # 16 MB of counts
+
+
+def measure_samples(
+    metric: Callable[..., float],
+    y: NDArray[Any],
+    positive: NDArray[np.bool_],
+    scores: Floats,
+    resamples: int,
+    random: np.random.Generator,
+    parameters: dict[str, Any],
+) -> Floats:
+    """Draw rows within each class, and measure each sample on its own."""
+    groups = [np.flatnonzero(~positive), np.flatnonzero(positive)]
+    values = np.empty(resamples)
+    for i in range(resamples):
+        rows = np.concatenate([group[random.integers(group.size, size=group.size)] for group in groups])
+        values[i] = metric(y[rows], scores[rows], **parameters)
+    return values
+
+
+def measure_steps(
+    on_steps: Callable[..., Floats],
+    positive: NDArray[np.bool_],
+    scores: Floats,
+    resamples: int,
+    random: np.random.Generator,
+    parameters: dict[str, Any],
+) -> Floats:
+    """Draw the number of rows at each distinct score instead of rows: the ranking of the sample needs no sort."""
+    steps = steps_of(positive, scores)
+    width = steps.thresholds.size
+    at_once = max(1, CELLS_AT_ONCE // max(width, positive.size))
+    values = []
+    generators = random.spawn(2)  # one for each class: the result doesn't depend on how many samples fit at once
+    for start in range(0, resamples, at_once):
+        size = min(at_once, resamples - start)
+        drawn = [_draw_steps(counts, size, own) for counts, own in zip(steps[1:], generators)]
+        values.append(on_steps(*drawn, **parameters))
+    return np.concatenate(values)
+
+
+def _draw_steps(cumulative: Counts, size: int, random: np.random.Generator) -> Counts:
+    """Draw as many rows of one class as there are, for `size` samples at once."""
+    total, width = int(cumulative[-1]), cumulative.size
+    step_of_row = np.repeat(np.arange(1, width), np.diff(cumulative))
+    drawn = step_of_row[random.integers(total, size=(size, total))]
+    drawn += np.arange(size)[:, None] * width
+    counts = np.bincount(drawn.ravel(), minlength=size * width).reshape(size, width)
+    return np.cumsum(counts, axis=1, dtype=np.int64)
