@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -446,6 +454,18 @@ def test_sample_weight_goes_to_the_classifier():
     model = GuaranteedThreshold(Score(), max_fpr=0.01).fit(X, Y, sample_weight=weight)
     assert (X[model.estimator_.weights_.astype(int)] == model.estimator_.rows_).all()
     assert model.threshold_ == GuaranteedThreshold(Score(), max_fpr=0.01).fit(X, Y).threshold_
+
+
+def test_order_and_weights_are_routed():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = GuaranteedThreshold(Score(), max_fpr=0.01).set_fit_request(order=True, sample_weight=True)
+        model.set_score_request(sample_weight=False)
+        order = np.arange(4000)[::-1]
+        results = cross_validate(
+            model, X, Y, cv=2, params={"order": order, "sample_weight": order + 0.0}, return_estimator=True
+        )
+        for fitted in results["estimator"]:
+            assert fitted.estimator_.weights_.max() < fitted.certificate_.first < fitted.certificate_.last
 
 
 def test_around_a_classifier_of_ours():
