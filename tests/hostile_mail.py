@@ -182,6 +182,18 @@ def utf7_charset() -> bytes:
     return HEAD + b"Content-Type: text/html; charset=utf-7\n\n" + b"+2AA-+3gA-x" * 80_000
 
 
+def undefined_bytes() -> bytes:
+    return HEAD + b"Content-Type: text/plain; charset=windows-1255\n\n" + b"+\xff" * 500_000
+
+
+def broken_utf7() -> bytes:
+    return HEAD + b"Content-Type: text/plain; charset=utf-7\n\n" + b"\xff\x80" * 500_000
+
+
+def broken_utf16() -> bytes:
+    return HEAD + b"Content-Type: text/plain; charset=utf-16-le\n\n" + b"\x00\xd8" * 500_000
+
+
 def odd_charset_name() -> bytes:
     return HEAD + b'Content-Type: text/plain; charset="..\\\x00/' + b"x" * 10_000 + b'"\n\ntext\n'
 
@@ -313,6 +325,9 @@ HOSTILE = {
     "charset idna": (idna_charset, False),
     "charset unicode_escape": (escape_charset, False),
     "charset utf-7 with surrogates": (utf7_charset, False),
+    "bytes that windows-1255 lacks": (undefined_bytes, False),
+    "broken utf-7": (broken_utf7, False),
+    "broken utf-16": (broken_utf16, False),
     "odd charset name": (odd_charset_name, False),
     "NUL bytes": (nul_bytes, False),
     "NUL in the header": (nul_header, False),

@@ -152,6 +152,24 @@ def test_options_of_html():
     assert read_message(raw, link_targets=True).text == "c d"
 
 
+EVERY_CODEC = sorted({_headers.codec_name(name) for name in _headers._PYTHON_NAMES} - {""})
+
+
+@given(st.binary(max_size=60), st.sampled_from(EVERY_CODEC))
+def test_invalid_bytes_as_python_replaces_them(data, codec):
+    text = _headers.decode_text(data, codec)
+    text.encode()  # no lone surrogates
+    if codec not in _headers._SUPERSETS and (not codec.startswith("utf-") or codec.startswith("utf-8")):
+        assert text == data.decode(codec, "replace")
+    elif codec != "utf-7":
+        valid = len(data)
+        try:
+            data.decode(codec)
+        except UnicodeDecodeError as error:
+            valid = error.start
+        assert text.startswith(data[:valid].decode(codec))
+
+
 # ---- header fields
 
 SUBJECTS = {

@@ -40,6 +40,16 @@ _PYTHON_NAMES = frozenset(
         "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "utf_8_sig",
     )
 )  # fmt: skip
+# Codecs that replace invalid bytes themselves. All others but UTF-7, -16 and -32 have one byte a letter.
+_REPLACE_FAST = frozenset(
+    (
+        "ascii", "utf-8", "utf-8-sig", "iso8859-1", "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004",
+        "euc_jisx0213", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk", "hz", "iso2022_jp", "iso2022_jp_1",
+        "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr", "johab", "shift_jis",
+        "shift_jis_2004", "shift_jisx0213", "latin-1",
+    )
+)  # fmt: skip
+_tables: dict[str, str] = {}  # codec -> the letters of its 256 bytes; there are 75 such codecs
 _known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "iso8859-1"}
 _CACHE_SIZE = 256  # entries of each cache; a full one is emptied, so hostile mail can't grow it
 
@@ -98,15 +108,33 @@ def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -
         text = data.decode(charset or "utf-8")
     except UnicodeError:
         if charset == "":
-            return data.decode(fallback or "latin-1", "replace")
+            return _repaired(data, fallback or "latin-1")
         charset = charset or "utf-8"
-        if charset in _SUPERSETS:
-            text = data.decode(_SUPERSETS[charset], "replace")
-        else:
-            text = data.decode(fallback or charset, "replace")
-    if charset == "utf-7" and not text.isascii():  # the only codec here that lets lone surrogates through
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+        return _repaired(data, _SUPERSETS.get(charset) or fallback or charset)
+    return _without_surrogates(text) if charset == "utf-7" else text
+
+
+def _repaired(data: bytes, codec: str) -> str:
+    """Decode what isn't valid, in linear time with a small constant.
+
+    Python's handler for errors="replace" takes 80 to 160 ns a byte where a codec has no short cut of its own.
+    """
+    if codec in _REPLACE_FAST:
+        return data.decode(codec, "replace")
+    if codec.startswith("utf-"):  # what is valid at the start, then ASCII
+        try:
+            return _without_surrogates(data.decode(codec))
+        except UnicodeDecodeError as error:
+            valid = data[: error.start].decode(codec, "replace")
+            return _without_surrogates(valid) + data[error.start :].decode("ascii", "replace")
+    if codec not in _tables:
+        _tables[codec] = "".join([bytes((byte,)).decode(codec, "replace") for byte in range(256)])
+    return codecs.charmap_decode(data, "strict", _tables[codec])[0]
+
+
+def _without_surrogates(text: str) -> str:
+    """Lone surrogates, which UTF-7 alone lets through, as question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def decode_base64(data: bytes) -> bytes:

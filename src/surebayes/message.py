@@ -44,7 +44,8 @@ MAX_HEADERS = 1000
 MAX_HEADER_LENGTH = 16 * 1024
 """Bytes of one header field that are read."""
 MAX_DECODED = 1024 * 1024
-"""Characters of decoded text, all parts together. At most four times as many bytes are decoded to get them."""
+"""Characters of decoded text, all parts together. For each one left, four bytes of a part are looked at, and two of
+what its transfer encoding gives."""
 MAX_ENCODED_WORDS = 100
 """RFC 2047 encoded words decoded in one header field; the rest of the field stays as it is."""
 
@@ -376,6 +377,9 @@ class _Reader:
         if coding:
             data, whole = decode_transfer(data, coding[:100].strip().lower(), room)
             self.truncated = self.truncated or not whole
+        if len(data) > 2 * room:
+            data = data[: 2 * room]
+            self.truncated = True
         text = decode_text(data, charset, self.fallback)
         if "\r" in text:
             text = text.replace("\r\n", "\n")
