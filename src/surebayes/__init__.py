@@ -27,6 +27,10 @@ _HOME = {
     "Explanation": "score",
     "Message": "message",
     "read_message": "message",
+    "load": "persist",
+    "save": "persist",
+    "StoreError": "_manifest",
+    "SurebayesError": "_manifest",
 }
 _MODULES = frozenset({"corpora", "metrics", "scorers", "synthetic"})
 
