@@ -159,7 +159,7 @@ def read_target(y: Any, classes: np.ndarray | None, multilabel: bool | None) -> 
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     unknown = classes[codes] != y
     if unknown.any():
-        raise ValueError(f"y holds the unknown label {y[unknown][0]!r}; known classes are {classes.tolist()}.")
+        raise ValueError(f"y holds the unknown label {y[unknown].tolist()[0]!r}; known classes are {classes.tolist()}.")
     return _Target(classes, codes.astype(np.int64), False)
 
 
@@ -545,7 +545,11 @@ class _NamedOverflow:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, SumOverflow):
             row = error.row
-            name = f"class {self.classes[row]!r}" if row < len(self.classes) else "all classes together"
+            name = (
+                f"class {self.classes[row : row + 1].tolist()[0]!r}"
+                if row < len(self.classes)
+                else "all classes together"
+            )
             raise OverflowError(
                 f"The sums of {name} would exceed 2**63 units (real-valued sums hold up to 2**23); nothing was "
                 "changed. Use whole-number counts, a norm, or smaller values."

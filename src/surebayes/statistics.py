@@ -518,11 +518,11 @@ class _Members:
 
     def _fixed(self, z: csr_array) -> tuple[csr_array, int]:
         """Round the entries to whole units; OverflowError where a class's sum would not fit."""
-        values = z.data
+        values = z.data if z.data.dtype.kind in "iub" else z.data.astype(np.float64, copy=False)
         if self.scale is not None:
             values = values * np.repeat(self.scale, np.diff(z.indptr))
         top = float(values.max(initial=0))
-        whole = top < 2**53 and _all_whole(values)
+        whole = top < 2**63 and _all_whole(values)
         bits = 0 if whole else FRACTION_BITS
         unit = float(1 << bits)
         times = self.times[1]
