@@ -1,6 +1,7 @@
 """Reading mail: text, headers, fingerprints, limits; on real mail, on hostile mail, on anything."""
 
 import base64
+import doctest
 import email
 import quopri
 import subprocess
@@ -547,6 +548,23 @@ def test_reading_mail_imports_little():
     if kernel is None:
         pytest.skip("the twin of the kernel uses re")
     assert loaded <= allowed
+
+
+def test_the_guide_is_right():
+    guide = Path(__file__).parent.parent / "docs" / "mail.md"
+    result = doctest.testfile(str(guide), module_relative=False)
+    assert result.attempted > 8
+    assert result.failed == 0
+
+
+FOUND_BY_FUZZING = sorted((Path(__file__).parent.parent / "fuzz" / "regressions" / "read_message").glob("*.eml"))
+
+
+@pytest.mark.parametrize("path", FOUND_BY_FUZZING, ids=lambda path: path.stem)
+def test_what_fuzzing_found(path):
+    raw = path.read_bytes()
+    for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
+        check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
 
 
 # ---- real mail

@@ -197,7 +197,8 @@ class _Scan:
 
     def attributes(self, at: int) -> dict[bytes, bytes] | None:
         """Read attributes up to the end of the tag; None if there is no end."""
-        data, found = self.data, {}
+        data = self.data
+        found: dict[bytes, bytes] = {}
         self.spans: dict[bytes, tuple[int, int]] = {}
         while True:
             gap = _gap.match(data, at)

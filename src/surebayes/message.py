@@ -413,7 +413,7 @@ def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:
     if not start and not data.startswith(b"begin "):
         return data, True
     lines = data[start:].split(b"\n", count + 1)[1:]
-    decoded = []
+    decoded: list[bytes] = []
     for line in lines[:count]:
         line = line.rstrip(b"\r")
         if line == b"end":
