@@ -50,7 +50,9 @@ class ProbabilityMap:
         values = np.asarray(scores, dtype=np.float64)
         if self.method == "logistic":
             (centre, scale), (slope, intercept) = self.knots, self.values
-            chance = special.expit(slope * ((values - centre) / scale) + intercept)
+            with np.errstate(over="ignore"):
+                far = np.clip((values - centre) / scale, -1e9, 1e9)  # 0 * inf would be NaN
+            chance = special.expit(slope * far + intercept)
         else:
             chance = np.interp(values, self.knots, self.values)
         return np.asarray(np.clip(chance, self.floor, 1 - self.floor), dtype=np.float64)
