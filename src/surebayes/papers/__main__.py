@@ -38,7 +38,7 @@ def options_of(pairs: Sequence[str]) -> dict[str, Any]:
     Examples
     --------
     >>> from surebayes.papers.__main__ import options_of
-    >>> options_of(["runs=3", "corpora=[\\"webkb\\"]", "ratio=means"])
+    >>> options_of(["runs=3", 'corpora=["webkb"]', "ratio=means"])
     {'runs': 3, 'corpora': ['webkb'], 'ratio': 'means'}
     """
     options = {}
