@@ -226,6 +226,12 @@ def encoded_charsets() -> bytes:
     return b"Subject: " + b" ".join(b"=?x-%d?b?QQ?=" % n for n in range(900)) + b"\n\nbody\n"
 
 
+def fields_of_encoded_words() -> bytes:
+    names = (b"Received", b"From", b"To", b"X-Mailer", b"Content-Type", b"Date", b"X-Other")
+    word = b"=?gb2312?b?/////w==?= "
+    return b"".join(names[n % 7] + b": " + word * 700 + b"\n" for n in range(1000)) + b"\nbody\n"
+
+
 def header_flood() -> bytes:
     return b"".join(b"X-%d: y\n" % n for n in range(300_000)) + b"Subject: x\n\nbody\n"
 
@@ -336,6 +342,7 @@ HOSTILE = {
     "100,000 encoded words": (encoded_words, True),
     "100,000 open encoded words": (open_encoded_words, True),
     "900 charsets in the subject": (encoded_charsets, True),
+    "1,000 fields of encoded words": (fields_of_encoded_words, False),
     "300,000 header fields": (header_flood, True),
     "500,000 continuation lines": (folded_flood, True),
     "500,000 nameless fields": (nameless_headers, False),

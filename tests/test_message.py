@@ -3,6 +3,7 @@
 import base64
 import doctest
 import email
+import pickle
 import quopri
 import subprocess
 import sys
@@ -143,6 +144,16 @@ def test_bytes_like_input_and_nothing_else():
 def test_the_fallback_charset_saves_what_was_declared_wrongly():
     raw = mail(b"caf\xe9", b"Content-Type: text/plain; charset=us-ascii")
     assert read_message(raw, fallback_charset="cp1252").text == "café"
+    assert read_message(raw, fallback_charset="Windows-1252").text == "café"
+    with pytest.raises(ValueError, match="fallback_charset must name a character set that Python knows"):
+        read_message(raw, fallback_charset="klingon")
+
+
+def test_messages_travel_between_processes():
+    read = read_message(variant())
+    copy = pickle.loads(pickle.dumps(read))
+    assert copy == read
+    assert copy.headers["from"] == "a@example.org"
 
 
 def test_options_of_html():

@@ -53,15 +53,15 @@ def header_tokens(message: "object") -> list[str]:
     headers = message.headers  # type: ignore[attr-defined]
     tokens = [f"subject:{word}" for word in words(message.subject)]  # type: ignore[attr-defined]
     for name in ("from", "reply-to", "sender"):
-        for value in headers.get_all(name)[:2]:
+        for value in headers.get_all(name, 2):
             tokens += _sender_tokens(name, value[:1000])
     for name in ("to", "cc"):
-        value = ", ".join(headers.get_all(name)[:2])[:4000]
+        value = ", ".join(headers.get_all(name, 2))[:4000]
         if value:
             found = addresses(value)
             tokens += sorted({f"{name}:@{host}" for _, host in found})[:20]
             tokens.append(f"{name}:count:{min(len(found), 16).bit_length()}")  # 0, 1, 2-3, 4-7, 8-15, more
-    for value in headers.get_all("received")[:_RECEIVED]:
+    for value in headers.get_all("received", _RECEIVED):
         tokens += _received_tokens(value[:1000])
     tokens += [f"message-id:@{host}" for _, host in addresses((headers.get("message-id") or "")[:500])[:1]]
     tokens += _content_tokens(headers)

@@ -240,35 +240,37 @@ class Headers:
     ('ann@example.org', None, ['a', 'b'], 3)
     """
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_encoded_words", "_fields")
 
-    def __init__(self, fields: "list[tuple[str, str]]" = ()) -> None:  # type: ignore[assignment]
-        self._fields = [(name.lower(), value) for name, value in fields]
+    def __init__(self, fields: "list[tuple[str, str]] | tuple[()]" = (), encoded_words: int = 100) -> None:
+        self._encoded_words = encoded_words
+        # A value stays bytes until it is asked for: a flood of encoded words that nobody reads costs nothing.
+        self._fields: list[tuple[str, str | bytes]] = [(name.lower(), value) for name, value in fields]
 
     @classmethod
     def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 100) -> "Headers":
         """Read a block of header fields, at most so many of at most that length."""
-        fields = cls()
+        fields = cls(encoded_words=encoded_words)
         for name, value in split_fields(head, count):
-            fields._fields.append((name.decode("latin-1").lower(), decode_header(value[:length], encoded_words)))
+            fields._fields.append((name.decode("latin-1").lower(), value[:length]))
         return fields
 
-    def get_all(self, name: str) -> list[str]:
-        """Give every value of a name, in order."""
+    def _decoded(self, value: "str | bytes") -> str:
+        return value if isinstance(value, str) else decode_header(value, self._encoded_words)
+
+    def get_all(self, name: str, most: int | None = None) -> list[str]:
+        """Give the values of a name in order, at most so many."""
         name = name.lower()
-        return [value for key, value in self._fields if key == name]
+        return [self._decoded(value) for value in [value for key, value in self._fields if key == name][:most]]
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Give the first value of a name."""
-        name = name.lower()
-        for key, value in self._fields:
-            if key == name:
-                return value
-        return default
+        found = self.get_all(name, 1)
+        return found[0] if found else default
 
     def items(self) -> list[tuple[str, str]]:
         """All fields as (name in lower case, value), in order, repeated ones too."""
-        return list(self._fields)
+        return [(name, self._decoded(value)) for name, value in self._fields]
 
     def keys(self) -> list[str]:
         """All names in lower case, in order, repeated ones too."""
@@ -281,7 +283,7 @@ class Headers:
         return value
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
+        return isinstance(name, str) and name.lower() in self.keys()
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self.keys())
@@ -290,12 +292,12 @@ class Headers:
         return len(self._fields)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Headers) and self._fields == other._fields
+        return isinstance(other, Headers) and self.items() == other.items()
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Headers({self._fields!r})"
+        return f"Headers({self.items()!r})"
 
 
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":

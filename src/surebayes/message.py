@@ -18,6 +18,7 @@ except ImportError:  # pragma: no cover - a Python without it
 from ._header_tokens import header_tokens
 from ._headers import (
     Headers,
+    codec_name,
     content_kind,
     decode_base64,
     decode_header,
@@ -259,6 +260,14 @@ def read_message(
         if not isinstance(raw, (bytearray, memoryview)):
             raise TypeError(f"read_message needs the bytes of a mail. Got {type(raw).__name__} instead.")
         raw = bytes(raw)
+    if fallback_charset is not None:
+        codec = codec_name(fallback_charset)
+        if not codec:
+            raise ValueError(
+                f"fallback_charset must name a character set that Python knows, such as 'cp1252'. "
+                f"Got {fallback_charset!r} instead."
+            )
+        fallback_charset = codec
     limits = limits or _DEFAULT_LIMITS
     flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
     reader = _Reader(raw, limits, flags, fallback_charset)
