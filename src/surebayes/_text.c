@@ -8,9 +8,9 @@
  *              A lower-case letter always takes the place of its capital; the few capitals whose lower case is longer or shorter in
  *              UTF-8, or depends on the context (U+03A3), send the document to str.lower() instead.
  *   analyze    walks the runs of the bit mask and puts tokens: spans of the scratch buffer, never copies.
- *   flush      looks a batch of tokens up in the vocabulary. Tokens are hashed and prefetched when they are put, so that most of
- *              the cache misses of one batch overlap.
- *   row_add    counts an id in the current row, by a small hash table that stays in the first-level cache.
+ *   put        counts a token of the document, by a small hash table that stays in the first-level cache.
+ *   look_up    finds the ids of the document's distinct tokens (about half of all) in the large table of the vocabulary; the next
+ *              few are prefetched, so that their cache misses overlap.
  *
  * The GIL is held only while a batch of documents is gathered. Worker code never calls Python: when it needs Python (an unknown
  * page of the Unicode table, a document for str.lower()) it returns a status, the driver does what is needed under the GIL, and the
@@ -32,6 +32,9 @@
 #endif
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#endif
+#if defined(__linux__)
+#include <sys/mman.h>
 #endif
 
 typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_PAGE, NEED_LOWER } Status;
@@ -102,11 +105,8 @@ static inline uint64_t sort_key(const uint8_t *p, size_t n)
     return key;
 }
 
-/* Make room for `need` items; capacity doubles. The array is kept as it was when there is no memory. */
-static Status reserve(void *array, size_t *capacity, size_t need, size_t item)
+static Status enlarge(void *array, size_t *capacity, size_t need, size_t item)
 {
-    if (need <= *capacity)
-        return OK;
     size_t room = *capacity ? *capacity : 64;
     while (room < need) {
         if (room > SIZE_MAX / 2)
@@ -123,6 +123,12 @@ static Status reserve(void *array, size_t *capacity, size_t need, size_t item)
     memcpy(array, &grown, sizeof grown);
     *capacity = room;
     return OK;
+}
+
+/* Make room for `need` items; capacity doubles. The array is kept as it was when there is no memory. */
+static inline Status reserve(void *array, size_t *capacity, size_t need, size_t item)
+{
+    return LIKELY(need <= *capacity) ? OK : enlarge(array, capacity, need, item);
 }
 
 /* ------------------------------------------------------------------------------------------------ hashing */
@@ -384,6 +390,7 @@ typedef struct {
     uint64_t head, hash;
     const uint8_t *text;
     uint32_t size, tail, is_long; /* is_long: 0 or LONG */
+    int32_t count;                /* in the document */
 } Token;
 
 typedef struct {
@@ -404,17 +411,18 @@ typedef struct {
     bool writer; /* one that changes it */
 } Vocabulary;
 
+/* which bytes of 16 belong to a token of so many: tables instead of branches, because word lengths can't be predicted */
+static const uint8_t belongs[17 + 15] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+
 static inline Token token_of(const uint8_t *text, size_t size)
 {
     Token t;
     t.text = text;
     t.size = (uint32_t)size;
+    t.count = 1;
     if (LIKELY(size <= 12 && text[size - 1])) {
-        t.head = load_part(text, size < 8 ? size : 8);
-        t.tail = size > 8 ? (uint32_t)load_part(text + 8, size - 8) : 0;
-#if BIG_ENDIAN_HOST
-        t.tail = size > 8 ? (uint32_t)(load_part(text + 8, size - 8) >> 32) : 0;
-#endif
+        t.head = load8(text) & load8(belongs + 16 - size);
+        t.tail = load4(text + 8) & load4(belongs + 24 - size);
         t.is_long = 0;
     } else {
         t.head = hash_bytes(text, size) | 1;
@@ -452,11 +460,28 @@ static inline Entry *table_find(const Table *table, const Token *token)
     }
 }
 
+/* Tables of some MB live in huge pages where there are any: a look-up then rarely misses the TLB (a tenth of the time). */
+static Entry *zeroed_entries(size_t slots)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    size_t bytes = slots * sizeof(Entry), huge = (size_t)2 << 20;
+    if (bytes >= 2 * huge) {
+        Entry *entries = aligned_alloc(huge, bytes); /* a power of two, so a multiple */
+        if (entries) {
+            (void)madvise(entries, bytes, MADV_HUGEPAGE);
+            memset(entries, 0, bytes);
+        }
+        return entries;
+    }
+#endif
+    return calloc(slots, sizeof(Entry));
+}
+
 static Status table_resize(Table *table, size_t slots)
 {
     if (slots > SIZE_MAX / sizeof(Entry))
         return NO_MEMORY;
-    Entry *entries = calloc(slots, sizeof(Entry));
+    Entry *entries = zeroed_entries(slots);
     if (!entries)
         return NO_MEMORY;
     int shift = 64;
@@ -633,7 +658,9 @@ typedef struct {
 
 /* ------------------------------------------------------------------------------------------------ workspace */
 
-enum { BATCH = 128, SMALL_ROW = 512 };
+/* Slots for the tokens of an ordinary document: with 16 KB they stay in the cache. Kept three quarters empty (a tenth faster than
+ * half empty: fewer probes to mispredict). */
+enum { FEW = 2048, AHEAD = 12 };
 
 typedef struct {
     PyObject *owner; /* keeps the text alive */
@@ -646,8 +673,10 @@ typedef struct {
     uint32_t start, end;
 } Span;
 
+/* Where a token of the document is in ws->tokens: `place` is one more than the index, 0 in an empty slot; `tag` the low half of its
+ * hash. */
 typedef struct {
-    uint32_t generation, position;
+    uint32_t tag, place;
 } Seen;
 
 typedef struct {
@@ -667,23 +696,24 @@ struct Workspace {
     /* the document */
     uint8_t *text, *joined;
     uint64_t *mask;
+    uint32_t *edges, *starts;
     Span *spans;
-    uint32_t *starts;
-    size_t text_room, joined_room, mask_room, spans_room, starts_room;
+    size_t text_room, joined_room, mask_room, edges_room, spans_room, starts_room;
+    bool ascii; /* the document has nothing else */
     uint32_t page_needed;
     const Page *pages[PAGES]; /* the workspace's own view, filled under the GIL: no data races */
-    /* tokens waiting to be looked up */
-    Token batch[BATCH];
-    int waiting;
+    /* the distinct tokens of the document, and a hash table of them */
+    Token *tokens;
+    Seen *seen;
+    size_t distinct, tokens_room, seen_slots, seen_room;
+    int seen_shift;
     /* finished rows, then the current one */
     uint32_t *ids;
     int32_t *counts;
     size_t used, row, ids_room, counts_room;
-    /* where an id is in the current row: valid if of this generation */
-    Seen *seen;
-    size_t seen_slots, seen_room;
-    int seen_shift;
-    uint32_t generation;
+    /* where a column is in the current row, for hashes only: two tokens may share a column */
+    uint32_t *places;
+    size_t places_room;
     /* the best terms of a row, when only some are scored */
     Candidate *heap;
     size_t heap_room;
@@ -691,8 +721,8 @@ struct Workspace {
 
 static void workspace_free(Workspace *ws)
 {
-    free(ws->text), free(ws->joined), free(ws->mask), free(ws->spans), free(ws->starts);
-    free(ws->ids), free(ws->counts), free(ws->seen), free(ws->heap);
+    free(ws->text), free(ws->joined), free(ws->mask), free(ws->edges), free(ws->spans), free(ws->starts);
+    free(ws->tokens), free(ws->seen), free(ws->ids), free(ws->counts), free(ws->places), free(ws->heap);
     free(ws);
 }
 
@@ -707,14 +737,13 @@ static Workspace *workspace_take(State *state)
     }
     ws->state = state;
     ws->used = ws->row = 0;
-    ws->waiting = 0;
     return ws;
 }
 
 static void workspace_give_back(Workspace *ws)
 {
     /* a workspace that met a huge document is not kept */
-    if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->seen_room > (1u << 20)) {
+    if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->tokens_room > (1u << 18)) {
         workspace_free(ws);
         return;
     }
@@ -722,122 +751,129 @@ static void workspace_give_back(Workspace *ws)
     ws->state->idle = ws;
 }
 
-/* -- rows */
+/* -- counting the tokens of a document */
 
-static void seen_size(Workspace *ws, size_t slots)
+static inline bool same_token(const Token *a, const Token *b)
 {
+    return a->head == b->head && a->tail == b->tail && a->is_long == b->is_long &&
+           (!a->is_long || (a->size == b->size && memcmp(a->text, b->text, a->size) == 0));
+}
+
+static void seen_clear(Workspace *ws, size_t slots)
+{
+    memset(ws->seen, 0, slots * sizeof *ws->seen);
     ws->seen_slots = slots;
-    ws->seen_shift = 32;
+    ws->seen_shift = 64;
     for (size_t s = slots; s > 1; s >>= 1)
         ws->seen_shift--;
 }
 
-static inline Seen *seen_slot(Workspace *ws, uint32_t id)
+/* Begin a document: the table is small again, so that it stays in the cache. */
+static Status document_begin(Workspace *ws)
 {
-    for (size_t slot = (id * 0x9E3779B1u) >> ws->seen_shift;; slot = (slot + 1) & (ws->seen_slots - 1)) {
-        Seen *seen = &ws->seen[slot];
-        if (seen->generation != ws->generation || ws->ids[ws->row + seen->position] == id)
-            return seen;
-    }
-}
-
-static void seen_forget(Workspace *ws)
-{
-    if (++ws->generation == 0) {
-        memset(ws->seen, 0, ws->seen_room * sizeof *ws->seen);
-        ws->generation = 1;
-    }
-}
-
-static Status row_begin(Workspace *ws)
-{
-    if (!ws->seen) {
-        ws->seen = calloc(2 * SMALL_ROW, sizeof *ws->seen);
-        if (!ws->seen)
-            return NO_MEMORY;
-        ws->seen_room = 2 * SMALL_ROW;
-    }
+    if (reserve(&ws->seen, &ws->seen_room, FEW, sizeof *ws->seen) != OK ||
+        reserve(&ws->tokens, &ws->tokens_room, FEW / 4 + 1, sizeof *ws->tokens) != OK)
+        return NO_MEMORY;
+    seen_clear(ws, FEW);
+    ws->distinct = 0;
     ws->row = ws->used;
-    seen_size(ws, 2 * SMALL_ROW); /* small again, so that it stays in the cache */
-    seen_forget(ws);
     return OK;
 }
 
-/* The row outgrew its table of places (and hash values are 32 bits: a table never needs more than 2^32 slots). */
+/* The document has more distinct tokens than the tables were made for. */
 static Status seen_grow(Workspace *ws)
 {
     size_t slots = ws->seen_slots * 2;
-    if (slots > ws->seen_room) {
-        Seen *seen = slots <= SIZE_MAX / sizeof *seen ? calloc(slots, sizeof *seen) : NULL;
-        if (!seen)
-            return NO_MEMORY;
-        free(ws->seen);
-        ws->seen = seen;
-        ws->seen_room = slots;
-        ws->generation = 0;
-    }
-    seen_forget(ws);
-    seen_size(ws, slots);
-    for (size_t i = 0; i < ws->used - ws->row; i++)
-        *seen_slot(ws, ws->ids[ws->row + i]) = (Seen){ws->generation, (uint32_t)i};
-    return OK;
-}
-
-static inline Status row_add(Workspace *ws, uint32_t id, int32_t value)
-{
-    Seen *seen = seen_slot(ws, id);
-    if (seen->generation == ws->generation) {
-        ws->counts[ws->row + seen->position] += value;
-        return OK;
-    }
-    size_t position = ws->used - ws->row;
-    if (reserve(&ws->ids, &ws->ids_room, ws->used + 1, sizeof *ws->ids) != OK ||
-        reserve(&ws->counts, &ws->counts_room, ws->used + 1, sizeof *ws->counts) != OK)
+    if (reserve(&ws->seen, &ws->seen_room, slots, sizeof *ws->seen) != OK ||
+        reserve(&ws->tokens, &ws->tokens_room, slots / 4 + 1, sizeof *ws->tokens) != OK)
         return NO_MEMORY;
-    *seen = (Seen){ws->generation, (uint32_t)position};
-    ws->ids[ws->used] = id;
-    ws->counts[ws->used++] = value;
-    return (position + 1) * 2 > ws->seen_slots ? seen_grow(ws) : OK;
-}
-
-/* -- tokens */
-
-static Status flush(Workspace *ws)
-{
-    for (int i = 0; i < ws->waiting; i++) {
-        const Token *token = &ws->batch[i];
-        Entry *e = table_find(ws->table, token);
-        uint32_t id = e->id & ~LONG;
-        if (!e->head && !e->tail) {
-            if (!ws->grow)
-                continue;
-            id = (uint32_t)ws->table->terms;
-            Status status = table_insert(ws->table, e, token);
-            if (status != OK)
-                return status;
-        }
-        Status status = row_add(ws, id, 1);
-        if (status != OK)
-            return status;
+    seen_clear(ws, slots);
+    for (size_t i = 0; i < ws->distinct; i++) {
+        size_t slot = (size_t)(ws->tokens[i].hash >> ws->seen_shift);
+        while (ws->seen[slot].place)
+            slot = (slot + 1) & (slots - 1);
+        ws->seen[slot] = (Seen){(uint32_t)ws->tokens[i].hash, (uint32_t)i + 1};
     }
-    ws->waiting = 0;
     return OK;
 }
 
 /* Count one token of at least one byte, with PADDING readable bytes after it. */
 static inline Status put(Workspace *ws, const uint8_t *text, size_t size)
 {
-    if (!ws->table) {
-        uint32_t h = murmur3(text, size);
-        uint32_t size_of_h = h >> 31 ? 0u - h : h; /* |h| of the signed hash; 2^31 stays 2^31 */
-        /* scikit-learn's own arithmetic for the hash -2^31 */
-        uint32_t column = h == 0x80000000u ? (0x7fffffffu - (ws->columns - 1)) % ws->columns : size_of_h % ws->columns;
-        return row_add(ws, column, ws->alternate_sign && h >> 31 ? -1 : 1);
+    Token token = token_of(text, size);
+    for (size_t slot = (size_t)(token.hash >> ws->seen_shift);; slot = (slot + 1) & (ws->seen_slots - 1)) {
+        Seen *seen = &ws->seen[slot];
+        if (!seen->place) {
+            *seen = (Seen){(uint32_t)token.hash, (uint32_t)ws->distinct + 1};
+            ws->tokens[ws->distinct++] = token;
+            return ws->distinct * 4 > ws->seen_slots ? seen_grow(ws) : OK;
+        }
+        if (seen->tag == (uint32_t)token.hash && LIKELY(same_token(&ws->tokens[seen->place - 1], &token))) {
+            ws->tokens[seen->place - 1].count++;
+            return OK;
+        }
     }
-    Token *token = &ws->batch[ws->waiting];
-    *token = token_of(text, size);
-    PREFETCH(&ws->table->entries[token->hash >> ws->table->shift]);
-    return ++ws->waiting == BATCH ? flush(ws) : OK;
+}
+
+/* Room for the row of the document. */
+static Status row_room(Workspace *ws)
+{
+    size_t need = ws->used + ws->distinct;
+    Status status = reserve(&ws->ids, &ws->ids_room, need, sizeof *ws->ids);
+    return status == OK ? reserve(&ws->counts, &ws->counts_room, need, sizeof *ws->counts) : status;
+}
+
+/* The row of the document: ids of its tokens in the vocabulary, which learns unknown ones if it may. */
+static Status look_up(Workspace *ws)
+{
+    Table *table = ws->table;
+    if (row_room(ws) != OK)
+        return NO_MEMORY;
+    for (size_t i = 0; i < ws->distinct; i++) {
+        if (i + AHEAD < ws->distinct)
+            PREFETCH(&table->entries[ws->tokens[i + AHEAD].hash >> table->shift]);
+        const Token *token = &ws->tokens[i];
+        Entry *e = table_find(table, token);
+        uint32_t id = e->id & ~LONG;
+        if (!e->head && !e->tail) {
+            if (!ws->grow)
+                continue;
+            id = (uint32_t)table->terms;
+            Status status = table_insert(table, e, token);
+            if (status != OK)
+                return status;
+        }
+        ws->ids[ws->used] = id;
+        ws->counts[ws->used++] = token->count;
+    }
+    return OK;
+}
+
+/* The row of the document: the columns that its tokens are hashed to. */
+static Status hash_columns(Workspace *ws)
+{
+    size_t slots = ws->seen_slots;
+    if (row_room(ws) != OK || reserve(&ws->places, &ws->places_room, slots, sizeof *ws->places) != OK)
+        return NO_MEMORY;
+    memset(ws->places, 0, slots * sizeof *ws->places);
+    for (size_t i = 0; i < ws->distinct; i++) {
+        const Token *token = &ws->tokens[i];
+        uint32_t h = murmur3(token->text, token->size), absolute = h >> 31 ? 0u - h : h;
+        /* scikit-learn's own arithmetic for the hash -2^31, whose absolute value an int32 can't hold */
+        uint32_t column = h == 0x80000000u ? (0x7fffffffu - (ws->columns - 1)) % ws->columns : absolute % ws->columns;
+        int32_t value = ws->alternate_sign && h >> 31 ? -token->count : token->count;
+        size_t slot = (size_t)(column * UINT64_C(0x9E3779B97F4A7C15) >> ws->seen_shift);
+        while (ws->places[slot] && ws->ids[ws->row + ws->places[slot] - 1] != column)
+            slot = (slot + 1) & (slots - 1);
+        if (ws->places[slot])
+            ws->counts[ws->row + ws->places[slot] - 1] += value;
+        else {
+            ws->places[slot] = (uint32_t)(ws->used - ws->row) + 1;
+            ws->ids[ws->used] = column;
+            ws->counts[ws->used++] = value;
+        }
+    }
+    return OK;
 }
 
 /* -- prepare: lower case and class mask */
@@ -958,6 +994,7 @@ static Status prepare(Workspace *ws, const Document *document, int class)
     ws->mask[w] = classify(rest, ws->text + w * 64, lower, class, &high);
     ws->mask[words] = 0;
     memset(ws->text + words * 64, 0, PADDING);
+    ws->ascii = !high;
     return high ? prepare_high(ws, document, class) : OK;
 }
 
@@ -965,45 +1002,29 @@ static Status prepare(Workspace *ws, const Document *document, int class)
 
 static inline bool is_one_character(const uint8_t *text, size_t size) { return size <= 4 && utf8_length(text[0]) == size; }
 
-/* Runs of set bits, one after the other. Start with {mask}; the mask ends with a zero bit. */
-typedef struct {
-    const uint64_t *mask;
-    size_t words, word;
-    uint64_t edges, carry, flip;
-} Runs;
-
-static Runs runs_of(const uint64_t *mask, size_t words, bool inverted)
+/* Where the runs of set (or, if `inverted`, of clear) bits of ws->mask start and end, as pairs into ws->edges. `skip_bytes` leaves
+ * out runs of one byte. All places are found before any token is looked at: a loop that does both mispredicts at every word. */
+static Status find_runs(Workspace *ws, size_t n, bool inverted, bool skip_bytes, size_t *count)
 {
-    Runs runs = {mask, words, 0, 0, 0, inverted ? ~UINT64_C(0) : 0};
-    if (words) {
-        uint64_t m = mask[0] ^ runs.flip;
-        runs.edges = m ^ m << 1;
-        runs.carry = m >> 63;
+    if (reserve(&ws->edges, &ws->edges_room, n + 2, sizeof *ws->edges) != OK)
+        return NO_MEMORY;
+    size_t words = n / 64 + 1, edges = 0;
+    uint64_t flip = inverted ? ~UINT64_C(0) : 0, last = 0, last_kept = 0;
+    for (size_t w = 0; w < words; w++) {
+        uint64_t m = ws->mask[w] ^ flip, kept = m;
+        if (inverted && w + 1 == words)
+            kept &= (UINT64_C(1) << (n & 63)) - 1; /* nothing after the end */
+        if (skip_bytes)
+            kept &= (m << 1 | last) | (m >> 1 | ws->mask[w + 1] << 63); /* with a neighbour */
+        for (uint64_t left = kept ^ (kept << 1 | last_kept); left; left &= left - 1)
+            ws->edges[edges++] = (uint32_t)(w * 64) + (uint32_t)lowest_bit(left);
+        last = m >> 63;
+        last_kept = kept >> 63;
     }
-    return runs;
-}
-
-static inline bool next_edge(Runs *runs, size_t *at)
-{
-    while (!runs->edges) {
-        if (++runs->word >= runs->words)
-            return false;
-        uint64_t m = runs->mask[runs->word] ^ runs->flip;
-        runs->edges = m ^ (m << 1 | runs->carry);
-        runs->carry = m >> 63;
-    }
-    *at = runs->word * 64 + (size_t)lowest_bit(runs->edges);
-    runs->edges &= runs->edges - 1;
-    return true;
-}
-
-static inline bool next_run(Runs *runs, size_t n, size_t *start, size_t *end)
-{
-    if (!next_edge(runs, start) || *start >= n)
-        return false;
-    if (!next_edge(runs, end) || *end > n)
-        *end = n;
-    return true;
+    if (edges & 1) /* inverted, and the last run goes to the end of a word of the mask */
+        ws->edges[edges++] = (uint32_t)n;
+    *count = edges / 2;
+    return OK;
 }
 
 static bool is_stop_word(const Analyzer *analyzer, const uint8_t *text, size_t size)
@@ -1018,16 +1039,16 @@ static Status join_words(Workspace *ws, size_t n, size_t *count)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + 1 + PADDING, 1) != OK)
         return NO_MEMORY;
-    Runs runs = runs_of(ws->mask, n / 64 + 1, false);
-    size_t at = 0, start, end;
-    while (next_run(&runs, n, &start, &end)) {
-        const uint8_t *word = ws->text + start;
-        size_t size = end - start;
+    size_t at = 0, runs;
+    if (find_runs(ws, n, false, ws->analyzer->shortest > 1, &runs) != OK ||
+        reserve(&ws->spans, &ws->spans_room, runs, sizeof *ws->spans) != OK)
+        return NO_MEMORY;
+    for (size_t i = 0; i < runs; i++) {
+        const uint8_t *word = ws->text + ws->edges[2 * i];
+        size_t size = ws->edges[2 * i + 1] - ws->edges[2 * i];
         if ((ws->analyzer->shortest > 1 && is_one_character(word, size)) ||
             (ws->analyzer->has_stop_words && is_stop_word(ws->analyzer, word, size)))
             continue;
-        if (reserve(&ws->spans, &ws->spans_room, *count + 1, sizeof *ws->spans) != OK)
-            return NO_MEMORY;
         memcpy(ws->joined + at, word, size);
         ws->spans[(*count)++] = (Span){(uint32_t)at, (uint32_t)(at + size)};
         at += size;
@@ -1040,18 +1061,19 @@ static Status join_words(Workspace *ws, size_t n, size_t *count)
 static Status analyze_words(Workspace *ws, size_t n)
 {
     const Analyzer *analyzer = ws->analyzer;
-    Status status = OK;
+    size_t count = 0;
+    Status status;
     if (analyzer->high == 1 && !analyzer->has_stop_words) {
-        Runs runs = runs_of(ws->mask, n / 64 + 1, false);
-        size_t start, end;
-        while (status == OK && next_run(&runs, n, &start, &end)) {
-            size_t size = end - start;
-            if (analyzer->shortest == 1 || !is_one_character(ws->text + start, size))
-                status = put(ws, ws->text + start, size);
+        status = find_runs(ws, n, false, analyzer->shortest > 1, &count);
+        bool check = analyzer->shortest > 1 && !ws->ascii;
+        for (size_t i = 0; status == OK && i < count; i++) {
+            const uint8_t *word = ws->text + ws->edges[2 * i];
+            size_t size = ws->edges[2 * i + 1] - ws->edges[2 * i];
+            if (!check || !is_one_character(word, size))
+                status = put(ws, word, size);
         }
         return status;
     }
-    size_t count = 0;
     status = join_words(ws, n, &count);
     for (size_t size = analyzer->low; size <= analyzer->high && size <= count; size++)
         for (size_t i = 0; status == OK && i + size <= count; i++) {
@@ -1090,9 +1112,11 @@ static Status analyze_characters(Workspace *ws, size_t n)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + PADDING, 1) != OK)
         return NO_MEMORY;
-    Runs runs = runs_of(ws->mask, n / 64 + 1, false);
-    size_t at = 0, done = 0, start, end, count;
-    while (next_run(&runs, n, &start, &end)) {
+    size_t at = 0, done = 0, runs, count;
+    if (find_runs(ws, n, false, true, &runs) != OK)
+        return NO_MEMORY;
+    for (size_t i = 0; i < runs; i++) {
+        size_t start = ws->edges[2 * i], end = ws->edges[2 * i + 1];
         if (is_one_character(ws->text + start, end - start))
             continue;
         memcpy(ws->joined + at, ws->text + done, start - done);
@@ -1110,17 +1134,17 @@ static Status analyze_characters(Workspace *ws, size_t n)
 }
 
 /* n-grams of each word between two spaces; a word shorter than n counts once, whole. Neighbours share the space between them in
- * ws->joined, so nothing is overwritten while tokens wait. */
+ * ws->joined, so nothing is overwritten that a token refers to. */
 static Status analyze_characters_in_words(Workspace *ws, size_t n)
 {
     if (reserve(&ws->joined, &ws->joined_room, n + 2 + PADDING, 1) != OK)
         return NO_MEMORY;
     memset(ws->joined, 0, n + 2 + PADDING);
     ws->joined[0] = ' ';
-    Runs runs = runs_of(ws->mask, n / 64 + 1, true);
-    size_t at = 0, start, end, count;
-    Status status = OK;
-    while (status == OK && next_run(&runs, n, &start, &end)) {
+    size_t at = 0, runs, count;
+    Status status = find_runs(ws, n, true, false, &runs);
+    for (size_t i = 0; status == OK && i < runs; i++) {
+        size_t start = ws->edges[2 * i], end = ws->edges[2 * i + 1];
         size_t last = at + 1 + (end - start); /* the space after the word */
         memcpy(ws->joined + at + 1, ws->text + start, end - start);
         ws->joined[last] = ' ';
@@ -1161,7 +1185,7 @@ static Status count_document(Workspace *ws, const Document *document)
         if (status != OK)
             return status;
     }
-    Status status = row_begin(ws);
+    Status status = document_begin(ws);
     if (status == OK)
         switch (kind) {
         case WORDS: status = analyze_words(ws, document->size); break;
@@ -1169,7 +1193,9 @@ static Status count_document(Workspace *ws, const Document *document)
         case CHARS_IN_WORDS: status = analyze_characters_in_words(ws, document->size); break;
         case BYTES: status = analyze_bytes(ws, document); break;
         }
-    return status == OK && ws->table ? flush(ws) : status;
+    if (status != OK)
+        return status;
+    return ws->table ? look_up(ws) : hash_columns(ws);
 }
 
 /* ------------------------------------------------------------------------------------------------ driver */
@@ -1728,20 +1754,25 @@ static Status note_length(Workspace *ws, size_t index, void *lengths)
     return OK;
 }
 
-/* The rows of a workspace as (lengths, ids, counts), handed over. */
+/* A copy of an array as a block. The workspace keeps its own arrays for the next call: they are warm, and growing new ones would
+ * cost more page faults than copying costs. */
+static PyObject *block_copy(State *state, const void *array, size_t bytes)
+{
+    void *copy = bytes ? malloc(bytes) : NULL;
+    if (bytes && !copy)
+        return PyErr_NoMemory();
+    if (bytes)
+        memcpy(copy, array, bytes);
+    return block_of(state, copy, bytes);
+}
+
+/* The rows of a workspace as (lengths, ids, counts); takes over `lengths`. */
 static PyObject *hand_over(Workspace *ws, uint32_t *lengths, size_t n)
 {
-    size_t used = ws->used;
-    void *ids = used ? realloc(ws->ids, used * sizeof *ws->ids) : NULL;
-    void *counts = used ? realloc(ws->counts, used * sizeof *ws->counts) : NULL;
     PyObject *a = block_of(ws->state, lengths, n * sizeof *lengths);
-    PyObject *b = block_of(ws->state, used ? (ids ? ids : ws->ids) : NULL, used * sizeof *ws->ids);
-    PyObject *c = block_of(ws->state, used ? (counts ? counts : ws->counts) : NULL, used * sizeof *ws->counts);
-    if (used) {
-        ws->ids = NULL, ws->counts = NULL;
-        ws->ids_room = ws->counts_room = 0;
-    }
-    PyObject *result = a && b && c ? PyTuple_Pack(3, a, b, c) : NULL;
+    PyObject *b = a ? block_copy(ws->state, ws->ids, ws->used * sizeof *ws->ids) : NULL;
+    PyObject *c = b ? block_copy(ws->state, ws->counts, ws->used * sizeof *ws->counts) : NULL;
+    PyObject *result = c ? PyTuple_Pack(3, a, b, c) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
     Py_XDECREF(c);
