@@ -22,6 +22,7 @@ _HOME = {
     "TermDiscriminant": "classifiers",
     "TermWeighting": "term_weighting",
     "TunedNB": "tune",
+    "ViewPool": "pool",
     "TextScorer": "text_scorer",
     "Views": "views",
     "Explanation": "score",

@@ -1,0 +1,388 @@
+"""The experts of a pool: classifiers on a view's rows, and how much each one's opinion weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import BaseEstimator, clone
+from sklearn.svm import LinearSVC
+
+from surebayes import metrics
+from surebayes._views import CountTable, Parts, Rows, View
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[Any]
+Contrasts = Sequence[int]
+
+
+# ---------------------------------------------------------------------- opinions from the shared sums
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """``OpinionPoolNB(weight="abs", weighting="scoring", smoothing=..., top=..., selection="posthoc")`` on a table.
+
+    Kolcz & Yih, eqs. (3)-(4): the mean of the terms' log-odds, each weighed by its absolute value; with `top`, of the
+    strongest terms only. Nothing is frozen, so that learning and forgetting are exact.
+    """
+
+    smoothing: float
+    top: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What explanations call it."""
+        return f"smoothing {self.smoothing:g}" + (f", best {self.top}" if self.top else "")
+
+    def weights(self, log_odds: FloatArray) -> FloatArray:
+        """Give each term's weight in one document: its absolute log-odds, 0 where others are stronger."""
+        absolute = np.abs(log_odds)
+        excess = len(absolute) - self.top if self.top else 0
+        if excess <= 0:
+            return absolute
+        limit = np.partition(absolute, excess)[excess]
+        kept = absolute > limit
+        level = np.flatnonzero(absolute == limit)  # among equals the lower column comes first
+        kept[level[: (self.top or 0) - int(kept.sum())]] = True
+        return np.where(kept, absolute, 0.0)
+
+    def scores(self, log_odds: FloatArray, indptr: IntArray) -> FloatArray:
+        """Score documents from the log-odds of their terms."""
+        absolute = np.abs(log_odds)
+        products = absolute * log_odds
+        n = len(indptr) - 1
+        result = np.zeros(n)
+        if self.top is None:
+            filled = np.flatnonzero(np.diff(indptr))
+            if len(filled):
+                size = np.add.reduceat(absolute, indptr[filled])
+                said = np.add.reduceat(products, indptr[filled])
+                result[filled] = np.divide(said, size, out=np.zeros(len(filled)), where=size > 0)
+            return result
+        for i, (a, b) in enumerate(zip(indptr[:-1].tolist(), indptr[1:].tolist())):
+            if b - a <= self.top:
+                size, said = absolute[a:b].sum(), products[a:b].sum()
+            else:
+                own = absolute[a:b]
+                limit = np.partition(own, b - a - self.top)[b - a - self.top]
+                kept = np.flatnonzero(own > limit)
+                level = np.flatnonzero(own == limit)[: self.top - len(kept)]
+                size = own[kept].sum() + limit * len(level)
+                said = products[a:b][kept].sum() + products[a:b][level].sum()
+            result[i] = said / size if size > 0 else 0.0
+        return result
+
+
+@dataclass(slots=True)
+class SecondStage:
+    """A linear support vector machine on rows of log-odds: what terms say together, from what each says alone.
+
+    The rows are those of the uniform model's absolute log-odds (Kolcz & Yih, section 5.2, with an SVM for the second
+    stage), scaled to length 1. It is frozen: learning and forgetting leave it as `fit` made it.
+    """
+
+    C: float = 1.0
+    smoothing: float = 1.0
+    model: Any = None  # (contrasts, places) coefficients and strengths, (contrasts,) intercepts
+
+    @property
+    def name(self) -> str:
+        """What explanations call it."""
+        return "second stage"
+
+    def fit(self, table: CountTable, rows: Rows, labels: IntArray, contrasts: Contrasts) -> None:
+        """Learn from the documents that the table was made of."""
+        coefficients, strength, intercepts = [], [], []
+        for c in contrasts:
+            log_odds, own, coefficient, intercept = table.every_log_odds(c, self.smoothing), labels == c, 0.0, 0.0
+            if own.any() and not own.all():
+                z = self._rows(log_odds, table.place[rows.columns], rows.indptr)
+                svm = LinearSVC(C=self.C, class_weight="balanced", random_state=0, tol=1e-2).fit(z, own)
+                coefficient, intercept = svm.coef_[0], float(svm.intercept_[0])
+            coefficients.append(coefficient * log_odds)
+            strength.append(np.abs(log_odds))
+            intercepts.append(intercept)
+        self.model = np.array(coefficients), np.array(strength), np.array(intercepts)
+
+    @staticmethod
+    def _rows(log_odds: FloatArray, where: IntArray, indptr: IntArray) -> csr_array:
+        values = log_odds[where]
+        size = np.sqrt(_row_sums(values * values, indptr))
+        values = values / np.repeat(np.where(size > 0, size, 1.0), np.diff(indptr))
+        columns = np.where(where < 0, len(log_odds) - 1, where)
+        return csr_array(
+            (values, columns.astype(np.int32), indptr.astype(np.int32)), shape=(len(indptr) - 1, len(log_odds))
+        )
+
+    def entries(self, k: int, where: IntArray, indptr: IntArray) -> tuple[FloatArray, float]:
+        """Give each entry's share of the score of contrast k, and the intercept."""
+        if self.model is None:
+            return np.zeros(len(where)), 0.0
+        coefficients, strength, intercepts = self.model
+        known = np.where(where < coefficients.shape[1] - 1, where, -1)  # columns learnt later have no coefficient
+        size = np.sqrt(_row_sums(strength[k][known] ** 2, indptr))
+        return coefficients[k][known] / np.repeat(np.where(size > 0, size, 1.0), np.diff(indptr)), intercepts[k]
+
+    def scores(self, k: int, where: IntArray, indptr: IntArray) -> FloatArray:
+        """Score documents for contrast k."""
+        shares, intercept = self.entries(k, where, indptr)
+        return _row_sums(shares, indptr) + intercept
+
+
+def _row_sums(values: FloatArray, indptr: IntArray) -> FloatArray:
+    total = np.zeros(len(indptr) - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        total[filled] = np.add.reduceat(values, indptr[filled])
+    return total
+
+
+# ---------------------------------------------------------------------- a view with its experts
+
+
+class HashedView:
+    """A view, the sums of its columns, and the experts that share them."""
+
+    def __init__(self, view: View, experts: Sequence[Any], n_features: int, n_classes: int, contrasts: Contrasts):
+        self.view, self.experts, self.contrasts = view, list(experts), contrasts
+        self.n_features = n_features
+        self.table = CountTable(n_features, n_classes)
+
+    @property
+    def names(self) -> list[str]:
+        """The experts' names."""
+        return [f"{self.view.name} ({expert.name})" for expert in self.experts]
+
+    def rows(self, parts: Parts) -> Rows:
+        """Cut and hash documents."""
+        return self.view.rows(parts, self.n_features)
+
+    def fit(self, rows: Rows, labels: IntArray, held: IntArray) -> FloatArray:
+        """Learn all documents; give the scores that the held-out ones got before they were learnt."""
+        scores = np.zeros((0, len(self.contrasts), len(self.experts)))
+        if held.any():
+            head, tail = rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+            self.table.learn(head, labels[~held])
+            self._freeze(head, labels[~held])
+            scores = self.scores(tail)
+            self.table.learn(tail, labels[held])
+        else:
+            self.table.learn(rows, labels)
+        self._freeze(rows, labels)
+        return scores
+
+    def _freeze(self, rows: Rows, labels: IntArray) -> None:
+        for expert in self.experts:
+            if isinstance(expert, SecondStage):
+                expert.fit(self.table, rows, labels, self.contrasts)
+
+    def learn(self, rows: Rows, labels: IntArray) -> None:
+        """Learn documents, exactly."""
+        self.table.learn(rows, labels)
+
+    def forget(self, rows: Rows, labels: IntArray) -> None:
+        """Forget documents, exactly."""
+        self.table.forget(rows, labels)
+
+    def _silent(self, c: int) -> bool:
+        documents = self.table.documents
+        return documents[c] == 0 or documents.sum() == documents[c]
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Score documents: (documents, contrasts, experts); 0 where a class has no documents yet."""
+        result = np.zeros((len(rows), len(self.contrasts), len(self.experts)))
+        where = self.table.place[rows.columns]
+        whole = len(where) > self.table.size
+        counts = None if whole else np.where((where < 0)[:, None], 0, self.table.counts[where])
+        for k, c in enumerate(self.contrasts):
+            if self._silent(c):
+                continue
+            known: dict[float, FloatArray] = {}
+            for e, expert in enumerate(self.experts):
+                if isinstance(expert, SecondStage):
+                    result[:, k, e] = expert.scores(k, where, rows.indptr)
+                    continue
+                if expert.smoothing not in known:
+                    known[expert.smoothing] = (
+                        self.table.log_odds(counts, c, expert.smoothing)
+                        if counts is not None
+                        else self.table.every_log_odds(c, expert.smoothing)[where]
+                    )
+                result[:, k, e] = expert.scores(known[expert.smoothing], rows.indptr)
+        return result
+
+    def shares(self, columns: IntArray, k: int, weights: FloatArray) -> tuple[FloatArray, float]:
+        """Give what each column of one document adds to the pool's score, and what the experts add without any."""
+        total, constant = np.zeros(len(columns)), 0.0
+        c, where, indptr = self.contrasts[k], self.table.place[columns], np.array([0, len(columns)])
+        if self._silent(c):
+            return total, constant
+        counts = np.where((where < 0)[:, None], 0, self.table.counts[where])
+        for expert, weight in zip(self.experts, weights):
+            if isinstance(expert, SecondStage):
+                shares, intercept = expert.entries(k, where, indptr)
+                total += weight * shares
+                constant += weight * intercept
+                continue
+            log_odds = self.table.log_odds(counts, c, expert.smoothing)
+            worth = expert.weights(log_odds)
+            if worth.sum() > 0:
+                total += weight * worth * log_odds / worth.sum()
+        return total, constant
+
+
+class GivenView:
+    """A vectorizer and classifiers of one's own: whatever follows scikit-learn's conventions. Rows are documents."""
+
+    def __init__(self, vectorizer: Any, experts: Sequence[tuple[str, Any]], n_classes: int, contrasts: Contrasts):
+        self.names = [name for name, _ in experts]
+        self.contrasts, self.codes = contrasts, np.arange(n_classes)
+        self.vectorizer, self.experts = clone(vectorizer), [clone(classifier) for _, classifier in experts]
+        self.fitted = False
+
+    def rows(self, documents: Sequence[Any]) -> Sequence[Any]:
+        """Documents stay as they are until the vectorizer sees them."""
+        return documents
+
+    def fit(self, documents: Sequence[Any], labels: IntArray, held: IntArray) -> FloatArray:
+        """As HashedView.fit; the vectorizer learns from training documents only."""
+        scores = np.zeros((0, len(self.contrasts), len(self.experts)))
+        if held.any():
+            self._fit([d for d, h in zip(documents, held) if not h], labels[~held])
+            scores = self.scores([d for d, h in zip(documents, held) if h])
+        self._fit(documents, labels)
+        return scores
+
+    def _fit(self, documents: Sequence[Any], labels: IntArray) -> None:
+        self.vectorizer = clone(self.vectorizer)
+        rows = self.vectorizer.fit_transform(documents)
+        self.experts = [clone(expert).fit(rows, labels) for expert in self.experts]
+        self.fitted = True
+
+    def able(self, method: str) -> None:
+        """Refuse what a classifier can't do."""
+        for name, expert in zip(self.names, self.experts):
+            if not hasattr(expert, method):
+                raise ValueError(
+                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}: fit the pool anew "
+                    "on all documents, or give the view a classifier of this library."
+                )
+
+    def learn(self, documents: Sequence[Any], labels: IntArray) -> None:
+        """Learn documents by the classifiers' partial_fit."""
+        if not self.fitted:
+            self.vectorizer.fit(documents)
+        rows = self.vectorizer.transform(documents)
+        for expert in self.experts:
+            expert.partial_fit(rows, labels, classes=self.codes)
+        self.fitted = True
+
+    def forget(self, documents: Sequence[Any], labels: IntArray) -> None:
+        """Forget documents by the classifiers' forget."""
+        rows = self.vectorizer.transform(documents)
+        for expert in self.experts:
+            expert.forget(rows, labels)
+
+    def scores(self, documents: Sequence[Any]) -> FloatArray:
+        """Score documents by decision_function, or by the log-odds of predict_proba."""
+        result = np.zeros((len(documents), len(self.contrasts), len(self.experts)))
+        if self.fitted:
+            rows = self.vectorizer.transform(documents)
+            for e, expert in enumerate(self.experts):
+                result[:, :, e] = _scores_of(expert, rows).reshape(len(documents), -1)
+        return result
+
+    def explain(self, documents: Sequence[Any], e: int) -> list[Any] | None:
+        """Let the classifier explain itself, if it can."""
+        expert = self.experts[e]
+        if not self.fitted or not hasattr(expert, "explain"):
+            return None
+        rows = self.vectorizer.transform(documents)
+        names = self.vectorizer.get_feature_names_out() if hasattr(self.vectorizer, "vocabulary_") else None
+        return list(expert.explain(rows, terms=names))
+
+
+def _scores_of(expert: Any, rows: Any) -> FloatArray:
+    if hasattr(expert, "decision_function"):
+        return np.clip(np.asarray(expert.decision_function(rows), float), -1e6, 1e6)
+    p = np.clip(expert.predict_proba(rows), 1e-12, 1 - 1e-12)
+    scores = np.log(p) - np.log1p(-p)
+    return np.asarray(scores[:, 1] if scores.shape[1] == 2 else scores, float)
+
+
+# ---------------------------------------------------------------------- how much each opinion weighs
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWeights:
+    """The pool's score of a contrast: bias + weights . raw scores of the experts."""
+
+    weights: FloatArray
+    bias: float
+
+
+def equal_start(experts: int) -> PoolWeights:
+    """Give the pool before any evidence: the mean of the raw scores, times 2."""
+    return PoolWeights(np.full(experts, 2.0 / experts), 0.0)
+
+
+def weigh_experts(scores: FloatArray, own: npt.NDArray[np.bool_], how: str) -> PoolWeights:
+    """Weigh experts by how they scored held-out documents, (documents, experts), of which `own` are the class's.
+
+    Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
+    the pool is given the gain and bias of a logistic model of the same documents.
+    """
+    inside, outside = scores[own], scores[~own]
+    centre = (inside.mean(0) + outside.mean(0)) / 2
+    spread = np.sqrt((inside.var(0) + outside.var(0)) / 2)
+    said = spread > 1e-9
+    z = np.where(said, (scores - centre) / np.where(said, spread, 1.0), 0.0)
+    if how == "stack":
+        weights, bias = _logistic(z, own, C=1.0)
+    else:
+        weights = np.ones(z.shape[1])
+        if how == "reliability":
+            area = np.array([metrics.partial_auc(own, column) for column in z.T])
+            weights = (1 / (1 - area + 0.002)) ** 2
+        weights = weights / weights.sum()
+        gain, bias = _logistic((z @ weights)[:, None], own, C=1.0)
+        weights = weights * gain[0]
+    raw = np.where(said, weights / np.where(said, spread, 1.0), 0.0)
+    return PoolWeights(raw, float(bias - raw @ np.where(said, centre, 0.0)))
+
+
+def _logistic(z: FloatArray, own: npt.NDArray[np.bool_], C: float) -> tuple[FloatArray, float]:
+    """Fit a logistic model with weights of at least 0, the classes counting the same."""
+    sign = np.where(own, 1.0, -1.0)
+    share = np.where(own, 0.5 / own.sum(), 0.5 / (~own).sum()) * len(own) * C
+
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+        w, b = parameters[:-1], parameters[-1]
+        margin = sign * (z @ w + b)
+        slope = -sign * share * expit(-margin)
+        value = float(share @ np.logaddexp(0.0, -margin)) + 0.5 * float(w @ w)
+        return value, np.append(z.T @ slope + w, slope.sum())
+
+    start = np.append(np.full(z.shape[1], 1.0 / z.shape[1]), 0.0)
+    bounds = [(0.0, None)] * z.shape[1] + [(None, None)]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return found.x[:-1], float(found.x[-1])
+
+
+def move(pool: PoolWeights, scores: FloatArray, own: bool, rate: float) -> PoolWeights:
+    """Move the weights one online step after a document with these scores: logistic loss, never below 0, no bias."""
+    error = float(own) - float(expit(pool.bias + pool.weights @ scores))
+    return PoolWeights(np.maximum(pool.weights + rate * error * scores, 0.0), pool.bias)
+
+
+def is_classifier_like(classifier: Any) -> bool:
+    """Tell whether an object can be an expert."""
+    scored = hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")
+    return isinstance(classifier, BaseEstimator) and hasattr(classifier, "fit") and scored

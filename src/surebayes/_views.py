@@ -1,0 +1,312 @@
+"""What a pool of views sees of a document, and the sums that its experts share.
+
+A view is a part of the document (its raw bytes, its text, its header tokens) cut into hashed terms. Rows are pairs
+(indptr, columns): the distinct columns of each document in ascending order. The experts of a view share one table of
+class counts; a column takes room when it is first learnt, so that 2**22 columns cost what was seen of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import murmurhash3_32
+
+from surebayes._kernel import kernel
+from surebayes.message import header_tokens, read_message
+
+IntArray = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]
+
+MAX_WORD_CHARACTERS = 20_000
+"""Characters of a text that word views read: a longer one adds nothing but time."""
+
+
+# ---------------------------------------------------------------------- documents to parts
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a batch of documents, each read once: `raw` bytes, `text` and header `tokens`."""
+
+    raw: list[bytes]
+    text: list[str]
+    tokens: list[list[str]]
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+
+def mail_parts(documents: Sequence[Any]) -> Parts:
+    """Read documents as mails: bytes, or text that is taken as the mail's source."""
+    raw = [d if isinstance(d, bytes) else d.encode("utf-8", "surrogatepass") for d in documents]
+    messages = [read_message(r) for r in raw]
+    return Parts(raw, [m.subject + "\n" + m.text for m in messages], [header_tokens(m) for m in messages])
+
+
+def text_parts(documents: Sequence[Any]) -> Parts:
+    """Read documents as plain text; bytes are taken as UTF-8."""
+    text = [d if isinstance(d, str) else d.decode("utf-8", "replace") for d in documents]
+    raw = [d if isinstance(d, bytes) else d.encode("utf-8", "surrogatepass") for d in documents]
+    return Parts(raw, text, [[] for _ in documents])
+
+
+READERS: dict[str, Callable[[Sequence[Any]], Parts]] = {"mail": mail_parts, "text": text_parts}
+
+
+# ---------------------------------------------------------------------- parts to rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The distinct hashed columns of documents: document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending."""
+
+    indptr: IntArray
+    columns: IntArray
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, where: IntArray) -> Rows:
+        """Keep some of the documents, in the given order."""
+        length = np.diff(self.indptr)[where]
+        indptr = np.concatenate([[0], np.cumsum(length)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[where] - indptr[:-1], length)
+        return Rows(indptr, self.columns[entries])
+
+    def single(self, i: int) -> Rows:
+        """Give one document."""
+        own = self.columns[self.indptr[i] : self.indptr[i + 1]]
+        return Rows(np.array([0, len(own)]), own)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Hashed n-grams of one part of a document.
+
+    Attributes
+    ----------
+    name : str
+        What explanations call it.
+    part : {"raw", "text"}
+        What is cut into n-grams.
+    kind : {"bytes", "word"}
+        Byte n-grams of the first `max_bytes` bytes, or n-grams of lower-cased words.
+    low, high : int
+        The sizes of n-grams.
+    max_bytes : int
+        How much byte views read.
+    tokens : bool
+        Whether the header tokens of a mail are terms too.
+    """
+
+    name: str
+    part: str
+    kind: str
+    low: int
+    high: int
+    max_bytes: int = 3000
+    tokens: bool = False
+
+    def _analyzer(self, module: Any) -> Any:
+        shortest = 1 if self.kind == "word" else 2
+        return module.Analyzer(self.kind, self.low, self.high, shortest=shortest, max_bytes=self.max_bytes)
+
+    def _seen(self, parts: Parts) -> list[Any]:
+        documents: list[Any] = getattr(parts, self.part)
+        if self.kind == "bytes":
+            head = [d[: self.max_bytes] for d in documents]
+            return [d if isinstance(d, bytes) else d.encode("utf-8", "surrogatepass") for d in head]
+        cut = [d if len(d) <= MAX_WORD_CHARACTERS else d[:MAX_WORD_CHARACTERS] for d in documents]
+        return [d if d.isascii() else d.encode("utf-8", "replace").decode() for d in cut]  # lone surrogates become "?"
+
+    def rows(self, parts: Parts, n_features: int) -> Rows:
+        """Cut and hash the documents."""
+        text = kernel()
+        lengths, ids, _ = text.hash_count(self._analyzer(text), n_features, self._seen(parts))
+        length = np.frombuffer(lengths, np.uint32).astype(np.int64)
+        indptr = np.concatenate([[0], np.cumsum(length)])
+        columns = np.frombuffer(ids, np.uint32).astype(np.int32)
+        if self.tokens:
+            hashed = [hash_terms(terms, n_features) for terms in parts.tokens]
+            each = [np.union1d(columns[a:b], more) for a, b, more in zip(indptr[:-1], indptr[1:], hashed)]
+            indptr = np.concatenate([[0], np.cumsum([len(e) for e in each])]).astype(np.int64)
+            return Rows(indptr, np.concatenate(each) if each else columns)
+        columns = columns.copy()
+        for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist()):
+            columns[a:b].sort()
+        return Rows(indptr, columns)
+
+    def terms(self, parts: Parts, i: int, n_features: int) -> tuple[list[bytes], IntArray]:
+        """Give every occurrence of a term in one document, in order, and its column."""
+        from surebayes import _text_python
+
+        found: list[bytes] = self._analyzer(_text_python).tokens(self._seen(parts)[i])
+        if self.tokens:
+            found = found + [t.encode("utf-8", "replace") for t in parts.tokens[i]]
+        return found, hash_terms(found, n_features)
+
+
+def hash_terms(terms: Sequence[Any], n_features: int) -> IntArray:
+    """Give the columns of terms, as scikit-learn's HashingVectorizer has them."""
+    hashed = [murmurhash3_32(t if isinstance(t, bytes) else t.encode("utf-8", "replace")) for t in terms]
+    signed = np.array(hashed, dtype=np.int64)
+    return (np.where(signed == -(2**31), 2**31 - n_features, np.abs(signed)) % n_features).astype(np.int32)
+
+
+MAIL_VIEWS = (
+    View("raw 4", "raw", "bytes", 4, 4),
+    View("raw 5", "raw", "bytes", 5, 5),
+    View("raw 6", "raw", "bytes", 6, 6),
+    View("text 4", "text", "bytes", 4, 4),
+    View("words and header", "text", "word", 1, 2, tokens=True),
+    View("words", "text", "word", 1, 1),
+    View("phrases", "text", "word", 1, 3),
+)
+"""Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; see docs/pool.md."""
+
+
+TEXT_VIEWS = (
+    View("words", "text", "word", 1, 1),
+    View("words and pairs", "text", "word", 1, 2),
+    View("phrases", "text", "word", 1, 3),
+    View("bytes 5", "text", "bytes", 5, 5, max_bytes=10_000),
+    View("bytes 6", "text", "bytes", 6, 6, max_bytes=10_000),
+    View("bytes 7", "text", "bytes", 7, 7, max_bytes=10_000),
+)
+
+
+# ---------------------------------------------------------------------- sums
+
+
+class CountTable:
+    """In how many documents of each class each column occurs: exact sums that add and subtract.
+
+    Parameters
+    ----------
+    n_features : int
+        The number of hashed columns.
+    n_classes : int
+        The number of classes.
+
+    Notes
+    -----
+    4 bytes for each of the `n_features` columns, and 4 bytes for each class and column that was ever learnt. Learning,
+    forgetting and scoring a document touch its own columns only. Scores depend on the sums alone: a column that was
+    forgotten altogether is the same as one never seen.
+    """
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        self.place = np.full(n_features, -1, np.int32)
+        self.counts = np.zeros((0, n_classes), np.int32)
+        self.size = 0
+        self.alive = 0  # columns with any document: V of the estimates
+        self.totals = np.zeros(n_classes, np.int64)
+        self.documents = np.zeros(n_classes, np.int64)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.totals)
+
+    def learn(self, rows: Rows, labels: IntArray) -> None:
+        """Add documents of these classes."""
+        if int(self.documents.sum()) + len(rows) >= 2**31:
+            raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
+        columns = rows.columns
+        new = columns[self.place[columns] < 0]
+        if len(new):
+            new = np.unique(new) if len(rows) > 1 else new
+            self._room(self.size + len(new))
+            self.place[new] = np.arange(self.size, self.size + len(new), dtype=np.int32)
+            self.size += len(new)
+        self._add(rows, labels, self.place[columns], 1)
+
+    def forget(self, rows: Rows, labels: IntArray) -> None:
+        """Subtract documents of these classes; ValueError, and nothing changed, where a sum would go below zero."""
+        where = self.place[rows.columns]
+        refused = ValueError(
+            "Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed."
+        )
+        if (where < 0).any() or (self.documents - np.bincount(labels, minlength=self.n_classes) < 0).any():
+            raise refused
+        cell = where.astype(np.int64) * self.n_classes + np.repeat(labels, np.diff(rows.indptr))
+        cells, times = np.unique(cell, return_counts=True)
+        if (self.counts.reshape(-1)[cells] < times).any():
+            raise refused
+        self._add(rows, labels, where, -1)
+
+    def _room(self, size: int) -> None:
+        if size > len(self.counts):
+            grown = np.zeros((max(size, 2 * len(self.counts), 1024), self.n_classes), np.int32)
+            grown[: self.size] = self.counts[: self.size]
+            self.counts = grown
+
+    def _add(self, rows: Rows, labels: IntArray, where: IntArray, sign: int) -> None:
+        length = np.diff(rows.indptr)
+        if len(rows) == 1:  # no column twice
+            before = self.counts[where].sum(1)
+            self.counts[where, labels[0]] += sign
+            self.alive += int((before == 0).sum()) if sign > 0 else -int((before == 1).sum())
+        else:
+            cell = where.astype(np.int64) * self.n_classes + np.repeat(labels, length)
+            added = np.bincount(cell, minlength=self.size * self.n_classes).reshape(self.size, self.n_classes)
+            self.counts[: self.size] += (sign * added).astype(np.int32)
+            self.alive = int((self.counts[: self.size] > 0).any(1).sum())
+        np.add.at(self.totals, labels, sign * length)
+        np.add.at(self.documents, labels, sign)
+
+    def log_odds(self, counts: IntArray, c: int, smoothing: float) -> FloatArray:
+        """Give the log-odds of columns with these counts, class c against the rest; 0 for a column without documents.
+
+        Those of ``OpinionPoolNB(weighting="scoring")`` on the columns that have documents.
+        """
+        inside = counts[:, c].astype(np.float64)
+        everything = counts.sum(1, dtype=np.float64)
+        s, v = smoothing, self.alive
+        total = float(self.totals[c])
+        rest = float(self.totals.sum()) - total
+        shift = np.log(total + s * v) - np.log(rest + s * v) if v else 0.0
+        result = np.log(inside + s) - np.log(everything - inside + s) - shift
+        result[everything == 0] = 0.0
+        return result
+
+    def every_log_odds(self, c: int, smoothing: float) -> FloatArray:
+        """Give the log-odds of all columns ever learnt, in their places; the last entry, 0, is for all others."""
+        return np.append(self.log_odds(self.counts[: self.size], c, smoothing), 0.0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        seen = np.flatnonzero(self.place >= 0)
+        columns = np.empty(self.size, np.int32)  # in the order of their places, which a second stage refers to
+        columns[self.place[seen]] = seen
+        names = ("alive", "totals", "documents")
+        kept = {name: getattr(self, name) for name in names}
+        return {"n_features": len(self.place), "columns": columns, "counts": self.counts[: self.size].copy(), **kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        columns = state["columns"]
+        self.place = np.full(state["n_features"], -1, np.int32)
+        self.place[columns] = np.arange(len(columns), dtype=np.int32)
+        self.counts, self.size = state["counts"].copy(), len(columns)
+        self.alive, self.totals, self.documents = state["alive"], state["totals"].copy(), state["documents"].copy()
+
+    def sums(self) -> tuple[IntArray, IntArray]:
+        """Give the columns that have documents, ascending, and their counts."""
+        columns = np.flatnonzero(self.place >= 0)
+        counts = self.counts[self.place[columns]]
+        alive = counts.any(1)
+        return columns[alive], counts[alive]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CountTable):
+            return NotImplemented
+        mine, theirs = (
+            (len(t.place), t.alive, t.totals.tolist(), t.documents.tolist(), *(a.tolist() for a in t.sums()))
+            for t in (self, other)
+        )
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]
