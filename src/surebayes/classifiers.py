@@ -699,7 +699,7 @@ class TermDiscriminant(CountClassifier):
                 self.bias_[c] = bias_of_least_error(line, members[:, c], documents.weight)
 
     def _weigh(self, table):
-        """Junejo & Karim, section 3.2: weigh terms, see which side each favours, leave out the weak ones."""
+        """Junejo & Karim, eq. (1): see which side each term favours, weigh it, leave out the weak ones."""
         a, b = table.shares()
         weights = weigh.product(weigh.factors(self.weight), table)
         weights = np.ones_like(a) if weights is None else np.broadcast_to(weights, a.shape)

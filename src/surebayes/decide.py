@@ -50,7 +50,7 @@ _SAME_RATIO = 1e-12
 
 
 def predict_argmax(scores: ArrayLike, possible: ArrayLike) -> NDArray[np.intp]:
-    """Index of the class with the highest score in each row, among the classes that may be predicted.
+    """Junejo & Karim, eq. (9): the class with the highest score in each row, among those that may be predicted.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ def poisson_means(side: Side, theta: float, interpolation: FloatArray | float, v
 
 
 def unit_centroids(inside: Side, outside: Side, norm: str) -> tuple[FloatArray, FloatArray]:
-    """Frank & Bouckaert, section 4: the class vectors scaled to unit length, L2 (or L1); an empty one stays zero."""
+    """Frank & Bouckaert, eq. (4): the class vectors scaled to unit length, L2 (or L1); an empty one stays zero."""
     units = []
     for side in (inside, outside):
         if side.mass is None or side.mass_total is None:

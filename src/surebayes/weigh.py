@@ -84,7 +84,7 @@ def odds(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def log_odds(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Junejo & Karim, eq. (3)."""
+    """Junejo & Karim, eq. (3), and the terms of eq. (10): the absolute log-odds of presence."""
     return np.abs(np.log(a) - np.log(b))
 
 

@@ -1,0 +1,53 @@
+"""Run the benchmarks and print them as ratios against named peers in the same run: `make bench`.
+
+Name some (`python benchmarks/run.py classifiers`) to run only those.
+"""
+
+import importlib
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+# what each module measures, and whether a ratio should be above its limit ("floor") or below ("ceiling")
+BENCHMARKS = {
+    "classifiers": ("Classifiers against scikit-learn's MultinomialNB (ours / peer)", "ceiling"),
+    "text": ("Text to rows and scores against scikit-learn (peer / ours)", "floor"),
+    "mail": ("Mail to text against the standard library (peer / ours)", "floor"),
+}
+
+
+def show(console: Console, name: str) -> bool:
+    """Print one benchmark's table; tell whether all limits are kept."""
+    title, kind = BENCHMARKS[name]
+    table = Table(title=title)
+    for heading, side in (("what", "left"), ("ours", "right"), ("peer", "right"), ("ratio", "right"), (kind, "right")):
+        table.add_column(heading, justify=side)
+    kept = True
+    for what, ours, peer, ratio, limit in importlib.import_module(name).rows():
+        good = limit is None or (ratio >= limit if kind == "floor" else ratio <= limit)
+        kept &= good
+        colour = "green" if good else "red"
+        shown = "" if limit is None else f"{limit:g}x"
+        table.add_row(what, f"{ours:.4g}", f"{peer:.4g}", f"[{colour}]{ratio:.2f}x[/]", shown)
+    console.print(table)
+    return kept
+
+
+def main() -> int:
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        console.print(f"There is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}.")
+        return 2
+    if hasattr(os, "sched_setaffinity") and names == ["classifiers"]:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    kept = [show(console, name) for name in names]
+    console.print("Every limit is kept." if all(kept) else "Some limits are not kept (in red).")
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""The classifiers inside scikit-learn: its own estimator checks, and everything that people plug them into."""
+
+import warnings
+from unittest import SkipTest
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_matrix
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.multioutput import ClassifierChain
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import surebayes as sb
+from surebayes import synthetic
+
+ESTIMATORS = [
+    sb.MultinomialNB(),
+    sb.MultinomialNB(tf="binary", contrast="rest"),
+    sb.MultinomialNB(contrast="rest", weight="chi2", norm="l2", scale="mean", top=3),
+    sb.OpinionPoolNB(),
+    sb.OpinionPoolNB(weight="abs", weighting="scoring"),
+    sb.OpinionPoolNB(top=2, selection="posthoc", steepness=0.5),
+    sb.PoissonNB(),
+    sb.PoissonNB(weight="auto", interpolation="auto"),
+    sb.ClassNormalizedNB(),
+    sb.ClassNormalizedNB(length="cv"),
+    sb.CentroidClassifier(),
+    sb.TermDiscriminant(),
+    sb.TermDiscriminant(weight="kl", fit_bias=True),
+    sb.DecisionReversalNB(),
+    sb.DecisionReversalNB(sb.OpinionPoolNB(), discount="inverse", gamma="auto", features=3),
+    sb.TermWeighting(),
+    sb.TermWeighting(weight="idf", norm="l2"),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_estimator_checks(estimator):
+    failed = []
+    for instance, check in estimator_checks_generator(estimator):
+        name = check.func.__name__
+        if name == "check_decision_proba_consistency":  # it needs negative input, which counts never are
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scikit-learn's checks warn on purpose
+            try:
+                check(instance)
+            except SkipTest:  # what it checks is not installed or not switched on
+                continue
+            except Exception as error:
+                failed.append(f"{name}: {error!r:.300}")
+    assert not failed
+
+
+def test_the_one_expected_failure_is_about_negative_input():
+    for instance, check in estimator_checks_generator(sb.OpinionPoolNB()):
+        if check.func.__name__ == "check_decision_proba_consistency":
+            with pytest.raises(ValueError, match="Negative values"):
+                check(instance)
+            return
+    raise AssertionError("the check has gone: no failure is expected any more")
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_tags(estimator):
+    tags = sklearn.utils.get_tags(estimator)
+    assert tags.input_tags.sparse
+    assert tags.input_tags.positive_only
+    if tags.classifier_tags is not None:
+        joint = isinstance(estimator, sb.MultinomialNB) and estimator.contrast == "joint"
+        assert tags.classifier_tags.multi_label is not joint
+
+
+@pytest.fixture(scope="module")
+def mails():
+    stream = list(synthetic.mail_stream(160, seed=3))
+    return [mail.raw.decode("latin-1") for mail in stream], np.array([mail.label for mail in stream])
+
+
+def test_in_a_pipeline_and_a_grid(mails):
+    texts, y = mails
+    pipeline = make_pipeline(CountVectorizer(), sb.OpinionPoolNB())
+    grid = GridSearchCV(
+        pipeline, {"opinionpoolnb__top": [None, 25], "opinionpoolnb__smoothing": [0.01, 1.0]}, cv=3, n_jobs=1
+    )
+    assert grid.fit(texts, y).best_score_ > 0.75
+    assert len(cross_val_predict(pipeline, texts, y, cv=3, method="decision_function")) == len(y)
+    weighted = make_pipeline(CountVectorizer(), sb.TermWeighting(top=50, norm="l2"), LogisticRegression())
+    assert cross_val_score(weighted, texts, y, cv=3).mean() > 0.75
+
+
+def test_calibrated(mails):
+    texts, y = mails
+    X = CountVectorizer().fit_transform(texts)
+    calibrated = CalibratedClassifierCV(sb.DecisionReversalNB(), cv=3).fit(X, y)
+    p = calibrated.predict_proba(X)
+    assert ((p > 0) & (p < 1)).all()
+
+
+def test_in_a_chain_of_labels():
+    generator = np.random.default_rng(0)
+    X = generator.poisson(1.0, (40, 12))
+    Y = (X[:, :3] > 0).astype(int)
+    assert ClassifierChain(sb.OpinionPoolNB(weight="abs")).fit(X, Y).predict(X).shape == Y.shape
+
+
+def test_sample_weights_are_routed(mails):
+    texts, y = mails
+    X = CountVectorizer().fit_transform(texts)
+    weight = np.where(y == "spam", 3.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        grid = GridSearchCV(
+            sb.MultinomialNB(contrast="rest").set_fit_request(sample_weight=True).set_score_request(sample_weight=True),
+            {"smoothing": [0.1, 1.0]},
+            cv=3,
+        )
+        grid.fit(X, y, sample_weight=weight)
+    alone = sb.MultinomialNB(contrast="rest", **grid.best_params_).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(grid.decision_function(X), alone.decision_function(X))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_frames_names_and_joblib(estimator, tmp_path):
+    generator = np.random.default_rng(1)
+    X = pd.DataFrame(generator.poisson(1.0, (30, 5)), columns=list("abcde"))
+    y = generator.integers(0, 2, 30)
+    fitted = sklearn.base.clone(estimator).fit(X, y)
+    assert list(fitted.feature_names_in_) == list("abcde")
+    call = fitted.transform if hasattr(fitted, "transform") else fitted.decision_function
+    with pytest.raises(ValueError, match="feature names"):
+        call(X.rename(columns={"a": "z"}))
+    joblib.dump(fitted, tmp_path / "model")
+    again = joblib.load(tmp_path / "model")
+    same = again.transform if hasattr(again, "transform") else again.decision_function
+    left, right = call(X), same(X)
+    np.testing.assert_array_equal(
+        left.toarray() if hasattr(left, "toarray") else left, right.toarray() if hasattr(right, "toarray") else right
+    )
+    dense, sparse = call(X), None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a sparse matrix has no column names
+        sparse = call(csr_matrix(X.to_numpy()))
+    np.testing.assert_array_equal(
+        dense.toarray() if hasattr(dense, "toarray") else dense,
+        sparse.toarray() if hasattr(sparse, "toarray") else sparse,
+    )

@@ -1,0 +1,62 @@
+"""Find the equations of the papers in the docstrings: what docs/equations.md is made of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "surebayes"
+PAPERS = {
+    "Kolcz & Yih": ("Raising the Baseline for High-Precision Text Classifiers, 2007", 8),
+    "Kim, Seo & Rim": ("Poisson Naive Bayes for Text Classification with Feature Weighting, 2003", 15),
+    "Frank & Bouckaert": ("Naive Bayes for Text Classification with Unbalanced Classes, 2006", 5),
+    "Junejo & Karim": ("A Robust Discriminative Term Weighting Based Linear Discriminant Method, 2008", 10),
+    "Kolcz & Chowdhury": ("Improved Naive Bayes for Extremely Skewed Misclassification Costs, 2005", 6),
+}
+CITED = re.compile(rf"({'|'.join(PAPERS)}), eqs?\. ((?:\(\d+\)(?:-\(\d+\))?(?:, and the terms of eq\. |, | and )?)+)")
+
+
+def numbers(text: str) -> list[int]:
+    """Read "(3)-(5) and (8)" as 3, 4, 5, 8."""
+    found: list[int] = []
+    for first, last in re.findall(r"\((\d+)\)(?:-\((\d+)\))?", text):
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def found() -> dict[str, dict[int, list[tuple[str, str]]]]:
+    """Give for every paper and equation the functions that implement it: (module, name)."""
+    table: dict[str, dict[int, list[tuple[str, str]]]] = {paper: {} for paper in PAPERS}
+    for path in sorted(SOURCE.glob("*.py")):
+        for node, name in _documented(ast.parse(path.read_text())):
+            first = (ast.get_docstring(node) or "").split("\n\n")[0]
+            for paper, equations in CITED.findall(" ".join(first.split())):
+                for equation in numbers(equations):
+                    table[paper].setdefault(equation, []).append((path.stem, name))
+    return table
+
+
+def _documented(tree: ast.Module):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node, node.name
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef):
+                    yield inner, f"{node.name}.{inner.name}"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node, node.name
+
+
+def markdown() -> str:
+    """Write the table."""
+    lines = []
+    for paper, (title, count) in PAPERS.items():
+        lines += [f"## {paper}: {title}", "", "| equation | where |", "|---|---|"]
+        places = found()[paper]
+        for equation in range(1, count + 1):
+            where = ", ".join(f"`{module}.{name}`" for module, name in places.get(equation, []))
+            lines.append(f"| ({equation}) | {where} |")
+        lines.append("")
+    return "\n".join(lines)
