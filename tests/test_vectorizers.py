@@ -225,7 +225,7 @@ def test_an_error_in_a_thread_is_raised():
         ["fox", "", "\ud800"],
         ["quick brown"],
     ],
-    ids=str,
+    ids=lambda v: f"{type(v).__name__} of {len(v)}",
 )
 def test_given_vocabulary(kernel, vocabulary):
     assert_same_count({"vocabulary": vocabulary}, CORPUS)
