@@ -1,26 +1,26 @@
-"""Build the text kernel where there is a C compiler; without one the pure-Python twin takes over."""
+"""Build the kernels where there is a C compiler; without one their pure-Python twins take over."""
 
 import os
 import sys
 
 from setuptools import Extension, setup
 
-kernel = "src/surebayes/_text.c"
 flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"]
 flags += os.environ.get("SUREBAYES_CFLAGS", "").split()
+libraries = {"_lookup": [] if sys.platform == "win32" else ["m"]}
 
-setup(
-    ext_modules=[
-        Extension(
-            "surebayes._text",
-            [kernel],
-            define_macros=[("Py_LIMITED_API", "0x030b0000")],
-            py_limited_api=True,
-            extra_compile_args=flags,
-            extra_link_args=os.environ.get("SUREBAYES_LDFLAGS", "").split(),
-            optional=True,
-        )
-    ]
-    if os.path.exists(kernel)
-    else []
-)
+
+def kernel(name):
+    return Extension(
+        f"surebayes.{name}",
+        [f"src/surebayes/{name}.c"],
+        define_macros=[("Py_LIMITED_API", "0x030b0000")],
+        py_limited_api=True,
+        extra_compile_args=flags,
+        extra_link_args=os.environ.get("SUREBAYES_LDFLAGS", "").split(),
+        libraries=libraries.get(name, []),
+        optional=True,
+    )
+
+
+setup(ext_modules=[kernel(name) for name in ("_text", "_lookup") if os.path.exists(f"src/surebayes/{name}.c")])

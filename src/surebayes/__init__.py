@@ -28,6 +28,8 @@ _HOME = {
     "Explanation": "score",
     "Message": "message",
     "read_message": "message",
+    "Filter": "filter",
+    "Verdict": "_verdict",
     "load": "persist",
     "save": "persist",
     "StoreError": "_manifest",

@@ -1,0 +1,263 @@
+"""The journal: every message that was learnt, forgotten or set aside, in the order in which it happened.
+
+SQLite with a write-ahead log and ``synchronous=FULL``: what `append` has returned from is on disk. Rows are only ever
+added. Each carries a checksum of itself, and a running checksum over all of them is kept in the model's manifest, so
+that a damaged, lost or foreign row is noticed when the journal is opened for writing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from binascii import crc32
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surebayes._manifest import BadModel, Busy, NewerModel
+
+NAME = "journal.sqlite"
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
+    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL, body BLOB NOT NULL
+);
+"""  # the body comes last, so that reading the rest of a row doesn't read its pages
+_HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of the journal.
+
+    Attributes
+    ----------
+    action : {"learn", "forget", "reserve", "release", "settings", "bulk", "mark"}
+        What happened.
+    fingerprint, label : str or None
+        The message, and its label for "learn" and "reserve".
+    source : int or None
+        The row that holds the message's terms, if not this one.
+    time : float
+        When, in seconds since 1970.
+    who : str or None
+        Who said so.
+    body : bytes
+        The message's terms, or settings as JSON.
+    seq : int
+        The row's number: 1, 2, 3, ...
+    """
+
+    action: str
+    fingerprint: str | None = None
+    label: str | None = None
+    source: int | None = None
+    time: float = 0.0
+    who: str | None = None
+    body: bytes = b""
+    seq: int = 0
+    body_check: int = 0
+
+    def numbered(self, seq: int) -> Event:
+        """Give the row with its number and the checksum of its body."""
+        return replace(self, seq=seq, body_check=crc32(self.body))
+
+    def head_check(self) -> int:
+        """Give the checksum of all but the body."""
+        parts = (
+            self.seq, self.action, self.fingerprint, self.label, self.source, float(self.time), self.who,
+            self.body_check,
+        )  # fmt: skip
+        return crc32(repr(parts).encode("utf-8", "surrogatepass"))
+
+
+def chained(event: Event, chain: int) -> int:
+    """Give the running checksum with one more row."""
+    return crc32(event.head_check().to_bytes(4, "little"), chain)
+
+
+class Journal:
+    """The journal of one filter.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Start a new one.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        self.path = os.path.join(folder, NAME)
+        if not create and not os.path.exists(self.path):
+            raise BadModel(f"{self.path} is missing. Restore it from a copy.")
+        self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        with _errors_named(self.path):
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            if create:
+                self._create()
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise NewerModel(
+                    f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
+                )
+            facts = dict(self._db.execute("SELECT name, value FROM facts"))
+        if version < 1 or "id" not in facts:
+            raise BadModel(f"{self.path} is no journal of surebayes.")
+        self.id: str = facts["id"]
+
+    def _create(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";\n"):
+            if statement.strip():
+                self._db.execute(statement)
+        self._db.execute("INSERT INTO facts VALUES ('id', ?)", (secrets.token_hex(4),))
+        self._db.execute(f"PRAGMA user_version={VERSION}")
+        self._db.execute("COMMIT")
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+        with _errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                if self.last() + 1 != events[0].seq:
+                    raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
+                self._db.executemany(
+                    "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        (
+                            e.seq, e.action, e.fingerprint, e.label, e.source, e.time, e.who, e.head_check(),
+                            e.body_check, e.body,
+                        )
+                        for e in events
+                    ],
+                )  # fmt: skip
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def last(self) -> int:
+        """Give the number of the last row; 0 if there is none."""
+        with _errors_named(self.path):
+            return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
+
+    def heads(self, after: int = 0, chain: int = 0) -> Iterator[tuple[Event, int]]:
+        """Yield rows without their bodies, each checked, with the running checksum up to it."""
+        expected = after + 1
+        with _errors_named(self.path):
+            for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
+                seq, action, fingerprint, label, source, time, who, check, body_check = row
+                event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check)
+                if seq != expected or event.head_check() != check:
+                    raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
+                expected += 1
+                chain = chained(event, chain)
+                yield event, chain
+
+    def body(self, seq: int) -> bytes:
+        """Give the body of a row, checked."""
+        with _errors_named(self.path):
+            row = self._db.execute("SELECT body_check, body FROM events WHERE seq = ?", (seq,)).fetchone()
+        if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
+            raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
+        return row[1]
+
+    def settle(self) -> None:
+        """Move the write-ahead log into the main file, as far as readers allow."""
+        with _errors_named(self.path):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def problems(self) -> list[str]:
+        """Give what SQLite itself finds wrong with the file."""
+        with _errors_named(self.path):
+            found = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def copy_to(self, path: str) -> None:
+        """Write a consistent copy, while others read and write."""
+        with _errors_named(self.path):
+            self._db.execute("VACUUM INTO ?", (path,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+class _errors_named:
+    """Turn what SQLite says of a file into an error of ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if not isinstance(error, sqlite3.Error):
+            return
+        said = str(error)
+        if "locked" in said or "busy" in said:
+            raise Busy(f"Another process is writing to {self.path}: {said}. Try again when it is done.") from error
+        if "full" in said or "disk I/O" in said or "unable to open" in said or "readonly" in said:
+            raise OSError(f"{self.path} could not be written: {said}.") from error
+        raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {said}.") from error
+
+
+# ---------------------------------------------------------------------- a message's terms as bytes
+
+_LONG = 0xFFFF
+
+
+def pack_rows(views: Sequence[np.ndarray], moved: Sequence[int] = ()) -> bytes:
+    """Write the columns of a message in each view, and what the message moved the pool weights by.
+
+    Columns are ascending; the gaps between them take two bytes each (65535 stands for "so many more, and go on").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> packed = pack_rows([np.array([3, 70000]), np.array([], int)], [-5])
+    >>> len(packed)
+    30
+    >>> rows, moved = unpack_rows(packed)
+    >>> [row.tolist() for row in rows], moved
+    ([[3, 70000], []], [-5])
+    """
+    parts = [np.array([len(views), len(moved)], "<u4").tobytes(), np.asarray(moved, "<i8").tobytes()]
+    for columns in views:
+        gaps = np.diff(np.asarray(columns, np.int64), prepend=-1) - 1
+        longer = gaps // _LONG
+        if longer.any():
+            words = np.full(len(gaps) + int(longer.sum()), _LONG, "<u2")
+            words[np.arange(len(gaps)) + np.cumsum(longer)] = gaps % _LONG
+        else:
+            words = gaps.astype("<u2")
+        parts += [np.array([len(words)], "<u4").tobytes(), words.tobytes()]
+    return b"".join(parts)
+
+
+def unpack_rows(body: bytes) -> tuple[list[np.ndarray], list[int]]:
+    """Read what `pack_rows` wrote."""
+    try:
+        n, m = np.frombuffer(body, "<u4", 2).tolist()
+        moved = np.frombuffer(body, "<i8", m, 8).tolist()
+        at, views = 8 + 8 * m, []
+        for _ in range(n):
+            size = int(np.frombuffer(body, "<u4", 1, at)[0])
+            words = np.frombuffer(body, "<u2", size, at + 4).astype(np.int64)
+            at += 4 + 2 * size
+            long = words == _LONG
+            ends = np.cumsum(words + ~long)[~long] - 1
+            views.append(ends.astype(np.int32))
+    except ValueError:
+        raise BadModel("A row of the journal is cut short.") from None
+    return views, moved

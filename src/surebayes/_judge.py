@@ -1,0 +1,424 @@
+"""One message to one score, and `surebayes filter`: without numpy, in milliseconds.
+
+The same functions serve `surebayes.Filter`, so a score is the same to the last bit whichever way it is asked for.
+What a model is here: the scoring part of a filter's manifest (views, experts, pool weights, thresholds), and for each
+view's columns the counts of documents by class, from the mapped file of tables or from memory.
+"""
+
+import os
+import sys
+from math import exp
+
+from ._kernel import kernel
+from ._manifest import BadModel, NewerModel, StoreError, read_manifest
+from .message import MAX_BYTES, fingerprint_of, header_tokens, read_message
+
+try:
+    from ._lookup import counts_at, opinion, sorted_columns
+except ImportError:
+    from ._lookup_python import counts_at, opinion, sorted_columns
+
+KIND = "filter"
+UNIT = 2.0**-40
+"""Pool weights are whole numbers of this unit, so that what a message added can be taken back exactly."""
+
+MAX_WORD_CHARACTERS = 20_000
+"""Characters of a text that word views read: a longer one adds nothing but time."""
+
+OWN = b"x-surebayes-"
+VERDICTS = (OWN, b"x-spam-")
+"""Names of header fields that tell a verdict of the past: a filter must not learn from them."""
+
+
+# ---------------------------------------------------------------------- the document
+
+
+class Document:
+    """What a filter sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`.
+
+    Parameters
+    ----------
+    content : bytes or str
+        A mail (str is taken as its source), or a text.
+    reader : {"mail", "text"}
+        Which of the two it is.
+    """
+
+    __slots__ = ("message", "raw", "text", "tokens")
+
+    def __init__(self, content: "bytes | str", reader: str) -> None:
+        if not isinstance(content, (bytes, str)):
+            if not isinstance(content, (bytearray, memoryview)):
+                raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
+            content = bytes(content)
+        if reader == "mail":
+            raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+            self.raw = plain_head(raw)
+            self.message = read_message(raw)
+            self.text = self.message.subject + "\n" + self.message.text
+            self.tokens = header_tokens(self.message)
+            return
+        self.message = None
+        if isinstance(content, str):
+            self.text, self.raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
+        else:
+            self.raw = content[:MAX_BYTES]
+            self.text = self.raw.decode("utf-8", "replace")
+        self.tokens = []
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the content, whatever a mail server did to its envelope."""
+        return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
+
+
+def plain_head(raw: bytes, size: int = 65536) -> bytes:
+    r"""Give the start of a mail as views of raw bytes read it: line ends ``\n``, no verdicts of filters in its header.
+
+    The copy that a user teaches has gone through a mail server: other line ends, and the header fields that this
+    filter added when it judged the mail.
+
+    Examples
+    --------
+    >>> plain_head(b"Subject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
+    b'Subject: a\n\nbody\n'
+    """
+    return without_fields(raw[:size].replace(b"\r\n", b"\n"), VERDICTS)
+
+
+def header_end(raw: bytes) -> int:
+    """Find the empty line after the header; the length of the message where there is none."""
+    if raw[:1] == b"\n":
+        return 0
+    if raw[:2] == b"\r\n":
+        return 0
+    ends = [end for end in (raw.find(b"\n\n"), raw.find(b"\n\r\n")) if end >= 0]
+    return min(ends) + 1 if ends else len(raw)
+
+
+def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
+    r"""Remove the header fields whose names start with one of `names`, their continuation lines with them.
+
+    Examples
+    --------
+    >>> without_fields(b"A: 1\nX-Spam-Flag: YES\n twice\nB: 2\n\nX-Spam-Flag: NO\n", (b"x-spam-",))
+    b'A: 1\nB: 2\n\nX-Spam-Flag: NO\n'
+    """
+    end = header_end(raw)
+    head = raw[:end]
+    low = head.lower()
+    if not any(name in low for name in names):
+        return raw
+    kept, dropping = [], False
+    for line in head.splitlines(keepends=True) if b"\r" not in head.replace(b"\r\n", b"") else _lines(head):
+        if line[:1] not in (b" ", b"\t"):
+            dropping = line[:64].lower().startswith(names)
+        if not dropping:
+            kept.append(line)
+    return b"".join(kept) + raw[end:]
+
+
+def _lines(head: bytes) -> "list[bytes]":
+    r"""Cut at ``\n`` alone: a stray ``\r`` ends no line."""
+    return [line + b"\n" for line in head.split(b"\n")[:-1]] + ([rest] if (rest := head.rpartition(b"\n")[2]) else [])
+
+
+# ---------------------------------------------------------------------- columns, counts, opinions
+
+
+def columns_of(view: dict, document: Document) -> bytes:
+    """Give the hashed columns of a document in one view: ascending uint32."""
+    text, width = kernel(), view["width"]
+    if view["kind"] == "bytes":
+        seen = document.raw if view["part"] == "raw" else document.text[: view["max_bytes"]]
+        seen = seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
+        analyzer = text.Analyzer("bytes", view["low"], view["high"], max_bytes=view["max_bytes"])
+    else:
+        seen = document.text if view["part"] == "text" else document.raw.decode("utf-8", "replace")
+        seen = seen[:MAX_WORD_CHARACTERS]
+        seen = seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
+        analyzer = text.Analyzer("word", view["low"], view["high"], shortest=1)
+    ids = text.hash_count(analyzer, width, [seen])[1]
+    if not view["tokens"] or not document.tokens:
+        return sorted_columns(ids)
+    return sorted_columns(b"".join((memoryview(ids).cast("B"), *_hashed(document.tokens, width))))
+
+
+def _hashed(tokens: "list[str]", width: int) -> "list":
+    """Hash whole tokens: a token of n bytes is its own only n-gram of n bytes."""
+    text, by_size = kernel(), {}
+    for token in tokens:
+        encoded = token.encode("utf-8", "replace")
+        if encoded:
+            by_size.setdefault(len(encoded), []).append(encoded)
+    each = []
+    for size, group in by_size.items():
+        analyzer = text.Analyzer("bytes", size, size, max_bytes=size)
+        each.append(memoryview(text.hash_count(analyzer, width, group)[1]).cast("B"))
+    return each
+
+
+def contrasts_of(classes: "list[str]") -> "list[int]":
+    """Give the classes that have a score of their own: the second of two, else each."""
+    return [1] if len(classes) == 2 else list(range(len(classes)))
+
+
+def opinions_of(scoring: dict, counts: "list", copies: "tuple[int, float] | None" = None) -> "list[list[float]]":
+    """Ask every expert of every view: a list of opinions for each contrast.
+
+    Parameters
+    ----------
+    scoring : dict
+        The scoring part of a manifest.
+    counts : list of buffers
+        For each view the counts of the document's columns.
+    copies : (class, number), optional
+        As if the document had been learnt so many times more as that class.
+    """
+    documents, classes = scoring["documents"], len(scoring["classes"])
+    result = []
+    for c in contrasts_of(scoring["classes"]):
+        said = []
+        extra = (copies[1], 0.0) if copies and copies[0] == c else (0.0, copies[1] if copies else 0.0)
+        silent = not copies and (documents[c] == 0 or sum(documents) == documents[c])
+        for view, own in zip(scoring["views"], counts):
+            inside = view["totals"][c]
+            outside = sum(view["totals"]) - inside
+            for expert in view["experts"]:
+                if silent:  # no opinion on a class before there is another to tell it from
+                    said.append(0.0)
+                    continue
+                s, top = expert["smoothing"], expert["top"] or 0
+                said.append(
+                    opinion(own, classes, c, float(inside), float(outside), s, float(view["alive"]), top, True, *extra)
+                )
+        result.append(said)
+    return result
+
+
+def pooled(scoring: dict, opinions: "list[list[float]]") -> "list[float]":
+    """Weigh the opinions: one score for each contrast."""
+    scores = []
+    for weights, bias, said in zip(scoring["weights"], scoring["bias"], opinions):
+        total = bias
+        for units, value in zip(weights, said):
+            if units > 0:
+                total += units * UNIT * value
+        scores.append(total)
+    return scores
+
+
+def logistic(score: float) -> float:
+    """Give 1 / (1 + exp(-score)) without overflow.
+
+    Examples
+    --------
+    >>> logistic(0.0), logistic(-1000.0), logistic(1000.0)
+    (0.5, 0.0, 1.0)
+    """
+    if score >= 0:
+        return 1.0 / (1.0 + exp(-score))
+    power = exp(score) if score > -745 else 0.0
+    return power / (1.0 + power)
+
+
+def decide(scoring: dict, scores: "list[float]") -> "tuple[str, float, float, float]":
+    """Give label, score, threshold and probability of the label's score.
+
+    Two classes: the second where the score is above its threshold. More: the best of the classes that have documents
+    and whose score is above their threshold (where they have one); the first class if there is none.
+    """
+    classes, thresholds = scoring["classes"], scoring["thresholds"]
+    if len(classes) == 2:
+        score, threshold = scores[0], thresholds.get(classes[1], 0.0)
+        slope, shift, floor = scoring["probability"] or (1.0, 0.0, 0.0)
+        chance = min(max(logistic(slope * score + shift), floor), 1.0 - floor)
+        return classes[score > threshold], score, threshold, chance
+    able = [
+        c
+        for c, name in enumerate(classes)
+        if scoring["documents"][c] and (name not in thresholds or scores[c] > thresholds[name])
+    ]
+    best = max(able, key=lambda c: (scores[c], -c)) if able else 0
+    known = [s for s, n in zip(scores, scoring["documents"]) if n] or [0.0]
+    top = max(known)
+    share = exp(scores[best] - top) / sum(exp(s - top) for s in known) if able else 0.0
+    return classes[best], scores[best], thresholds.get(classes[best], 0.0), share
+
+
+# ---------------------------------------------------------------------- a model from its files alone
+
+
+class MappedModel:
+    """A filter's model as `surebayes filter` uses it: the manifest, and the mapped file of tables.
+
+    The manifest is checked whole, the tables block by block as a message touches them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        import mmap
+
+        for attempt in range(5):
+            manifest = read_manifest(folder, KIND)
+            try:
+                self.scoring, entry = manifest["scoring"], manifest["files"]["tables"]
+                name, size = entry["file"], entry["size"]
+                if os.path.basename(name) != name or not name:
+                    raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
+                with open(os.path.join(folder, name), "rb") as file:
+                    if os.fstat(file.fileno()).st_size != size:
+                        raise BadModel(f"{name} in {folder!r} is truncated or not the file that the manifest means.")
+                    self.file = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                return
+            except FileNotFoundError:  # a writer replaced it since the manifest was read
+                if attempt == 4:
+                    raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
+            except (KeyError, TypeError):
+                raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
+
+    def counts(self, view: dict, columns: bytes) -> bytes:
+        """Look the columns of a view up."""
+        table, classes = view["table"], len(self.scoring["classes"])
+        places = [table[name] for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
+        try:
+            return counts_at(self.file, columns, classes, (classes - 1).bit_length(), *places)
+        except ValueError as error:
+            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+
+    def scores(self, content: "bytes | str") -> "list[float]":
+        """Score a document: one number for each contrast."""
+        document = Document(content, self.scoring["reader"])
+        counts = [self.counts(view, columns_of(view, document)) for view in self.scoring["views"]]
+        return pooled(self.scoring, opinions_of(self.scoring, counts))
+
+
+# ---------------------------------------------------------------------- surebayes filter
+
+USAGE = """\
+usage: surebayes filter -m DIR [--exit-code] [--x-spam] < mail > mail
+
+Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
+  -m, --model DIR  the filter's folder (or the environment variable SUREBAYES_MODEL)
+  --exit-code      exit with 1 for the positive class, 75 after an error; otherwise 0 always
+  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and remove those that came with the mail
+                   (or SUREBAYES_X_SPAM=1)
+"""
+
+
+class _Arguments:
+    __slots__ = ("exit_code", "help", "model", "x_spam")
+
+    def __init__(self, argv: "list[str]") -> None:
+        self.model = os.environ.get("SUREBAYES_MODEL", "")
+        self.x_spam = os.environ.get("SUREBAYES_X_SPAM", "") not in ("", "0")
+        self.exit_code = self.help = False
+        words = iter(argv)
+        for word in words:
+            if word in ("-m", "--model"):
+                self.model = next(words, "")
+            elif word.startswith("--model="):
+                self.model = word[8:]
+            elif word.startswith("-m") and not word.startswith("--"):
+                self.model = word[2:]
+            elif word == "--exit-code":
+                self.exit_code = True
+            elif word == "--x-spam":
+                self.x_spam = True
+            elif word in ("-h", "--help"):
+                self.help = True
+            else:
+                raise ValueError(f"surebayes filter doesn't know {word!r}")
+        if not self.model and not self.help:
+            raise ValueError("surebayes filter needs a model: -m DIR, or the environment variable SUREBAYES_MODEL")
+
+
+def main(argv: "list[str]") -> int:
+    """Run `surebayes filter`; give the exit code. Whatever goes wrong inside, the mail comes out."""
+    problem = arguments = None
+    try:
+        arguments = _Arguments(argv)
+        if arguments.help:
+            sys.stdout.write(USAGE)
+            return 0
+    except ValueError as error:
+        problem = error
+    strict = "--exit-code" in argv
+    source = sys.stdin.buffer
+    head = source.read(MAX_BYTES + 1)
+    fields, code = [], 0
+    try:
+        if problem is not None:
+            raise problem
+        fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
+        code = int(positive and arguments.exit_code)
+    except Exception as error:
+        # a mail is worth more than a verdict on it
+        kind = type(error).__name__
+        said = str(error) if isinstance(error, (StoreError, ValueError, OSError)) else f"{kind}: {error}"
+        sys.stderr.write(f"surebayes filter: {said}; the mail is passed on without a verdict\n")
+        fields, code = [(b"X-Surebayes-Error", _ascii(said))], 75 if strict else 0
+    names = VERDICTS if arguments is not None and arguments.x_spam else (OWN,)
+    return code if _write(with_fields(head, fields, names), source) else 75
+
+
+def _write(start: bytes, source) -> bool:
+    """Write the mail: its start, then whatever is left of the input."""
+    try:
+        out = sys.stdout.buffer
+        out.write(start)
+        while more := source.read(1 << 20):
+            out.write(more)
+        out.flush()
+        return True
+    except OSError as error:
+        sys.stderr.write(f"surebayes filter: the mail could not be written: {error}\n")
+        sys.stdout = None  # or Python would try again at exit
+        return False
+
+
+def verdict_fields(folder: str, raw: bytes, x_spam: bool) -> "tuple[list[tuple[bytes, bytes]], bool]":
+    """Judge a mail; give the header fields that say so, and whether it is of a class that is looked for."""
+    model = MappedModel(folder)
+    scoring = model.scoring
+    label, score, threshold, probability = decide(scoring, model.scores(raw))
+    fields = [
+        (b"X-Surebayes-Label", _ascii(label)),
+        (b"X-Surebayes-Score", repr(score).encode()),
+        (b"X-Surebayes-Threshold", repr(threshold).encode()),
+        (b"X-Surebayes-Probability", b"%.6f" % probability),
+        (b"X-Surebayes-Model", _ascii(scoring["model"])),
+    ]
+    positive = label != scoring["classes"][0]
+    if x_spam:
+        said = b"Yes" if positive else b"No"
+        fields += [
+            (b"X-Spam-Flag", said.upper()),
+            (b"X-Spam-Score", b"%.3f" % score),
+            (b"X-Spam-Status", b"%s, score=%.3f required=%.3f" % (said, score, threshold)),
+        ]
+    return fields, positive
+
+
+def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:
+    r"""Put header fields on top of a mail, after removing those that came with it.
+
+    Examples
+    --------
+    >>> with_fields(b"X-Surebayes-Label: ham\r\nSubject: a\r\n\r\nb", [(b"X-Surebayes-Label", b"spam")], (OWN,))
+    b'X-Surebayes-Label: spam\r\nSubject: a\r\n\r\nb'
+    """
+    raw = without_fields(raw, forged)
+    line = raw[: raw.find(b"\n") + 1]
+    end = b"\r\n" if line.endswith(b"\r\n") else b"\n"
+    envelope = line if line.startswith(b"From ") else b""
+    return envelope + b"".join(b"%s: %s%s" % (name, value, end) for name, value in fields) + raw[len(envelope) :]
+
+
+def _ascii(text: str) -> bytes:
+    """Write text on one line of ASCII, whatever it holds."""
+    blank = {"\r", "\n", "\t"}
+    letters = [c if " " <= c <= "~" else " " if c in blank else f"\\u{ord(c):04x}" for c in text[:500]]
+    return "".join(letters).encode("ascii")
+
+
+__all__ = ["Document", "MappedModel", "NewerModel", "columns_of", "decide", "main", "opinions_of", "pooled"]

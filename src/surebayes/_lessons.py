@@ -1,0 +1,443 @@
+"""What a filter does with its state and journal: lessons, calibration, explanations, and the way back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surebayes._experts import weigh_experts
+from surebayes._folder import locked
+from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._judge import UNIT, Document, contrasts_of, decide
+from surebayes._manifest import StoreError
+from surebayes._pool_explain import PoolExplanation, hashed_share
+from surebayes._state import State
+from surebayes._views import CountTable, Parts
+from surebayes.calibration import fit_probability
+from surebayes.certificate import EXACT, Certificate, certify
+from surebayes.decide import order_statistic_threshold
+
+if TYPE_CHECKING:
+    from surebayes.filter import Filter, _Writing
+
+BATCH = 200
+"""Messages of a training that share a transaction."""
+FEWEST = 20
+"""Messages of each side that new weights need to rest on."""
+
+
+# ---------------------------------------------------------------------- one message
+
+
+def teach(write: _Writing, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> str:
+    """Learn a message unless it is learnt; a message of another label is forgotten first."""
+    known = write.state.messages.get(fingerprint)
+    outcome = "learnt"
+    if known is not None:
+        if known[:2] == ("learn", label):
+            return "already"
+        outcome = "moved" if known[0] == "learn" else "learnt"
+        forget(write, fingerprint, who)
+    write.add(write.state.learn(fingerprint, label, rows, who))
+    return outcome
+
+
+def forget(write: _Writing, fingerprint: str, who: str | None) -> str:
+    """Take a message out of the model, or out of what was set aside."""
+    known = write.state.messages.get(fingerprint)
+    if known is None:
+        return "unknown"
+    action, label, row = known
+    if action == "learn":
+        rows, moved = write.terms(row)
+        write.state.count(rows, moved, label, row, -1)
+    name = "forget" if action == "learn" else "release"
+    write.add(Event(name, fingerprint, label, row, time.time(), who))
+    return "forgotten"
+
+
+# ---------------------------------------------------------------------- many messages
+
+
+class _Spool:
+    """The terms of many messages in a temporary file, to be read back in another order."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile(prefix="surebayes-")  # noqa: SIM115 - closed by who makes the spool
+        self.places: dict[str, tuple[str, int, int]] = {}
+        self.end = 0
+
+    def add(self, fingerprint: str, label: str, rows: Sequence[np.ndarray]) -> bool:
+        """Keep a message; False if it is there with this label."""
+        if self.places.get(fingerprint, ("",))[0] == label:
+            return False
+        body = pack_rows(rows)
+        self.file.write(body)
+        self.places[fingerprint] = (label, self.end, len(body))
+        self.end += len(body)
+        return True
+
+    def sorted(self) -> Iterable[tuple[str, str, list[np.ndarray]]]:
+        """Yield (fingerprint, label, rows) in the order of fingerprints."""
+        for fingerprint in sorted(self.places):
+            label, start, size = self.places[fingerprint]
+            self.file.seek(start)
+            yield fingerprint, label, unpack_rows(self.file.read(size))[0]
+
+
+def is_reserved(fingerprint: str, share: float) -> bool:
+    """Tell whether a message is set aside, by its fingerprint alone.
+
+    Examples
+    --------
+    >>> is_reserved("00000000ffff", 0.1), is_reserved("ffffffff0000", 0.1)
+    (True, False)
+    """
+    return int(fingerprint[:8], 16) < share * 2**32
+
+
+def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, who: str | None, progress: Any) -> dict:
+    """See `Filter.train`."""
+    state = filter._loaded()
+    done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
+    spool = _Spool()
+    with spool.file:
+        for n, (content, label) in enumerate(documents, 1):
+            if label not in state.classes:
+                raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.classes))}.")
+            seen = Document(content, state.reader)
+            if not spool.add(seen.fingerprint, label, state.rows(seen)):
+                done["already"] += 1
+            if progress is not None and n % 50 == 0:
+                progress(n)
+        if not journal:
+            _train_without_journal(filter, spool, done, who)
+            return done
+        batch: list = []
+        for one in spool.sorted():
+            batch.append(one)
+            if len(batch) == BATCH:
+                filter._submit(lambda write, batch=batch: _learn_batch(write, batch, reserve, who, done))
+                batch = []
+        filter._submit(lambda write: _learn_batch(write, batch, reserve, who, done))
+    filter.absorb(f"trained on {done['learnt'] + done['moved']}")
+    return done
+
+
+def _learn_batch(write: _Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
+    for fingerprint, label, rows in batch:
+        share = reserve if label == write.state.classes[0] else reserve / 2
+        known = write.state.messages.get(fingerprint)
+        if known is None and is_reserved(fingerprint, share):
+            write.add(Event("reserve", fingerprint, label, None, time.time(), who, pack_rows(rows)))
+            done["reserved"] += 1
+        elif known is not None and known[:2] == ("reserve", label):
+            done["already"] += 1  # set aside before: training again must not use it up
+        else:
+            done[teach(write, fingerprint, label, rows, who)] += 1
+
+
+def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], who: str | None) -> None:
+    """Learn messages that nobody will ask back: one row of the journal for all of them."""
+    with filter._writer, locked(filter.path), filter._mutex:
+        state = filter._ready_to_write()
+        from surebayes.filter import _Writing
+
+        try:
+            for fingerprint, label, rows in spool.sorted():
+                if fingerprint in state.messages:
+                    done["already"] += 1
+                    continue
+                state.count(rows, state.moves(rows, label), label, 2**62, 1)
+                done["learnt"] += 1
+            write = _Writing(state, filter._open_journal())
+            write.add(Event("bulk", label=f"{done['learnt']} without journal", time=time.time(), who=who))
+            state.floor = state.seq
+            write.commit()
+            filter._absorb_locked()
+        except BaseException:
+            filter._state = None
+            raise
+
+
+# ---------------------------------------------------------------------- thresholds and weights
+
+
+def held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str]]:
+    """Score what was set aside."""
+    scores, labels, _ = _held_out(state, journal)
+    return (scores[:, 0] if len(state.classes) == 2 else scores), labels
+
+
+def _held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str], list[int]]:
+    kept = [(label, row) for action, label, row in state.messages.values() if action == "reserve"]
+    scores = [state.scores(unpack_rows(journal.body(row))[0]) for _, row in kept]
+    shape = (len(kept), len(contrasts_of(state.classes)))
+    return np.array(scores, float).reshape(shape), [label for label, _ in kept], [row for _, row in kept]
+
+
+def certificate(state: State) -> Certificate | None:
+    """Read the certificate; it is stale for any model but its own."""
+    said = state.settings["certificate"]
+    if said is None:
+        return None
+    found = Certificate.from_json(json.dumps(said))
+    if found.model != state.model:
+        return found.revoke(f"made for model {found.model}, which has changed to {state.model}; calibrate again")
+    return found
+
+
+def calibrate(
+    filter: Filter,
+    max_fpr: float | None,
+    confidence: float | None,
+    positive: str | None,
+    negatives: Iterable,
+    positives: Iterable,
+) -> Certificate:
+    """See `Filter.calibrate`."""
+    state = filter._loaded()
+    before = state.settings["certificate"] or {}
+    max_fpr = before.get("max_fpr", 0.001) if max_fpr is None else max_fpr
+    confidence = before.get("confidence", 0.95) if confidence is None else confidence
+    if positive is None:
+        if len(state.classes) > 2 and before.get("pos_label") is None:
+            raise ValueError(f"With {len(state.classes)} classes, name the positive one. Classes: {state.classes}.")
+        positive = state.classes[1] if len(state.classes) == 2 else before["pos_label"]
+    if positive not in state.classes or (len(state.classes) == 2 and positive != state.classes[1]):
+        raise ValueError(f"The positive class must be one of {state.classes[1:]}. Got {positive!r}.")
+    _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
+
+    def lesson(write: _Writing) -> Certificate:
+        scores, labels, rows = _held_out(write.state, write.journal)
+        when = {event.seq: event.time for event, _ in write.journal.heads()}
+        own = scores[:, 0 if scores.shape[1] == 1 else write.state.classes.index(positive)]
+        truth = np.array([label == positive for label in labels], bool)
+        days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
+        found = _certify(own, truth, max_fpr, confidence, days, write.state.model, positive)
+        chance = write.state.settings["probability"]
+        if len(write.state.classes) == 2 and truth.any() and not truth.all():
+            fitted = fit_probability(own, truth)
+            (centre, scale), (slope, intercept) = fitted.knots, fitted.values
+            chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
+        thresholds = {**write.state.settings["thresholds"], positive: found.threshold}
+        write.settings(
+            {"thresholds": thresholds, "probability": chance, "certificate": json.loads(found.to_json())}, "calibrate"
+        )
+        return found
+
+    found = filter._submit(lesson)
+    filter.absorb(f"calibrated: false alarms at most {max_fpr:g}")
+    return found
+
+
+def _certify(
+    scores: np.ndarray, truth: np.ndarray, max_fpr: float, confidence: float, days: list[str], model: str, positive: str
+) -> Certificate:
+    if truth.any():
+        return certify(
+            scores, truth, max_fpr=max_fpr, confidence=confidence, order=np.array(days), model=model, pos_label=positive
+        )
+    threshold, allowed = order_statistic_threshold(scores, max_fpr, confidence)
+    first, last = (min(days), max(days)) if days else (None, None)
+    return Certificate(  # nothing is known of the recall without positives
+        threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, (0.0, 1.0), 0.0, EXACT,
+        first, last, model, positive,
+    )  # fmt: skip
+
+
+def _set_aside(filter: Filter, groups: Sequence[tuple[str, Iterable]]) -> None:
+    """Put documents to the reserve that the filter doesn't know."""
+    reader = filter._loaded().reader
+    for label, documents in groups:
+        for content in documents:
+            seen = Document(content, reader)
+            rows, fingerprint = filter._loaded().rows(seen), seen.fingerprint
+
+            def lesson(write: _Writing, fingerprint=fingerprint, label=label, rows=rows) -> None:
+                if fingerprint not in write.state.messages:
+                    write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", pack_rows(rows)))
+
+            filter._submit(lesson)
+
+
+def retune(filter: Filter, how: str, who: str | None) -> dict[str, Any]:
+    """See `Filter.retune`."""
+    if how not in ("reliability", "stack", "equal"):
+        raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
+
+    def lesson(write: _Writing) -> dict[str, Any]:
+        state = write.state
+        held = {f: m for f, m in state.messages.items() if m[0] == "learn" and is_reserved(f[8:], 1 / 3)}
+        rest = _without(state, write, held.values())
+        labels = [label for _, label, _ in held.values()]
+        scores = np.array([rest.opinions(write.terms(row)[0]) for _, _, row in held.values()])
+        units, bias = [], []
+        for k, c in enumerate(contrasts_of(state.classes)):
+            own = np.array([label == state.classes[c] for label in labels], bool)
+            if min(own.sum(), (~own).sum()) < FEWEST:
+                raise ValueError(
+                    f"Weights need {FEWEST} messages of class {state.classes[c]!r} and of the rest among the held-out "
+                    f"third of the journal. Got {int(own.sum())} and {int((~own).sum())}: teach more first."
+                )
+            found = weigh_experts(scores[:, k], own, how)
+            units.append([round(float(w) / UNIT) for w in found.weights])
+            bias.append(float(found.bias))
+        write.settings({"weights": units, "bias": bias, "weights_since": state.seq + 1}, who, weights=True)
+        names = [f"{view['name']} {i + 1}" for view in state.views for i in range(len(view["experts"]))]
+        said = [{name: u * UNIT for name, u in zip(names, own)} for own in units]
+        return {"weights": said[0] if len(said) == 1 else said, "documents": len(labels)}
+
+    result = filter._submit(lesson)
+    filter.absorb(f"retuned: {how}")
+    return result
+
+
+def _without(state: State, write: _Writing, messages: Iterable) -> State:
+    """Give a copy of the state that has not learnt some messages."""
+    tables = []
+    for table in state.tables:
+        copy = CountTable.__new__(CountTable)
+        copy.__setstate__(table.__getstate__())
+        tables.append(copy)
+    rest = State(state.reader, state.classes, state.views, tables, state.settings)
+    for _, label, row in messages:
+        rest.count(write.terms(row)[0], (), label, row, -1)
+    return rest
+
+
+# ---------------------------------------------------------------------- why
+
+
+def explain(state: State, document: Document, top: int | None) -> Any:
+    """See `Filter.explain`."""
+    one = Parts([document.raw], [document.text], [document.tokens])
+    models = state.hashed_views()
+    result = []
+    for k in range(len(contrasts_of(state.classes))):
+        bias, first, shares = float(state.settings["bias"][k]), 0, []
+        units = state.settings["weights"][k]
+        for model in models:
+            weights = np.array([max(u, 0) * UNIT for u in units[first : first + len(model.experts)]])
+            first += len(model.experts)
+            share, constant = hashed_share(model, one, k, weights, top)
+            bias += constant
+            shares.append(share)
+        shares.sort(key=lambda s: -abs(s.share))
+        result.append(PoolExplanation(shares, bias, bias + sum(s.share for s in shares)))
+    return result[0] if len(state.classes) == 2 else result
+
+
+def reasons(state: State, document: Document, label: str, top: int = 10) -> list[tuple[str, float]]:
+    """Give the strongest words, header tokens and passages, with what each adds to the score."""
+    said = explain(state, document, None)
+    why = said if isinstance(said, PoolExplanation) else said[state.classes.index(label)]
+    found: dict[str, float] = {}
+    for view in why.views:
+        for term, share in zip(view.terms, view.contributions):
+            found[term] = found.get(term, 0.0) + float(share)
+        for start, stop, share in view.spans(top) if view.text is not None else ():
+            passage = " ".join(view.text[start:stop].split())
+            if passage:
+                shown = f"…{passage if len(passage) <= 60 else passage[:29] + ' … ' + passage[-28:]}…"
+                found[shown] = found.get(shown, 0.0) + share
+    return sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
+
+
+def corrections(state: State, rows: Sequence[np.ndarray], label: str) -> float:
+    """Tell how many times a message would have to be taught as another class before its verdict turns."""
+    scores, classes = state.scores(rows), state.classes
+    if len(classes) == 2:
+        other = 1 - classes.index(label)
+    else:
+        others = [c for c, name in enumerate(classes) if name != label]
+        other = max(others, key=lambda c: scores[c])
+    return state.reversal(rows, other, lambda now: decide(state.scoring, now)[0] != label)
+
+
+# ---------------------------------------------------------------------- the past
+
+
+def _said(event: Event) -> dict[str, Any]:
+    return {
+        "version": event.seq,
+        "time": datetime.fromtimestamp(event.time, UTC).isoformat(timespec="seconds"),
+        "action": event.action,
+        "label": event.label,
+        "who": event.who,
+        "fingerprint": event.fingerprint,
+    }
+
+
+def history(journal: Journal, fingerprint: str | None, limit: int | None) -> list[dict[str, Any]]:
+    """See `Filter.history`."""
+    rows = [e for e, _ in journal.heads() if fingerprint is None or e.fingerprint == fingerprint]
+    rows.reverse()
+    return [_said(event) for event in rows[:limit]]
+
+
+def versions(journal: Journal) -> list[dict[str, Any]]:
+    """See `Filter.versions`."""
+    marks = [e for e, _ in journal.heads() if e.action in ("mark", "bulk")]
+    return [{"version": e.seq, "time": _said(e)["time"], "note": e.label, "who": e.who} for e in reversed(marks)]
+
+
+def rollback(filter: Filter, version: int, who: str | None) -> int:
+    """See `Filter.rollback`."""
+
+    def lesson(write: _Writing) -> int:
+        state = write.state
+        if not isinstance(version, int) or not 0 <= version <= state.seq:
+            raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
+        if version < state.floor:
+            raise ValueError(f"Messages were learnt without journal at {state.floor}; there is no way back before it.")
+        undone = [event for event, _ in write.journal.heads(version, 0)]
+        for event in reversed(undone):
+            _undo(write, event, who)
+        return len(undone)
+
+    undone = filter._submit(lesson)
+    filter.absorb(f"rolled back to {version}")
+    return undone
+
+
+def _undo(write: _Writing, event: Event, who: str | None) -> None:
+    row, now = event.source or event.seq, time.time()
+    if event.action == "learn":
+        forget(write, event.fingerprint or "", who)
+    elif event.action == "forget":
+        rows, moved = write.terms(row)
+        write.state.count(rows, moved, event.label or "", row, 1)
+        write.add(Event("learn", event.fingerprint, event.label, row, now, who))
+    elif event.action == "reserve":
+        forget(write, event.fingerprint or "", who)
+    elif event.action == "release":
+        write.add(Event("reserve", event.fingerprint, event.label, row, now, who))
+    elif event.action == "settings":
+        said = json.loads(write.journal.body(event.seq))
+        write.settings(said["was"], who, weights=event.label == "weights")
+
+
+def unlike_the_journal(state: State, journal: Journal) -> list[str]:
+    """Check that the journal's messages are in the model: the very counts, unless some were learnt without journal."""
+    empty = State.new(state.reader, state.classes, state.views)
+    try:
+        for action, label, row in state.messages.values():
+            rows, _ = unpack_rows(journal.body(row))
+            if action == "learn":
+                empty.count(rows, (), label, row, 1)
+    except StoreError as error:
+        return [str(error)]
+    found = []
+    for view, table, own in zip(state.views, state.tables, empty.tables):
+        if state.floor == 0 and table != own:
+            found.append(f"The counts of the view {view['name']!r} are not those of the journal's messages.")
+        elif (table.totals < own.totals).any():
+            found.append(f"The counts of the view {view['name']!r} are below those of the journal's messages.")
+    return found

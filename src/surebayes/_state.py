@@ -1,0 +1,320 @@
+"""What a filter knows, in memory: a function of the model on disk and the rows of the journal after it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surebayes._experts import Counted, HashedView, equal_start
+from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled
+from surebayes._manifest import BadModel
+from surebayes._views import MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
+from surebayes.pool import RATE
+from surebayes.store import MAX_KEYS, ModelFolder, class_bits
+
+LEARNING = ("learn", "forget", "bulk")
+"""Actions after which scores are others."""
+
+
+def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
+    """Give the views of a model: "pool" (those of `ViewPool` on mail or text) or "words" (one view, one expert)."""
+    if model == "words":
+        plan = [(View("words", "text", "word", 1, 1, tokens=reader == "mail"), (Counted(0.01),))]
+    elif model == "pool" and reader == "mail":
+        plan = [(view, (Counted(0.01), Counted(0.01, 100))) for view in MAIL_VIEWS]
+    elif model == "pool":
+        plan = [(view, (Counted(1.0), Counted(0.01))) for view in TEXT_VIEWS]
+    else:
+        raise ValueError(f"model must be 'pool' or 'words'. Got {model!r}.")
+    return [
+        {
+            "name": view.name,
+            "part": view.part,
+            "kind": view.kind,
+            "low": view.low,
+            "high": view.high,
+            "max_bytes": view.max_bytes,
+            "tokens": view.tokens,
+            "width": width,
+            "experts": [{"smoothing": expert.smoothing, "top": expert.top} for expert in experts],
+        }
+        for view, experts in plan
+    ]
+
+
+def first_settings(views: list[dict[str, Any]], classes: Sequence[str]) -> dict[str, Any]:
+    """Give the settings of a filter that has learnt nothing: the equal pool, no threshold but 0."""
+    experts = sum(len(view["experts"]) for view in views)
+    units = [round(w / UNIT) for w in equal_start(experts).weights]
+    contrasts = len(contrasts_of(list(classes)))
+    return {
+        "weights": [units[:] for _ in range(contrasts)],
+        "bias": [0.0] * contrasts,
+        "weights_since": 0,
+        "thresholds": {},
+        "probability": None,
+        "certificate": None,
+    }
+
+
+def check_classes(classes: Any, width: Any) -> list[str]:
+    """Check the labels and the width of a new filter."""
+    names = list(classes) if not isinstance(classes, str) else []
+    if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(c, str) and c for c in names):
+        raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
+    if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
+        raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
+    if width << class_bits(len(names)) > MAX_KEYS:
+        most = MAX_KEYS >> class_bits(len(names))
+        raise ValueError(f"With {len(names)} classes the width can be at most {most:,}. Got {width:,}.")
+    return names
+
+
+class State:
+    """The model, the settings and which messages were learnt.
+
+    Parameters
+    ----------
+    reader : {"mail", "text"}
+        What documents are.
+    classes : list of str
+        Labels.
+    views : list of dict
+        As `views_of` gives them.
+    tables : list of CountTable
+        One for each view.
+    settings : dict
+        As `first_settings` gives them.
+    """
+
+    def __init__(
+        self, reader: str, classes: list[str], views: list[dict], tables: list[CountTable], settings: dict
+    ) -> None:
+        self.reader, self.classes, self.views, self.tables = reader, classes, views, tables
+        self.settings = settings
+        self.messages: dict[str, tuple[str, str, int]] = {}  # fingerprint: "learn" or "reserve", label, row of terms
+        self.seq = self.chain = self.learnt_at = self.floor = 0
+        self.journal_id = ""
+        self._scoring: dict[str, Any] | None = None
+
+    @classmethod
+    def new(cls, reader: str, classes: list[str], views: list[dict]) -> State:
+        """Give a state that has learnt nothing."""
+        tables = [CountTable(view["width"], len(classes)) for view in views]
+        return cls(reader, classes, views, tables, first_settings(views, classes))
+
+    @classmethod
+    def load(cls, folder: ModelFolder, manifest: dict[str, Any], journal: Journal) -> State:
+        """Read the model, check the journal against it, and replay what the model has not absorbed."""
+        tables = folder.tables(manifest)
+        try:
+            scoring, kept = manifest["scoring"], manifest["journal"]
+            views = [{k: v for k, v in view.items() if k not in _COMPILED} for view in scoring["views"]]
+            state = cls(scoring["reader"], scoring["classes"], views, tables, manifest["settings"])
+            state.floor, state.learnt_at = kept["floor"], kept["learnt_at"]
+            absorbed, expected, journal_id = kept["absorbed"], kept["chain"], kept["id"]
+        except (KeyError, TypeError) as error:
+            raise BadModel(f"The manifest lacks {error}.") from error
+        state.journal_id = journal.id
+        if journal.id != journal_id:
+            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {journal_id}.")
+        state._read(journal, absorbed, expected)
+        return state
+
+    def _read(self, journal: Journal, absorbed: int, expected: int) -> None:
+        fits = absorbed == 0
+        for event, chain in journal.heads():
+            if event.seq <= absorbed:
+                self._remember(event)
+                self.seq, self.chain = event.seq, chain
+                fits = event.seq < absorbed or chain == expected
+                if not fits:
+                    raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
+            else:
+                self.apply(event, journal, chain)
+        if self.seq < absorbed or not fits:
+            raise BadModel(
+                f"{journal.path} has lost rows: it ends at {self.seq}, the model was made with {absorbed}. Restore it."
+            )
+
+    # ---- rows of the journal
+
+    def catch_up(self, journal: Journal) -> int:
+        """Apply what other processes have written since; give how many rows that was."""
+        before = self.seq
+        for event, chain in list(journal.heads(self.seq, self.chain)):
+            self.apply(event, journal, chain)
+        return self.seq - before
+
+    def apply(self, event: Event, journal: Journal, chain: int) -> None:
+        """Change the state as a row of the journal says."""
+        if event.action in ("learn", "forget"):
+            body = journal.body(event.source or event.seq)
+            rows, moved = unpack_rows(body)
+            label = event.label if event.action == "learn" else self._label_of(event)
+            self.count(rows, moved, label, event.source or event.seq, 1 if event.action == "learn" else -1)
+        elif event.action == "settings":
+            self.settings = {**self.settings, **_object(journal.body(event.seq))["set"]}
+        self.note(event, chain)
+
+    def note(self, event: Event, chain: int) -> None:
+        """Take note that a row was written whose change has been made."""
+        self._remember(event)
+        self.seq, self.chain = event.seq, chain
+        if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
+            self.learnt_at = event.seq
+        self._scoring = None
+
+    def _remember(self, event: Event) -> None:
+        if event.action in ("learn", "reserve"):
+            self.messages[event.fingerprint or ""] = (event.action, event.label or "", event.source or event.seq)
+        elif event.action in ("forget", "release"):
+            self.messages.pop(event.fingerprint or "", None)
+
+    def _label_of(self, event: Event) -> str:
+        known = self.messages.get(event.fingerprint or "")
+        if known is None or known[0] != "learn":
+            raise BadModel(f"Row {event.seq} of the journal forgets a message that was not learnt.")
+        return known[1]
+
+    def count(self, rows: Sequence[np.ndarray], moved: Sequence[int], label: str, row: int, sign: int) -> None:
+        """Add a message to the counts, or take it out, with what it moved the weights by."""
+        if len(rows) != len(self.tables) or label not in self.classes:
+            raise BadModel(f"Row {row} of the journal has other views than the model, or the unknown label {label!r}.")
+        labels = np.array([self.classes.index(label)])
+        for table, columns in zip(self.tables, rows):
+            one = Rows(np.array([0, len(columns)]), columns)
+            (table.learn if sign > 0 else table.forget)(one, labels)
+        if moved and row > self.settings["weights_since"]:
+            flat = [u for units in self.settings["weights"] for u in units]
+            moves = iter([u + sign * m for u, m in zip(flat, moved)])
+            self.settings = {
+                **self.settings,
+                "weights": [[next(moves) for _ in units] for units in self.settings["weights"]],
+            }
+        self._scoring = None
+
+    # ---- judging
+
+    @property
+    def model(self) -> str:
+        """The version of the model: the journal, and the last row that changed scores."""
+        return f"{self.journal_id}-{self.learnt_at}"
+
+    @property
+    def scoring(self) -> dict[str, Any]:
+        """What `_judge` needs to know, but for the tables."""
+        if self._scoring is None:
+            views = [
+                {**view, "totals": table.totals.tolist(), "alive": int(table.alive)}
+                for view, table in zip(self.views, self.tables)
+            ]
+            self._scoring = {
+                "reader": self.reader,
+                "classes": self.classes,
+                "documents": self.tables[0].documents.tolist(),
+                "model": self.model,
+                "views": views,
+                **{name: self.settings[name] for name in ("weights", "bias", "thresholds", "probability")},
+            }
+        return self._scoring
+
+    def rows(self, document: Document) -> list[np.ndarray]:
+        """Give the columns of a document in every view."""
+        return [np.frombuffer(columns_of(view, document), "<u4").astype(np.int32) for view in self.views]
+
+    def counts(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Give the counts of the columns, as `opinion` wants them."""
+        result = []
+        for table, columns in zip(self.tables, rows):
+            if not table.size:
+                result.append(np.zeros((len(columns), table.n_classes), np.int32))
+                continue
+            where = table.place[columns]
+            counts = table.counts[where]
+            counts[where < 0] = 0
+            result.append(counts)
+        return result
+
+    def opinions(self, rows: Sequence[np.ndarray]) -> list[list[float]]:
+        """Give the experts' opinions for each contrast."""
+        return opinions_of(self.scoring, self.counts(rows))
+
+    def scores(self, rows: Sequence[np.ndarray]) -> list[float]:
+        """Score a row for each contrast."""
+        return pooled(self.scoring, self.opinions(rows))
+
+    # ---- learning
+
+    def moves(self, rows: Sequence[np.ndarray], label: str) -> list[int]:
+        """Give what a message with this label moves the pool weights by: a step of the logistic loss, never below 0."""
+        opinions = self.opinions(rows)
+        moved = []
+        for c, said, score, units in zip(
+            contrasts_of(self.classes), opinions, pooled(self.scoring, opinions), self.settings["weights"]
+        ):
+            error = float(self.classes[c] == label) - logistic(score)
+            for own, value in zip(units, said):
+                now = max(own, 0)
+                moved.append(max(round(RATE * error * value / UNIT), -now))
+        return moved
+
+    def learn(self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> Event:
+        """Learn a message in memory, and give the row of the journal that says so."""
+        moved = self.moves(rows, label)
+        self.count(rows, moved, label, self.seq + 1, 1)
+        return Event("learn", fingerprint, label, None, time.time(), who, pack_rows(rows, moved))
+
+    def hashed_views(self) -> list[HashedView]:
+        """Give views and tables as `surebayes.pool` has them, to explain a score."""
+        result = []
+        for view, table in zip(self.views, self.tables):
+            fields = {name: view[name] for name in ("name", "part", "kind", "low", "high", "max_bytes", "tokens")}
+            experts = [Counted(expert["smoothing"], expert["top"]) for expert in view["experts"]]
+            hashed = HashedView.__new__(HashedView)
+            hashed.view, hashed.experts, hashed.n_features = View(**fields), experts, view["width"]
+            hashed.contrasts, hashed.table = contrasts_of(self.classes), table
+            result.append(hashed)
+        return result
+
+    def reversal(self, rows: Sequence[np.ndarray], as_class: int, turned: Any) -> float:
+        """Tell how many times the message would have to be taught as a class until `turned(scores)`; inf if never."""
+        counts = self.counts(rows)
+        views = [
+            {**view, "alive": view["alive"] + int((~own.any(1)).sum())}
+            for view, own in zip(self.scoring["views"], counts)
+        ]
+        scoring = {**self.scoring, "views": views}
+
+        def at(copies: int) -> bool:
+            return turned(pooled(scoring, opinions_of(scoring, counts, (as_class, float(copies)))))
+
+        high = 1
+        while not at(high):
+            high *= 2
+            if high > 10**6:
+                return math.inf
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if at(middle) else (middle, high)
+        return float(high)
+
+
+_COMPILED = ("table", "totals", "alive")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        raise BadModel("A row of settings in the journal is no JSON.") from None
+    if not isinstance(value, dict):
+        raise BadModel("A row of settings in the journal is no object.")
+    return value

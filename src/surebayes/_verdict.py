@@ -1,0 +1,74 @@
+"""What a filter says of a document."""
+
+
+class Verdict:
+    """The verdict on one document.
+
+    Attributes
+    ----------
+    label : str
+        The class.
+    score : float
+        Two classes: how much speaks for the second one. More: the score of the label.
+    threshold : float
+        What the score is compared with.
+    probability : float
+        Two classes: the probability of the second one. More: of the label.
+    reasons : list of (str, float)
+        What speaks for the second class (of two) or the label, and against it, the strongest first; found out when
+        first asked for.
+    reversal : float
+        How many times the document would have to be taught as the other class before the verdict turns; inf if it
+        never does. Found out when first asked for.
+    fingerprint : str
+        What names the document's content.
+    model : str
+        The version of the model.
+
+    Examples
+    --------
+    >>> Verdict("spam", 1.5, 0.0, 0.82, [("pills", 0.7)], 3.0, "00", "1")
+    Verdict(label='spam', score=1.5, threshold=0, probability=0.82)
+    """
+
+    __slots__ = ("_reasons", "_reversal", "fingerprint", "label", "model", "probability", "score", "threshold")
+
+    def __init__(self, label, score, threshold, probability, reasons=(), reversal=None, fingerprint="", model=""):
+        self.label = label
+        self.score = score
+        self.threshold = threshold
+        self.probability = probability
+        self.fingerprint = fingerprint
+        self.model = model
+        self._reasons = reasons
+        self._reversal = reversal
+
+    @property
+    def reasons(self):
+        """What the verdict rests on."""
+        if callable(self._reasons):
+            self._reasons = self._reasons()
+        return self._reasons
+
+    @property
+    def reversal(self):
+        """How hard the verdict is to turn."""
+        if callable(self._reversal):
+            self._reversal = self._reversal()
+        return self._reversal
+
+    def to_dict(self, reasons: bool = False) -> dict:
+        """Give the fields as values that JSON knows; reasons and reversal if asked for."""
+        fields = {
+            name: getattr(self, name) for name in ("label", "score", "threshold", "probability", "fingerprint", "model")
+        }
+        if reasons:
+            fields["reasons"] = [[text, share] for text, share in self.reasons]
+            fields["reversal"] = self.reversal if self.reversal is not None and self.reversal < 1e300 else None
+        return fields
+
+    def __repr__(self) -> str:
+        return (
+            f"Verdict(label={self.label!r}, score={self.score:.6g}, threshold={self.threshold:.6g}, "
+            f"probability={self.probability:.4g})"
+        )

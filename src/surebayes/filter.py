@@ -1,0 +1,707 @@
+"""Filter: a model that lives in a folder, judges documents and learns from every correction, exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from surebayes import _lessons
+from surebayes._folder import flush_folder, locked
+from surebayes._journal import Event, Journal, chained, unpack_rows
+from surebayes._judge import Document, MappedModel, columns_of, decide, opinions_of, pooled
+from surebayes._manifest import NAME, BadModel, StoreError
+from surebayes._state import State, check_classes, views_of
+from surebayes._verdict import Verdict
+from surebayes.certificate import Certificate
+from surebayes.store import ModelFolder
+
+__all__ = ["Filter", "Verdict"]
+
+ABSORB_AFTER = 100
+"""Learns after which a long-lived process writes the model anew ..."""
+ABSORB_SECONDS = 5.0
+"""... or seconds, whatever comes first."""
+
+
+class Filter:
+    r"""A filter: judge documents, teach it, let it forget. It lives in a folder that several processes may share.
+
+    Make one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every message that is taught is
+    in the journal before `teach` returns, and survives whatever happens to the process. Learning is exact: a message
+    taught twice counts once, one taught with another label moves, one forgotten leaves no trace in the model.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    classes : list of str
+        The labels; of two the second is the one that is looked for.
+
+    Examples
+    --------
+    >>> import tempfile, surebayes as sb
+    >>> folder = tempfile.mkdtemp()
+    >>> with sb.Filter.create(folder + "/my filter", model="words") as mine:
+    ...     mine.teach(b"Subject: lunch?\n\nAt nine, as usual?", "ham")
+    ...     mine.teach(b"Subject: pills\n\nCheap pills, order now", "spam")
+    ...     verdict = mine.judge(b"Subject: order\n\npills now")
+    'learnt'
+    'learnt'
+    >>> verdict.label, verdict.score > 0
+    ('spam', True)
+    >>> with sb.Filter.open(folder + "/my filter") as mine:
+    ...     mine.teach(b"Subject: lunch?\n\nAt nine, as usual?", "ham")
+    ...     mine.forget(b"Subject: lunch?\n\nAt nine, as usual?")
+    'already'
+    'forgotten'
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder = ModelFolder(path)
+        self._mutex = threading.RLock()  # the state in memory
+        self._writer = threading.Lock()  # one thread writes, the others' requests go with it
+        self._queue: list[_Request] = []
+        self._queue_lock = threading.Lock()
+        self._state: State | None = None
+        self._journal: Journal | None = None
+        self._mapped: MappedModel | None = None
+        self._absorbed = 0
+        self._taught = 0  # since the last mark
+        self._timer: threading.Timer | None = None
+        self._stamp = (0, 0)
+        self._closed = False
+
+    # ---- making and opening
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        classes: Sequence[str] = ("ham", "spam"),
+        *,
+        reader: str = "mail",
+        model: str = "pool",
+        width: int = 2**22,
+    ) -> Filter:
+        """Make a filter that has learnt nothing.
+
+        Parameters
+        ----------
+        path : path
+            The folder; it must be new or empty.
+        classes : sequence of str, default=("ham", "spam")
+            The labels, two or more. Of two, the second is looked for: false alarms are its.
+        reader : {"mail", "text"}, default="mail"
+            What documents are: mails as they came, or plain text.
+        model : {"pool", "words"}, default="pool"
+            The experts of `ViewPool`, or one expert on hashed words: a tenth of the size, less precise.
+        width : int, default=2**22
+            Hashed columns of each view; only those seen take room.
+        """
+        names = check_classes(classes, width)
+        if reader not in ("mail", "text"):
+            raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
+        folder = os.fspath(path)
+        views = views_of(model, reader, width)
+        if os.path.isdir(folder) and set(os.listdir(folder)) - {"lock", "config.toml"}:
+            raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
+        os.makedirs(folder, exist_ok=True)
+        self = cls(folder)
+        with locked(folder):
+            self._journal = Journal(folder, create=True)
+            self._state = State.new(reader, names, views)
+            self._state.journal_id = self._journal.id
+            self._absorb_locked()
+            flush_folder(os.path.dirname(os.path.abspath(folder)))
+        return self
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Filter:
+        """Open a filter.
+
+        The model's files are checked whole; what the journal has and the model has not yet absorbed is replayed.
+
+        Raises
+        ------
+        surebayes.StoreError
+            No filter there, a damaged one, or one that a later release wrote.
+        """
+        self = cls(os.fspath(path))
+        manifest = self._folder.manifest()
+        self._stamp = self._folder.stamp()
+        from surebayes._folder import map_file
+
+        try:
+            map_file(self.path, manifest["files"]["tables"]).close()
+            self._absorbed = manifest["journal"]["absorbed"]
+        except (KeyError, TypeError) as error:
+            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from error
+        try:
+            self._journal = Journal(self.path)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            self._journal = None  # not ours to write to: judging needs the model alone
+        if self._journal is not None:
+            last = self._journal.last()
+            if last < self._absorbed:
+                raise BadModel(
+                    f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with "
+                    f"{self._absorbed}. Restore it from a copy."
+                )
+            if last > self._absorbed:
+                self._load()
+        return self
+
+    def __enter__(self) -> Filter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Absorb what was taught, and close the files."""
+        with self._writer:
+            if self._closed:
+                return
+            self._stop_timer()
+            try:
+                behind = self._state is not None and self._state.seq > self._absorbed
+                if self._journal is not None and (behind or self._taught):
+                    self._absorb(f"taught {self._taught}" if self._taught else None)
+            finally:
+                self._closed = True
+                if self._journal is not None:
+                    self._journal.close()
+                self._state = self._mapped = self._journal = None
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels."""
+        return list(self._scoring()["classes"])
+
+    @property
+    def reader(self) -> str:
+        """What documents are: "mail" or "text"."""
+        return str(self._scoring()["reader"])
+
+    @property
+    def model(self) -> str:
+        """The version of the model; it changes with everything that is learnt or forgotten."""
+        return str(self._scoring()["model"])
+
+    def _scoring(self) -> dict[str, Any]:
+        with self._mutex:
+            return self._fresh_state().scoring if self._state is not None else self._fresh_map().scoring
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("This Filter is closed: open it again with Filter.open.")
+
+    def _fresh_map(self) -> MappedModel:
+        """Give the model from its files, the newest there is."""
+        self._check_open()
+        stamp = self._folder.stamp()
+        if self._mapped is None or stamp != self._stamp:
+            self._mapped, self._stamp = MappedModel(self.path), stamp
+        return self._mapped
+
+    def _fresh_state(self) -> State:
+        """Give the state, with what other processes have absorbed since."""
+        self._check_open()
+        state = self._load() if self._state is None else self._state
+        stamp = self._folder.stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            if self._journal is not None:
+                state.catch_up(self._journal)
+        return state
+
+    def _load(self) -> State:
+        if self._journal is None:
+            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
+        for attempt in range(3):
+            manifest = self._folder.manifest()
+            try:
+                self._state = State.load(self._folder, manifest, self._journal)
+                break
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self._folder.manifest() == manifest:
+                    raise
+        self._absorbed = manifest["journal"]["absorbed"]
+        self._mapped = None
+        assert self._state is not None
+        return self._state
+
+    # ---- judging
+
+    def judge(self, document: bytes | str) -> Verdict:
+        """Judge a document.
+
+        Parameters
+        ----------
+        document : bytes or str
+            A mail as it came (str is taken as its source), or a text.
+
+        Returns
+        -------
+        Verdict
+        """
+        self._check_open()
+        with self._mutex:
+            if self._state is None:
+                return self._judge_mapped(self._fresh_map(), document)
+            state = self._fresh_state()
+            seen = Document(document, state.reader)
+            rows = state.rows(seen)
+            scores = state.scores(rows)
+            return self._verdict(state.scoring, scores, seen, rows)
+
+    def _judge_mapped(self, mapped: MappedModel, document: bytes | str) -> Verdict:
+        seen = Document(document, mapped.scoring["reader"])
+        columns = [columns_of(view, seen) for view in mapped.scoring["views"]]
+        counts = [mapped.counts(view, own) for view, own in zip(mapped.scoring["views"], columns)]
+        scores = pooled(mapped.scoring, opinions_of(mapped.scoring, counts))
+        rows = [np.frombuffer(own, "<u4").astype(np.int32) for own in columns]
+        return self._verdict(mapped.scoring, scores, seen, rows)
+
+    def _verdict(self, scoring: dict, scores: list[float], seen: Document, rows: list[np.ndarray]) -> Verdict:
+        label, score, threshold, probability = decide(scoring, scores)
+
+        def reasons() -> list[tuple[str, float]]:
+            with self._mutex:
+                return _lessons.reasons(self._fresh_state(), seen, label)
+
+        def reversal() -> float:
+            with self._mutex:
+                return _lessons.corrections(self._fresh_state(), rows, label)
+
+        fingerprint = seen.fingerprint
+        return Verdict(label, score, threshold, probability, reasons, reversal, fingerprint, scoring["model"])
+
+    def explain(self, document: bytes | str, top: int | None = None) -> Any:
+        """Say what each view adds to the score, and within it each word or character.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the strongest terms of each view.
+
+        Returns
+        -------
+        PoolExplanation
+            bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
+        """
+        with self._mutex:
+            state = self._fresh_state()
+            return _lessons.explain(state, Document(document, state.reader), top)
+
+    # ---- teaching
+
+    def teach(self, document: bytes | str, label: str, who: str | None = None) -> str:
+        """Learn a document, or a correction. It is in the journal when this returns.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        label : str
+            One of `classes`.
+        who : str, optional
+            Who says so; kept in the history.
+
+        Returns
+        -------
+        {"learnt", "already", "moved"}
+            "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
+        """
+        state = self._loaded()
+        if label not in state.classes:
+            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.classes))}.")
+        seen = Document(document, state.reader)
+        rows, fingerprint = state.rows(seen), seen.fingerprint
+
+        def lesson(write: _Writing) -> str:
+            return _lessons.teach(write, fingerprint, label, rows, who)
+
+        return self._submit(lesson)
+
+    def forget(self, document: bytes | str, who: str | None = None) -> str:
+        """Undo the learning of a document, exactly.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document; it is recognised by its content, whatever a mail server did to its envelope.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        {"forgotten", "unknown"}
+        """
+        fingerprint = Document(document, self._loaded().reader).fingerprint
+        return self._submit(lambda write: _lessons.forget(write, fingerprint, who))
+
+    def train(
+        self,
+        documents: Iterable[tuple[bytes | str, str]],
+        *,
+        reserve: float = 0.2,
+        journal: bool = True,
+        who: str | None = "train",
+        progress: Callable[[int], None] | None = None,
+    ) -> dict[str, Any]:
+        """Learn many documents at once.
+
+        They are learnt in the order of their fingerprints, each judged before it is learnt, which is what the weights
+        of the experts are learnt from; so the result doesn't depend on the order in which they are given.
+
+        Parameters
+        ----------
+        documents : iterable of (document, label)
+            Gone through once; only their terms are kept, in a temporary file.
+        reserve : float, default=0.2
+            Share of the documents of the first class, and half that share of the others, that are set aside for
+            `calibrate` and not learnt. Which ones depends on their fingerprints alone.
+        journal : bool, default=True
+            False doesn't write them to the journal: half the room on disk, but they can't be forgotten, moved, rolled
+            back or retuned with.
+        who : str, optional
+            Who says so.
+        progress : callable, optional
+            Called with the number of documents done, now and then.
+
+        Returns
+        -------
+        dict
+            "learnt", "already", "moved" and "reserved": how many.
+        """
+        if not 0 <= reserve < 1:
+            raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
+        return _lessons.train(self, documents, reserve, journal, who, progress)
+
+    # ---- thresholds and weights
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The promise of the threshold, marked stale if the model has changed since; None without one."""
+        with self._mutex:
+            state = self._fresh_state()
+            return _lessons.certificate(state)
+
+    def calibrate(
+        self,
+        max_fpr: float | None = None,
+        confidence: float | None = None,
+        *,
+        positive: str | None = None,
+        negatives: Iterable[bytes | str] = (),
+        positives: Iterable[bytes | str] = (),
+    ) -> Certificate:
+        """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
+
+        Those are what `train` has set aside, and the ones given here, which are set aside from now on; one that was
+        learnt before is left out, since the model knows it.
+
+        Parameters
+        ----------
+        max_fpr : float, optional
+            Largest share of false alarms; what was promised last time if None, at first .001.
+        confidence : float, optional
+            Probability that the promise holds; what it was last time if None, at first .95.
+        positive : str, optional
+            The class whose alarms are meant: the second of two, to be named if there are more.
+        negatives, positives : iterable of documents
+            More documents of the first class (with more than two: of any other), and of the positive class.
+
+        Returns
+        -------
+        Certificate
+            Kept with the model. Teaching makes it stale; calling this again renews it.
+
+        Raises
+        ------
+        NotEnoughNegatives
+            If there are too few for the promise; it says how many are needed.
+        """
+        return _lessons.calibrate(self, max_fpr, confidence, positive, negatives, positives)
+
+    def retune(self, weights: str = "reliability", who: str | None = None) -> dict[str, Any]:
+        """Weigh the experts anew, from the messages in the journal.
+
+        A third of them, chosen by fingerprint, is scored by the model of the others.
+
+        Parameters
+        ----------
+        weights : {"reliability", "stack", "equal"}, default="reliability"
+            As in `ViewPool`.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        dict
+            "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
+        """
+        return _lessons.retune(self, weights, who)
+
+    def held_out(self) -> tuple[np.ndarray, list[str]]:
+        """Score what was set aside: scores (n,) or (n, classes), and labels."""
+        with self._mutex:
+            return _lessons.held_out(self._fresh_state(), self._open_journal())
+
+    # ---- the past
+
+    def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
+        """Tell what was learnt, forgotten and set, the latest first.
+
+        Parameters
+        ----------
+        document : bytes or str, optional
+            Only what concerns this document.
+        limit : int or None, default=50
+            How many rows.
+        """
+        with self._mutex:
+            state, journal = self._fresh_state(), self._open_journal()
+            wanted = None if document is None else Document(document, state.reader).fingerprint
+            return _lessons.history(journal, wanted, limit)
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Tell which versions of the model were marked, the latest first: {"version", "time", "note"}."""
+        with self._mutex:
+            self._fresh_state()
+            return _lessons.versions(self._open_journal())
+
+    def rollback(self, version: int, who: str | None = None) -> int:
+        """Go back to an earlier version, exactly; give how many rows of the journal were undone.
+
+        Parameters
+        ----------
+        version : int
+            A number of `versions`, or of any row of `history`. Going back is itself a step in the history, and can be
+            undone the same way.
+        who : str, optional
+            Who says so.
+        """
+        return _lessons.rollback(self, version, who)
+
+    def status(self) -> dict[str, Any]:
+        """Tell how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
+        with self._mutex:
+            state = self._fresh_state()
+            documents = dict(zip(state.classes, state.tables[0].documents.tolist()))
+            reserved = dict.fromkeys(state.classes, 0)
+            for action, label, _ in state.messages.values():
+                if action == "reserve":
+                    reserved[label] += 1
+            known = _lessons.certificate(state)
+            return {
+                "reader": state.reader,
+                "model": state.model,
+                "documents": documents,
+                "reserved": reserved,
+                "journaled": sum(action == "learn" for action, _, _ in state.messages.values()),
+                "rows": state.seq,
+                "unabsorbed": state.seq - self._absorbed,
+                "certificate": None if known is None else known.to_dict(),
+                "views": [view["name"] for view in state.views],
+                "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
+            }
+
+    def problems(self) -> list[str]:
+        """Check everything: files, journal, and whether the journal's messages add up to the model."""
+        with self._mutex:
+            try:
+                state = State.load(self._folder, self._folder.manifest(), self._open_journal())
+                return self._open_journal().problems() + _lessons.unlike_the_journal(state, self._open_journal())
+            except StoreError as error:
+                return [str(error)]
+
+    # ---- writing
+
+    def absorb(self, note: str | None = None) -> None:
+        """Write the model with everything that was taught, so that `surebayes filter` sees it."""
+        with self._writer:
+            self._absorb(note)
+
+    def _absorb(self, note: str | None) -> None:
+        with locked(self.path), self._mutex:
+            state = self._ready_to_write()
+            if note is not None:
+                write = _Writing(state, self._open_journal())
+                write.add(Event("mark", label=note, time=time.time()))
+                write.commit()
+                self._taught = 0
+            self._absorb_locked()
+
+    def _absorb_locked(self) -> None:
+        state = self._state
+        assert state is not None
+        kept = {
+            "id": state.journal_id, "absorbed": state.seq, "chain": state.chain, "learnt_at": state.learnt_at,
+            "floor": state.floor,
+        }  # fmt: skip
+        self._folder.write(state.scoring, state.tables, {"settings": state.settings, "journal": kept})
+        self._open_journal().settle()
+        self._stamp, self._absorbed = self._folder.stamp(), state.seq
+        self._stop_timer()
+
+    def _loaded(self) -> State:
+        with self._mutex:
+            return self._fresh_state()
+
+    def _open_journal(self) -> Journal:
+        self._check_open()
+        if self._journal is None:
+            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
+        return self._journal
+
+    def _ready_to_write(self) -> State:
+        """Give the state with every row of the journal; to be called with the folder's lock held."""
+        journal = self._open_journal()
+        state = self._load() if self._state is None else self._state
+        state.catch_up(journal)
+        return state
+
+    def _submit(self, lesson: Callable[[_Writing], Any]) -> Any:
+        """Have a lesson written; requests of several threads share one transaction."""
+        request = _Request(lesson)
+        with self._queue_lock:
+            self._queue.append(request)
+        with self._writer:
+            if not request.done:
+                self._write_queue()
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    def _write_queue(self) -> None:
+        with self._queue_lock:
+            batch, self._queue = self._queue, []
+        try:
+            with locked(self.path), self._mutex:
+                write = _Writing(self._ready_to_write(), self._open_journal())
+                for request in batch:
+                    request.result = request.lesson(write)
+                write.commit()
+                self._taught += len(write.events)
+                if write.state.seq - self._absorbed >= ABSORB_AFTER:
+                    self._absorb_locked()
+                elif write.state.seq > self._absorbed:
+                    self._start_timer()
+        except BaseException as error:
+            self._state = None  # memory is ahead of the disk: read it again when next needed
+            for request in batch:
+                request.error = error
+        for request in batch:
+            request.done = True
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(ABSORB_SECONDS, self._absorb_late)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _absorb_late(self) -> None:
+        self._timer = None
+        with self._writer, contextlib.suppress(StoreError, OSError):  # the next absorb will say what is wrong
+            if not self._closed and self._state is not None and self._state.seq > self._absorbed:
+                self._absorb(None)
+
+    # ---- moving about
+
+    def export(self, archive: str | os.PathLike[str]) -> None:
+        """Write the whole filter, history included, as one file that `Filter.import_` reads."""
+        from surebayes import _transfer
+
+        _transfer.export(self, os.fspath(archive))
+
+    @classmethod
+    def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Filter:
+        """Make a filter in a new folder from what `export` wrote, everything checked."""
+        from surebayes import _transfer
+
+        return _transfer.import_(cls, os.fspath(archive), os.fspath(path))
+
+    def dump(self, file: Any) -> None:
+        """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
+        from surebayes import _transfer
+
+        _transfer.dump(self, file)
+
+    @classmethod
+    def restore(cls, file: Any, path: str | os.PathLike[str]) -> Filter:
+        """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
+        from surebayes import _transfer
+
+        return _transfer.restore(cls, file, os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"Filter({self.path!r})"
+
+
+class _Request:
+    """A lesson waiting to be written."""
+
+    __slots__ = ("done", "error", "lesson", "result")
+
+    def __init__(self, lesson: Callable[[_Writing], Any]) -> None:
+        self.lesson = lesson
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class _Writing:
+    """A transaction: rows for the journal whose changes have been made in memory."""
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        self.state, self.journal = state, journal
+        self.events: list[Event] = []
+
+    def add(self, event: Event) -> None:
+        """Give a row its number and take note of it."""
+        event = event.numbered(self.state.seq + 1)
+        self.state.note(event, chained(event, self.state.chain))
+        self.events.append(event)
+
+    def terms(self, row: int) -> tuple[list[np.ndarray], list[int]]:
+        """Give the terms that a row of the journal holds, also one that is not written yet."""
+        for event in self.events:
+            if event.seq == row:
+                return unpack_rows(event.body)
+        return unpack_rows(self.journal.body(row))
+
+    def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
+        """Change settings."""
+        was = {name: self.state.settings[name] for name in change}
+        self.state.settings = {**self.state.settings, **change}
+        body = json.dumps({"set": change, "was": was}).encode()
+        self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
+
+    def commit(self) -> None:
+        """Write the rows."""
+        if self.events:
+            self.journal.append(self.events)
+
+
+def is_filter(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a folder holds a filter."""
+    return os.path.exists(os.path.join(os.fspath(path), NAME))

@@ -1,0 +1,154 @@
+"""A filter's model on disk: a manifest with everything that judging needs, and one file with the tables of counts.
+
+The tables are sorted entries {column and class, count} that `surebayes filter` searches in place; the layout is in
+`_lookup.c`. Equal counts are equal bytes, whatever was learnt and forgotten to get there.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as safetensors_bytes
+
+from surebayes._folder import map_arrays, put_manifest, remove_others, write_file
+from surebayes._judge import KIND
+from surebayes._manifest import BadModel, read_manifest
+from surebayes._views import CountTable
+
+try:
+    from surebayes._lookup import block_checksums
+except ImportError:
+    from surebayes._lookup_python import block_checksums
+
+MAX_KEYS = 2**32
+_PER_BLOCK = 512 // 8
+
+
+def class_bits(n_classes: int) -> int:
+    """Give the bits of a key that name the class.
+
+    Examples
+    --------
+    >>> class_bits(2), class_bits(3), class_bits(1)
+    (1, 2, 0)
+    """
+    return (n_classes - 1).bit_length()
+
+
+def entries_of(table: CountTable) -> np.ndarray:
+    """Give the entries of a table, (n, 2) uint32: key and count, keys ascending."""
+    columns, counts = table.sums()
+    keys = (columns.astype(np.int64) << class_bits(table.n_classes))[:, None] + np.arange(table.n_classes)
+    there = counts > 0
+    return np.column_stack([keys[there], counts[there]]).astype("<u4")
+
+
+def table_of(entries: np.ndarray, width: int, documents: list[int]) -> CountTable:
+    """Make a table from its entries; BadModel where they can't be one."""
+    k = len(documents)
+    bits = class_bits(k)
+    if entries.ndim != 2 or entries.shape[1] != 2 or entries.dtype != np.uint32:
+        raise BadModel("A table of counts has another shape than this release knows.")
+    keys, counts = entries[:, 0].astype(np.int64), entries[:, 1].astype(np.int64)
+    columns, classes = keys >> bits, keys & ((1 << bits) - 1)
+    if (np.diff(keys) <= 0).any() or (columns >= width).any() or (classes >= k).any() or (counts < 1).any():
+        raise BadModel("A table of counts is out of order, or has columns or classes that the model doesn't.")
+    if (counts > np.asarray(documents, np.int64)[classes]).any():
+        raise BadModel("A table of counts has more documents with a term than there are documents.")
+    distinct, place = np.unique(columns, return_inverse=True)
+    cells = np.zeros((len(distinct), k), np.int32)
+    cells[place, classes] = counts
+    table = CountTable.__new__(CountTable)
+    table.__setstate__(
+        {
+            "n_features": width,
+            "columns": distinct.astype(np.int32),
+            "counts": cells,
+            "alive": len(distinct),
+            "totals": np.bincount(classes, weights=counts, minlength=k).astype(np.int64),
+            "documents": np.array(documents, np.int64),
+        }
+    )
+    return table
+
+
+def write_tables(folder: str, tables: list[CountTable]) -> tuple[dict[str, Any], list[dict[str, int]]]:
+    """Write the tables of all views as one file; give its manifest entry, and where in it each view's parts lie."""
+    arrays: dict[str, np.ndarray] = {}
+    for i, table in enumerate(tables):
+        entries = entries_of(table)
+        fences = np.ascontiguousarray(entries[::_PER_BLOCK, 0])
+        arrays[f"{i}.entries"] = entries
+        arrays[f"{i}.entry_crcs"] = np.frombuffer(block_checksums(entries), "<u4")
+        arrays[f"{i}.fences"] = fences
+        arrays[f"{i}.fence_crcs"] = np.frombuffer(block_checksums(fences), "<u4")
+    content = safetensors_bytes(arrays)
+    places = _places(content, arrays)
+    layout = [
+        {"n": len(arrays[f"{i}.entries"])}
+        | {part: places[f"{i}.{part}"] for part in ("entries", "entry_crcs", "fences", "fence_crcs")}
+        for i in range(len(tables))
+    ]
+    return write_file(folder, "tables", ".safetensors", content), layout
+
+
+def _places(content: bytes, arrays: dict[str, np.ndarray]) -> dict[str, int]:
+    import json
+
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    return {name: 8 + length + header[name]["data_offsets"][0] for name in arrays}
+
+
+class ModelFolder:
+    """The model part of a filter's folder: read, and replaced in one step.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._before: str | None = None
+
+    def manifest(self) -> dict[str, Any]:
+        """Read the manifest, checked."""
+        return read_manifest(self.folder, KIND)
+
+    def stamp(self) -> tuple[int, int]:
+        """Give what changes when the manifest is replaced."""
+        try:
+            found = os.stat(os.path.join(self.folder, "manifest.json"))
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino
+
+    def tables(self, manifest: dict[str, Any]) -> list[CountTable]:
+        """Read the tables, the file checked by size and SHA-256 and then against the manifest."""
+        try:
+            arrays = map_arrays(self.folder, manifest["files"]["tables"])
+            scoring = manifest["scoring"]
+            tables = []
+            for i, view in enumerate(scoring["views"]):
+                table = table_of(arrays[f"{i}.entries"], view["width"], scoring["documents"])
+                if table.totals.tolist() != view["totals"] or table.alive != view["alive"]:
+                    raise BadModel("The tables don't add up to the totals in the manifest.")
+                tables.append(table)
+            return tables
+        except (KeyError, TypeError, IndexError) as error:
+            raise BadModel(f"The manifest in {self.folder!r} lacks {error}.") from error
+
+    def write(self, scoring: dict[str, Any], tables: list[CountTable], more: dict[str, Any]) -> None:
+        """Replace the model: new tables, then the manifest in one step.
+
+        The files of the model before stay until the next time, for readers that have just read its manifest.
+        """
+        entry, layout = write_tables(self.folder, tables)
+        views = [{**view, "table": table} for view, table in zip(scoring["views"], layout)]
+        put_manifest(self.folder, KIND, {"scoring": {**scoring, "views": views}, "files": {"tables": entry}, **more})
+        remove_others(self.folder, [name for name in (entry["file"], self._before) if name])
+        self._before = entry["file"]
