@@ -134,7 +134,7 @@ class MultinomialNB(RateClassifier):
     >>> nb.predict([[1, 1, 0]]).tolist()
     ['spam']
     >>> nb.partial_fit([[1, 1, 0]], ["ham"]).forget([[1, 1, 0]], ["ham"]).decision_function([[1, 1, 0]]).round(4)
-    array([1.3863])
+    array([1.6534])
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class DecisionReversalNB(CountClassifier):
     >>> nb.predict([[1, 1, 0], [0, 1, 2]]).tolist()
     [1, 0]
     >>> nb.reversal([[1, 1, 0]]).multiplicity.round(3)  # teach it as the other class so many times
-    array([0.828])
+    array([5.275])
     """
 
     def __init__(self, estimator=None, discount="product", gamma=1.0, features=None):

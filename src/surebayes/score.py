@@ -383,13 +383,16 @@ def discounted(form: str, gamma: float, result: Reversal) -> FloatArray:
 
 def probabilities(scores: FloatArray, form: str) -> FloatArray:
     """Kim, Seo & Rim, eqs. (1)-(3): from log-odds to probabilities; softmax where more than two classes compete."""
+    if form == "each":
+        return np.asarray(expit(scores), np.float64)
     if form == "binary":
         p = expit(np.column_stack([-scores, scores]))
-        # A score of 1e-20 is a decision, yet its logistic rounds to one half: keep the larger one on its side.
-        level = (scores > 0) & (p[:, 1] <= 0.5)
-        p[level] = np.nextafter(0.5, 0.0), np.nextafter(0.5, 1.0)
-        return p
-    if form == "each":
-        return expit(scores)
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+        best = (scores > 0).astype(np.int64)
+    else:
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        best = scores.argmax(axis=1)
+    # A score of 1e-20 is a decision, yet its probability rounds to one half: keep the larger one in front.
+    level = np.flatnonzero(p.argmax(axis=1) != best)
+    p[level, best[level]] = np.nextafter(p[level].max(axis=1), 1.0)
+    return np.asarray(p, np.float64)

@@ -44,7 +44,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> TermWeighting(weight="idf").fit_transform(X).toarray().round(3).tolist()[0]
     [0.5, 0.5, 0.0]
     >>> TermWeighting(weight="abs").fit(X, y).transform(X).toarray().round(3).tolist()[0]
-    [0.999, 0.001, 0.0]
+    [1.0, 0.0, 0.0]
     """
 
     def __init__(self, tf="binary", weight="abs_idf", steepness=None, top=None, norm="l1"):
