@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow check bench clean
+.PHONY: setup demo test test-slow check bench clean sanitize fuzz bench-peers
 
 setup: $(STAMP)
 
@@ -35,3 +35,40 @@ bench: setup
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The kernel once more, with AddressSanitizer and UBSan, in a folder of its own; its tests run on that copy.
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+KERNEL_FLAGS = -shared -fPIC -std=c11 -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))")
+
+sanitize: setup
+	rm -rf build/sanitize && mkdir -p build/sanitize
+	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/*.so
+	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/_text.c -o build/sanitize/surebayes/_text.abi3.so -lm
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_text_kernel.py tests/test_vectorizers.py
+
+# Coverage-guided fuzzing of the kernel and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
+# sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
+# libFuzzer (installed here where apt-get can).
+FUZZ_SECONDS ?= 60
+FUZZ_CASES ?= kernel_cases message_cases
+EMBED = $$($(BIN)/python -c "import sysconfig as s; v = s.get_config_var; print('-I' + s.get_path('include'), '-L' + v('LIBDIR'), '-Wl,-rpath,' + v('LIBDIR'), '-lpython' + v('LDVERSION'), v('LIBS'), '-lm')")
+
+fuzz: setup
+	command -v clang >/dev/null || apt-get install -y clang || { echo "make fuzz needs clang with libFuzzer: install it and run again"; exit 1; }
+	mkdir -p build/fuzz
+	clang -g -O1 -std=c11 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  fuzz/embed.c src/surebayes/_text.c -o build/fuzz/embed $(EMBED)
+	for cases in $(FUZZ_CASES); do \
+	  mkdir -p .fuzz/$$cases fuzz/regressions/$$cases && PYTHONPATH=src:fuzz $(BIN)/python fuzz/seed.py $$cases .fuzz/$$cases && \
+	  PYTHONPATH=src:fuzz PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 SUREBAYES_FUZZ=$$cases \
+	  build/fuzz/embed -max_total_time=$(FUZZ_SECONDS) -max_len=2000 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+	  -artifact_prefix=fuzz/regressions/$$cases/ .fuzz/$$cases || exit 1; \
+	done
+	$(BIN)/python fuzz/read_message.py --seconds $(FUZZ_SECONDS)
+
+# Programs that the benchmarks compare with where they are installed.
+bench-peers: setup
+	-command -v bogofilter >/dev/null || apt-get install -y bogofilter
+	-$(BIN)/python -m pip install --quiet vowpalwabbit fasttext-wheel

@@ -1,5 +1,6 @@
 """The kernel and its twin: the same answers, token for token, and no way to break them."""
 
+import importlib
 import os
 import pickle
 import subprocess
@@ -471,14 +472,13 @@ def test_without_the_kernel_the_twin_takes_over_and_says_so_once(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONWARNINGS": ""})
 
 
-CASES = sorted((Path(__file__).parent / "fuzz_cases").glob("*"))
+FUZZ = Path(__file__).parent.parent / "fuzz"
+CASES = sorted(case for name in ("kernel_cases", "message_cases") for case in (FUZZ / "regressions" / name).glob("*"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_what_fuzzing_once_found(case):
-    sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
-    try:
-        import kernel_cases
-    finally:
-        sys.path.pop(0)
-    kernel_cases.check(case.read_bytes())
+def test_what_fuzzing_starts_from_and_what_it_once_found(monkeypatch):
+    monkeypatch.syspath_prepend(FUZZ)
+    for name in ("kernel_cases", "message_cases"):
+        cases = importlib.import_module(name)
+        for data in [*cases.seeds(), *(case.read_bytes() for case in CASES if case.parent.name == name)]:
+            cases.check(data)

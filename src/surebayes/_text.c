@@ -526,7 +526,11 @@ static Status table_insert(Table *table, Entry *slot, const Token *token)
     return OK;
 }
 
-static Status table_init(Table *table) { return table_resize(table, 1024); }
+static Status table_init(Table *table)
+{
+    Status status = reserve(&table->bytes, &table->bytes_room, PADDING, 1);
+    return status == OK ? table_resize(table, 1024) : status;
+}
 
 static void table_free(Table *table)
 {
@@ -815,10 +819,10 @@ static inline Status put(Workspace *ws, const uint8_t *text, size_t size)
     }
 }
 
-/* Room for the row of the document. */
+/* Room for the row of the document (and one more: never a null pointer). */
 static Status row_room(Workspace *ws)
 {
-    size_t need = ws->used + ws->distinct;
+    size_t need = ws->used + ws->distinct + 1;
     Status status = reserve(&ws->ids, &ws->ids_room, need, sizeof *ws->ids);
     return status == OK ? reserve(&ws->counts, &ws->counts_room, need, sizeof *ws->counts) : status;
 }
@@ -2218,7 +2222,7 @@ static Status score_given_rows(const Scorer *self, Workspace *ws, const Py_buffe
     Status status = OK;
     for (size_t r = 0; status == OK && r < items_in(&views[0], 4); r++) {
         size_t n = lengths[r];
-        if (reserve(&ws->ids, &ws->ids_room, n, 4) != OK || reserve(&ws->counts, &ws->counts_room, n, 4) != OK)
+        if (reserve(&ws->ids, &ws->ids_room, n + 1, 4) != OK || reserve(&ws->counts, &ws->counts_room, n + 1, 4) != OK)
             return NO_MEMORY;
         if (n) {
             memcpy(ws->ids, ids, n * 4);
@@ -2995,6 +2999,7 @@ html_keep_attribute(html_tag *tag, html_span name, html_span value)
 {
     char key[11] = {0};
     if (name.size < 3 || name.size > 10) return;
+    if (memchr(name.at, 0, (size_t)name.size)) return;   /* strcmp would stop there */
     for (Py_ssize_t i = 0; i < name.size; i++) key[i] = (char)html_lower(name.at[i]);
     html_span *to = NULL;
     switch (key[0]) {
