@@ -1,0 +1,94 @@
+"""The command line: each command reads its arguments, calls the library, and prints.
+
+Everything heavy is imported by the command that needs it, so that ``surebayes --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from surebayes import __version__
+from surebayes.cli import caring, judging, learning, measuring, research
+from surebayes.cli._command import Group
+from surebayes.cli._exit import code_of, sentence_of
+from surebayes.cli.demo import demo
+
+__all__ = ["commands", "main"]
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show where in the program an error arose; may stand anywhere.")
+def commands(debug: bool) -> None:
+    """Filter text with almost no false alarms, and be sure of it.
+
+    A filter is a folder: `-m DIR`, or the environment variable SUREBAYES_MODEL. Start with `surebayes demo`, or train
+    your own: `surebayes train -m DIR --ham PATH --spam PATH`.
+    """
+
+
+for _command in (
+    learning.train, learning.learn, learning.forget,
+    judging.classify, judging.filter_mail, judging.explain,
+    measuring.evaluate, measuring.calibrate, measuring.tune, measuring.compare, measuring.trec,
+    caring.history, caring.rollback, caring.doctor, caring.config, caring.completion,
+    caring.export, caring.import_, caring.dump, caring.restore,
+    demo, research.corpora, research.reproduce,
+):  # fmt: skip
+    commands.add_command(_command)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code; whatever goes wrong, a sentence on stderr says so.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after ``surebayes``; those of the process by default.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
+        return judging.run_filter(words[1:])
+    debug = bool(os.environ.get("SUREBAYES_DEBUG"))
+    options = words[: words.index("--")] if "--" in words else words
+    if "--debug" in options:
+        words.remove("--debug")
+        debug = True
+    try:
+        if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
+            sys.stdout.reconfigure(errors="backslashreplace")
+        code = commands.main(words, prog_name="surebayes", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BaseException as error:
+        if isinstance(error, (SystemExit, GeneratorExit)):
+            raise
+        return _failed(error, debug)
+
+
+def _failed(error: BaseException, debug: bool) -> int:
+    """Say what went wrong, and give the exit code."""
+    if isinstance(error, click.Abort):
+        error = KeyboardInterrupt()
+    code = code_of(error)
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if code != 141:
+        click.echo(f"surebayes: {sentence_of(error)}", err=True)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        # What is left in the buffer can't be written; without this Python would try again at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return code

@@ -1,0 +1,158 @@
+"""What all commands share: settings before flags, examples in the help, groups of commands in the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from surebayes import config
+
+SECTIONS = {
+    "Train and teach": ("train", "learn", "forget"),
+    "Judge": ("classify", "filter", "explain"),
+    "Measure and decide": ("evaluate", "calibrate", "tune", "compare", "trec"),
+    "Take care": ("history", "rollback", "doctor", "config", "export", "import", "dump", "restore", "completion"),
+    "Explore": ("demo", "corpora", "reproduce"),
+}
+"""The commands as the overview shows them."""
+
+
+class Command(click.Command):
+    """A command with examples, whose options take their values from settings unless a flag gives them.
+
+    Parameters
+    ----------
+    examples : sequence of (command line, what it does)
+        Shown at the end of the help.
+    settings : bool
+        Whether the file of settings is read; not by commands that write or check it.
+    """
+
+    def __init__(
+        self, *args: Any, examples: Sequence[tuple[str, str]] = (), settings: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples, self.settings = examples, settings
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
+        """Read the file of settings before the arguments: it may lie in the folder that they name."""
+        flag = _value_of(args, "--config")
+        found = config.find(_value_of(args, "-m", "--model"), flag) if self.settings else None
+        extra["default_map"] = config.read(found) if found else {}
+        ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta["surebayes.config"] = flag
+        return ctx
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the examples."""
+        if not self.examples:
+            return
+        with formatter.section("Examples"):
+            for line, what in self.examples:
+                formatter.write(f"{' ' * formatter.current_indent}{line}\n")
+                formatter.write(f"{' ' * formatter.current_indent}    {what}\n")
+
+
+def _value_of(args: Sequence[str], *flags: str) -> str | None:
+    """Find the value of an option before the arguments are parsed; the last one counts, as for the parser."""
+    found = None
+    for place, word in enumerate(args):
+        if word == "--":
+            break
+        for flag in flags:
+            if word == flag and place + 1 < len(args):
+                found = args[place + 1]
+            elif flag.startswith("--") and word.startswith(f"{flag}="):
+                found = word[len(flag) + 1 :]
+            elif not flag.startswith("--") and word.startswith(flag) and len(word) > 2 and word[1] != "-":
+                found = word[2:]
+    return found
+
+
+class Group(click.Group):
+    """Commands of commands (`corpora list`), and the overview in sections."""
+
+    command_class = Command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands under headings."""
+        for heading, names in SECTIONS.items():
+            rows = [(name, self.commands[name].get_short_help_str(88)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of the overview."""
+        order = [name for names in SECTIONS.values() for name in names]
+        return sorted(self.commands, key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+class Subgroup(click.Group):
+    """A command that is a group of commands."""
+
+    command_class = Command
+
+
+def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
+    """Make the option of a setting: its flag, its variable, its kind and default, its help."""
+    one = config.SETTINGS[name]
+    flag = f"{one.flag}/--no-{one.flag[2:]}" if one.kind is bool else one.flag
+    text = about or one.about
+    default = "" if one.default is None or one.kind is bool else f" Default: {one.default}."
+    extra.setdefault("default", one.default)
+    if one.kind is not bool:
+        extra.setdefault("type", _Checked(one))
+        extra.setdefault(
+            "metavar", "|".join(one.choices) if one.choices else _METAVARS.get(name, one.kind.__name__.upper())
+        )
+    return click.option(*short, flag, name, envvar=one.variable, help=f"{text}{default}", **extra)
+
+
+_METAVARS = {"model": "DIR", "data": "DIR", "cache": "DIR", "text": "COL", "label": "COL", "encoding": "NAME",
+             "delimiter": "CHAR"}  # fmt: skip
+
+
+class _Checked(click.ParamType):
+    """A setting's value; the sentence about a wrong one is the setting's own."""
+
+    def __init__(self, one: config.Setting) -> None:
+        self.setting, self.name = one, one.name
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            return self.setting.checked(value)
+        except config.BadConfig as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        if self.setting.name in ("model", "data", "cache"):
+            return [CompletionItem(incomplete, type="dir")]
+        return [CompletionItem(word) for word in self.setting.choices if word.startswith(incomplete)]
+
+
+def model_option(required: bool = True) -> Callable[[Any], Any]:
+    """Make ``-m DIR``, and ``--config FILE`` with it."""
+
+    def add(function: Any) -> Any:
+        function = click.option(
+            "--config", "config_file", type=click.Path(dir_okay=False), expose_value=False, help=(
+                "A file of settings. Default: config.toml in the filter's folder."
+            )
+        )(function)  # fmt: skip
+        return setting("model", "-m", required=required)(function)
+
+    return add
+
+
+def walk(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command with its words, groups before their own commands."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.commands[name]
+        yield (*before, name), command
+        if isinstance(command, click.Group):
+            yield from walk(command, (*before, name))

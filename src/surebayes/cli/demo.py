@@ -1,0 +1,107 @@
+"""demo: the whole way once, with the commands that did it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from surebayes.cli import _show
+from surebayes.cli._command import Command, setting
+
+_INVENTED = 4000  # mails of the synthetic stream
+_AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes demo", "In a folder of its own, which it names."),
+        ("surebayes demo --out demo/", "In a folder that you name."),
+    ),
+)
+@click.option("--out", type=click.Path(file_okay=False), help="The folder to work in. Default: a new temporary one.")
+@click.option(
+    "--mails", type=click.IntRange(min=400), metavar="N", help="How many mails. Default: all, or 4,000 invented."
+)
+@setting("data")
+def demo(out: str | None, mails: int | None, data: str | None) -> None:
+    """Train, calibrate, judge and explain once, in under a minute, and show the commands that did it.
+
+    On the SpamAssassin corpus where the folder of corpora has it, else on invented mail. The first two thirds train,
+    the last third, which came later, is judged.
+    """
+    folder = Path(out or tempfile.mkdtemp(prefix="surebayes-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    raws, labels, what = _mails(data, mails)
+    click.echo(f"{len(raws):,} mails: {what}. Everything is in {folder}.")
+    cut = 2 * len(raws) // 3
+    for part, rows in (("train", range(cut)), ("later", range(cut, len(raws)))):
+        for label in ("ham", "spam"):
+            _write_mbox(folder / f"{part}-{label}.mbox", [raws[row] for row in rows if labels[row] == label])
+    one = next(row for row in range(cut, len(raws)) if labels[row] == "spam")
+    (folder / "one.eml").write_bytes(raws[one])
+    model = folder / "filter"
+    _do("train", "-m", model, "--ham", folder / "train-ham.mbox", "--spam", folder / "train-spam.mbox")
+    _do("calibrate", "-m", model, "--max-fpr", "0.01")
+    evaluated = ["evaluate", "-m", model, "--ham", folder / "later-ham.mbox", "--spam", folder / "later-spam.mbox"]
+    _do(*evaluated, *_plot(folder))
+    _do("explain", "-m", model, "--top", "5", folder / "one.eml")
+    _where_next(model)
+
+
+def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str], str]:
+    from surebayes import corpora, synthetic
+
+    if "spamassassin" in corpora.available(data or None):
+        corpus = corpora.load("spamassassin", data or None)
+        step = max(len(corpus) // count, 1) if count else 1
+        corpus = corpus.take(range(0, len(corpus), step))
+        return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in the order of time"
+    raws, labels = synthetic.as_lists(count or _INVENTED, seed=1)
+    return raws, labels, "an invented stream (name a folder of corpora with SUREBAYES_DATA to use real mail)"
+
+
+def _write_mbox(path: Path, mails: list[bytes]) -> None:
+    """Write a mailbox; lines that start with "From " are quoted, as mailbox programs do."""
+    with path.open("wb") as file:
+        for raw in mails:
+            body = raw.split(b"\n", 1)[1] if raw.startswith(b"From ") and b"\n" in raw else raw
+            lines = [b">" + line if line.lstrip(b">").startswith(b"From ") else line for line in body.split(b"\n")]
+            file.write(_AT.encode() + b"\n".join(lines).rstrip(b"\n") + b"\n\n")
+
+
+def _plot(folder: Path) -> tuple[Any, ...]:
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        _show.note("No picture: matplotlib isn't installed (pip install 'surebayes[plots]').")
+        return ()
+    return "--plot", folder / "roc.png"
+
+
+def _do(*words: Any) -> None:
+    """Show a command and run it, just as it stands there."""
+    from surebayes.cli import commands
+
+    arguments = [os.fspath(word) for word in words]
+    click.echo()
+    click.secho("$ surebayes " + shlex.join(arguments), bold=True)
+    commands.main([*arguments, "--table"], prog_name="surebayes", standalone_mode=False)
+
+
+def _where_next(model: Path) -> None:
+    click.echo("\nWhere to go next")
+    for line, what in (
+        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "your own mail"),
+        (f"surebayes filter -m {model} < mail", "in a mail server's pipe"),
+        (f"surebayes learn -m {model} --as ham mail.eml", "teach it"),
+        (f"surebayes doctor -m {model}", "how is it?"),
+        ("surebayes reproduce frank-bouckaert --figure 1", "the papers"),
+        ("surebayes --help", "everything else"),
+    ):
+        click.echo(f"  {line}\n      {what}")

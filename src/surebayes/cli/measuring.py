@@ -1,0 +1,279 @@
+"""evaluate, calibrate, tune, compare, trec: what a filter is worth, and where it draws the line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from surebayes.cli import _inputs, _show
+from surebayes.cli._command import Command, model_option, setting
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes evaluate -m ~/mail-filter --ham new-ham.mbox --spam new-spam.mbox",
+         "On documents that it has not learnt: every measure with its interval, and the ROC."),
+        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "The ROC as a picture too."),
+    ),
+)  # fmt: skip
+@model_option()
+@_inputs.class_options
+@setting("confidence", about="Confidence of the intervals.")
+@click.option("--plot", "plots", type=click.Path(dir_okay=False), multiple=True, help=(
+    "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
+))  # fmt: skip
+@_show.output_options
+def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
+    """Measure a filter on labelled documents that it has not learnt."""
+    from surebayes import evaluation
+    from surebayes.filter import Filter
+
+    inputs = _inputs.taken(options)
+    truth, given, scores, known = [], [], [], 0
+    with Filter.open(model) as mine, _show.progress("judging", _inputs.total(inputs)) as counter:
+        classes, learnt = mine.classes, _learnt(mine)
+        for document in _show.tracked(inputs.sources, counter):
+            _check_label(document, classes)
+            verdict = mine.judge(document.content)
+            truth.append(document.label)
+            given.append(verdict.label)
+            scores.append(verdict.score)
+            known += verdict.fingerprint in learnt
+    inputs.report()
+    if known:
+        _show.note(f"{known:,} of {len(truth):,} documents were learnt by this filter: the figures flatter it.")
+    positive = classes[1] if len(classes) == 2 else None
+    found = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
+    mark = found["false_positive_rate"].value if positive else None
+    if plots and positive is None:
+        raise click.UsageError("--plot needs a filter of two classes.")
+    for path in plots:
+        evaluation.draw_roc({Path(model).name or model: found.roc}, path, mark=mark)
+    if _show.wants_json(as_json):
+        _show.print_json({**found.to_dict(), "learnt_before": known, "plots": list(plots)})
+    else:
+        _print_evaluation(found, plots, mark)
+
+
+def _learnt(mine: Any) -> set[str]:
+    """Give the fingerprints of what the filter has learnt and not forgotten."""
+    latest: dict[str, str] = {}
+    for row in mine.history(limit=None):  # the latest first
+        if row["fingerprint"]:
+            latest.setdefault(row["fingerprint"], row["action"])
+    return {fingerprint for fingerprint, action in latest.items() if action == "learn"}
+
+
+def _check_label(document: Any, classes: list[str]) -> None:
+    from surebayes.sources import BadInput
+
+    if document.label not in classes:
+        raise BadInput(f"{document.name}: the filter has no class {document.label!r}; it has {', '.join(classes)}.")
+
+
+def _print_evaluation(found: Any, plots: tuple[str, ...], mark: float | None) -> None:
+    from surebayes.evaluation import roc_text
+
+    counts = ", ".join(f"{count:,} {name}" for name, count in found.classes.items())
+    rows = [
+        (name, figure.value, "" if figure.low is None else f"{figure.low:.4g} to {figure.high:.4g}", figure.about)
+        for name, figure in found.figures.items()
+    ]
+    _show.print_table(("measure", "value", f"{found.confidence:.0%} interval", ""), rows, f"{counts}:")
+    cells = [(t, g, n) for (t, g), n in sorted(found.confusion.items())]
+    _show.print_table(("truth", "given", "documents"), cells)
+    if found.roc:
+        click.echo(roc_text(found.roc, mark=mark))
+        click.echo("       ▲ the threshold in use" if mark is not None and mark <= 0.1 else "")
+    for path in plots:
+        click.echo(f"drawn: {path}")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001", "From what `train` has set aside."),
+        ("surebayes calibrate -m ~/mail-filter --max-fpr 0.0001 --confidence 0.99 --ham more-ham/",
+         "With more documents that it has not learnt."),
+    ),
+)  # fmt: skip
+@model_option()
+@_inputs.class_options
+@setting("max_fpr")
+@setting("confidence", about="The probability that the promise holds.")
+@click.option(
+    "--positive", metavar="NAME", help="The class whose false alarms are limited, if there are more than two."
+)
+@_show.output_options
+def calibrate(
+    model: str, max_fpr: float, confidence: float, positive: str | None, as_json: bool | None, **options: Any
+) -> None:
+    """Choose the threshold that keeps a promise: false alarms at most this often.
+
+    From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
+    from now on. The certificate is kept with the filter; learning makes it stale, and calibrating again renews it.
+    """
+    from surebayes.filter import Filter
+
+    given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
+    inputs = _inputs.taken(options) if given else None
+    with Filter.open(model) as mine, _show.progress("calibrating") as counter:
+        wanted = positive or (mine.classes[1] if len(mine.classes) == 2 else None)
+        groups: dict[bool, list[Any]] = {False: [], True: []}
+        for document in _show.tracked(inputs.sources, counter) if inputs else ():
+            _check_label(document, mine.classes)
+            groups[document.label == wanted].append(document.content)
+        found = mine.calibrate(
+            max_fpr, confidence, positive=positive, negatives=groups[False], positives=groups[True]
+        )  # fmt: skip
+    if inputs:
+        inputs.report()
+    if _show.wants_json(as_json):
+        _show.print_json(found.to_dict())
+        return
+    click.echo(str(found))
+    click.echo(
+        f"It rests on {found.n_negatives:,} documents that were never learnt, and holds for model {found.model}."
+    )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes tune -m ~/mail-filter", "Weigh the experts by how reliable each was on held-out messages."),
+        ("surebayes tune -m ~/mail-filter --weights stack", "By a logistic model over them."),
+    ),
+)
+@model_option()
+@click.option("--weights", type=click.Choice(["reliability", "stack", "equal"]), default="reliability", help=(
+    "How experts are weighed. Default: reliability."
+))  # fmt: skip
+@_show.output_options
+def tune(model: str, weights: str, as_json: bool | None) -> None:
+    """Weigh the experts of a filter anew, on a third of what it has learnt.
+
+    That third is judged by the model of the rest. The threshold's certificate goes stale: calibrate again.
+    """
+    from surebayes.filter import Filter
+
+    with Filter.open(model) as mine:
+        with _show.progress("tuning"):
+            found = mine.retune(weights)
+        classes = mine.classes
+    if _show.wants_json(as_json):
+        _show.print_json(found)
+        return
+    several = found["weights"] if isinstance(found["weights"], list) else [found["weights"]]
+    names = [""] if len(several) == 1 else [f" of class {name}" for name in classes]
+    for own, whose in zip(several, names):
+        rows = sorted(own.items(), key=lambda item: -item[1])
+        _show.print_table(("expert", "weight"), rows, f"Weights{whose}, from {found['documents']:,} documents:")
+    click.echo(f"Next: surebayes calibrate -m {model}")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes trec trec07p/full/index", "The filter starts empty and learns after each message."),
+        ("surebayes trec trec07p/full/index --feedback delayed --delay 1000", "Labels come late, in batches."),
+        ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Only one label in ten is told."),
+    ),
+)
+@setting("feedback")
+@setting("delay")
+@setting("share")
+@setting("seed")
+@click.option("--limit", type=click.IntRange(min=2), metavar="N", help="Stop after N messages.")
+@click.option("--intervals/--no-intervals", default=True, help="Whether to add 95% intervals.")
+@click.option("--results", type=click.Path(dir_okay=False), help="Write a line for each message, as TREC's tools read.")
+@_show.output_options
+@click.argument("index", metavar="INDEX", type=click.Path())
+def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
+    """Run the TREC spam track's jig over INDEX: each message is judged before its label is told.
+
+    INDEX is `full/index` of a TREC corpus (or the corpus's folder): lines `spam ../data/000/000`, in the order of time.
+    """
+    from contextlib import nullcontext
+
+    from surebayes import trec as jig
+
+    entries = len(jig.read_index(index)[:limit])
+    with (
+        open(results, "w", encoding="utf-8", errors="surrogateescape") if results else nullcontext() as lines,
+        _show.progress("judging and learning", entries, "messages") as counter,
+    ):
+
+        def seen(judged: jig.Judged) -> None:
+            counter.advance()
+            if lines is not None:
+                lines.write(judged.line() + "\n")
+
+        found = jig.run(index, limit=limit, seen=seen, **options)
+    if _show.wants_json(as_json):
+        _show.print_json({**found.to_dict(), "feedback": options["feedback"]})
+        return
+    plain = found.to_dict()
+    ends = plain.pop("intervals")
+    rows = [
+        (name, value, "{:.4g} to {:.4g}".format(*ends[name]) if name in ends else "") for name, value in plain.items()
+    ]
+    _show.print_table(("measure", "value", "95% interval"), rows, f"{index}, {options['feedback']} feedback:")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes compare --suite mail", "Our pool and its peers on mail corpora, from SUREBAYES_DATA."),
+        ("surebayes compare --suite text --corpus movie_reviews --corpus sms_spam", "On other text, two corpora only."),
+    ),
+)
+@click.option("--suite", type=click.Choice(["mail", "text"]), help="A comparison on public corpora.")
+@click.option("--corpus", "names", multiple=True, metavar="NAME", help="Of a suite: only this corpus. May be repeated.")
+@click.option("--system", "systems", multiple=True, metavar="NAME", help="Only this system. May be repeated.")
+@click.option("--flips", type=click.IntRange(min=0), default=3, help=(
+    "Of the mail suite: runs with 5% of the training labels flipped. Default: 3."
+))  # fmt: skip
+@click.option("--online/--no-online", default=True, help="Of the mail suite: also message by message.")
+@click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, help=(
+    "Of a suite: how much of each stream, or of the folds. Default: 1."
+))  # fmt: skip
+@_show.output_options
+def compare(suite: str | None, as_json: bool | None, **options: Any) -> None:
+    """Compare classifiers: on public corpora (--suite)."""
+    if suite is None:
+        raise click.UsageError("Name a --suite: mail or text.")
+    _run_suite(suite, as_json, **options)
+
+
+def _run_suite(
+    suite: str,
+    as_json: bool | None,
+    names: tuple[str, ...],
+    systems: tuple[str, ...],
+    flips: int,
+    online: bool,
+    part: float,
+) -> None:
+    from surebayes import suites
+
+    json_lines = _show.wants_json(as_json)
+    with _show.progress(f"{suite} suite", unit="results") as counter:
+
+        def report(result: Any) -> None:
+            counter.show(f"{result.corpus}: {result.system}", counter.done + 1, None)
+            if json_lines:
+                _show.print_json(asdict(result))
+
+        chosen: dict[str, Any] = {"systems": systems or None, "share": part, "report": report}
+        if suite == "mail":
+            results = suites.mail_suite(names or suites.MAIL, flips=flips, online=online, **chosen)
+        else:
+            results = suites.text_suite(names or suites.TEXT, **chosen)
+    if not json_lines:
+        out = _show.console()
+        for table in suites.tables(results):
+            out.print(table)
