@@ -26,7 +26,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from surebayes import CountVectorizer, HashingVectorizer, TextScorer, Views, _kernel, _text_python
+from surebayes import CountVectorizer, HashingVectorizer, TextScorer, Views, _kernel, _text_python, _vectorizing
 from surebayes.represent import Representation, places
 from surebayes.streams import read_files, read_parquet
 
@@ -463,6 +463,13 @@ def test_streams_are_read_as_they_are_needed(kernel):
     assert len(read) == 20
     hashed = HashingVectorizer().transform_stream(endless(), chunk=7)
     assert next(hashed).shape == (7, 2**20)
+
+
+def test_large_documents_are_held_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(_vectorizing, "CHUNK_SIZE", 100)
+    held = [len(chunk) for chunk in CountVectorizer()._documents(["x" * 60] * 7)]
+    assert held == [2, 2, 2, 1]
+    assert_same(CountVectorizer().fit_transform(CORPUS), TheirCount().fit_transform(CORPUS))
 
 
 def test_reading_files_and_parquet(tmp_path):

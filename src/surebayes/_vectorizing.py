@@ -18,6 +18,8 @@ from ._kernel import kernel
 
 # documents a call of the kernel: enough to hide its cost, few enough for two threads to share the work
 CHUNK = 512
+# characters that a chunk holds at most, but for the last document: files of any number and size take bounded memory
+CHUNK_SIZE = 16_000_000
 
 # token patterns that are "runs of at least so many word characters"
 _WORD_PATTERNS = {
@@ -30,7 +32,8 @@ _WORD_PATTERNS = {
     r"(?u)\w+": 1,
     r"\w+": 1,
 }
-_CODES = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}  # what the kernel writes
+# what the kernel writes
+_CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
 
 Rows = tuple[Any, Any, Any]  # lengths, ids, counts: buffers of the kernel
 
@@ -91,6 +94,24 @@ except ImportError:  # pragma: no cover
 class KernelMixin:
     """What both vectorizers share: how documents reach the kernel, and rows come back as a matrix."""
 
+    # what scikit-learn's half of each class has
+    analyzer: Any
+    binary: bool
+    dtype: Any
+    input: str
+    lowercase: bool
+    max_bytes: int
+    n_jobs: int | None
+    ngram_range: tuple[int, int]
+    preprocessor: Any
+    strip_accents: Any
+    token_pattern: str | None
+    tokenizer: Any
+    build_preprocessor: Callable[[], Callable[[str], str]]
+    decode: Callable[[Any], str]
+    get_stop_words: Callable[[], Any]
+    transform: Callable[[Iterable[Any]], Any]
+
     def _analyzer(self) -> Any | None:
         """Make the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
         low, high = self.ngram_range
@@ -115,19 +136,24 @@ class KernelMixin:
         """Chunks of documents as the kernel takes them."""
         if isinstance(raw_documents, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
-        if self.analyzer == "bytes":
-            prepare = self._raw_bytes
-        elif self.strip_accents:
+        prepare: Callable[[Any], Any] = self._raw_bytes if self.analyzer == "bytes" else self.decode
+        if self.strip_accents and self.analyzer != "bytes":
             preprocess = self.build_preprocessor()
 
-            def prepare(document: Any) -> str:
+            def prepare(document: Any) -> Any:
                 return preprocess(self.decode(document))
 
-        else:
-            prepare = self.decode
         plain = self.input == "content" and (self.analyzer == "bytes" or not self.strip_accents)
-        for chunk in chunks_of(raw_documents, CHUNK):
-            yield [document if plain and type(document) is str else prepare(document) for document in chunk]
+        chunk, held = [], 0
+        for document in raw_documents:
+            text = document if plain and type(document) is str else prepare(document)
+            chunk.append(text)
+            held += len(text) if isinstance(text, (str, bytes)) else 0
+            if len(chunk) == CHUNK or held > CHUNK_SIZE:
+                yield chunk
+                chunk, held = [], 0
+        if chunk:
+            yield chunk
 
     def _raw_bytes(self, document: Any) -> str | bytes:
         """Give a document for byte n-grams: its bytes, or text that the kernel writes as UTF-8."""
@@ -162,8 +188,9 @@ class KernelMixin:
         place, code = kernel().place, next((code for code, kind in _CODES.items() if kind == self.dtype), "i")
         size = [len(memoryview(rows[1]).cast("B")) // 4 for rows, _ in parts]
         offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
-        out, data = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], _CODES[code])
-        lengths, written, lock = [None] * len(parts), np.zeros(len(parts), np.int64), threading.Lock()
+        out, data = np.empty(offsets[-1], np.int32), np.empty(int(offsets[-1]), _CODES[code])
+        written, lock = np.zeros(len(parts), np.int64), threading.Lock()
+        lengths: list[Any] = [None] * len(parts)
         numbers = iter(range(len(parts)))
 
         def work(_: int) -> None:
@@ -187,10 +214,11 @@ class KernelMixin:
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
         """Give the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
         if self.analyzer != "bytes":
-            return super().build_analyzer()
+            return super().build_analyzer()  # type: ignore[misc]
         from ._text_python import Analyzer
 
-        tokens = Analyzer("bytes", *self.ngram_range, max_bytes=self.max_bytes).tokens
+        low, high = self.ngram_range
+        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
         return lambda document: [token.decode("latin-1") for token in tokens(self._raw_bytes(document))]
 
     def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:

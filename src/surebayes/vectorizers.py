@@ -107,6 +107,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.n_jobs = n_jobs
 
     # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
+    _dict: Any
+    _terms: Any
+    _columns: Any
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -250,11 +253,10 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
         return columns
 
-    def _limits(self, parts: list[Any]) -> tuple[float, float, int | None] | None:
+    def _limits(self, parts: list[Any]) -> tuple[Any, Any, int | None] | None:
         """Give the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
         n = sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts)
-        high = self.max_df if isinstance(self.max_df, Integral) else self.max_df * n
-        low = self.min_df if isinstance(self.min_df, Integral) else self.min_df * n
+        high, low = _documents_of(self.max_df, n), _documents_of(self.min_df, n)
         if high < low:
             raise ValueError("max_df corresponds to < documents than min_df")
         if high >= n and low <= 1 and self.max_features is None:
@@ -383,6 +385,11 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             self._terms = kernel().Vocabulary(*self._terms)
 
 
+def _documents_of(limit: Any, n: int) -> Any:
+    """Give a number of documents: it is one, or a share of n."""
+    return limit if isinstance(limit, Integral) else limit * n
+
+
 class HashingVectorizer(KernelMixin, _HashingVectorizer):
     r"""Texts to a matrix of hashed token counts: scikit-learn's class, many times faster, with the same result.
 
@@ -455,7 +462,8 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
             return super().build_analyzer()
         from ._text_python import Analyzer
 
-        tokens = Analyzer("bytes", *self.ngram_range, max_bytes=self.max_bytes).tokens
+        low, high = self.ngram_range
+        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
         return lambda document: tokens(self._raw_bytes(document))
 
     def transform(self, X):

@@ -199,11 +199,11 @@ class Views(TransformerMixin, BaseEstimator):
         if isinstance(raw_documents, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
         steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
-        with ThreadPoolExecutor(min(effective_n_jobs(self.n_jobs), len(steps))) as pool:
-            each = pool.map if pool._max_workers > 1 else map
-            for chunk in chunks_of(raw_documents, CHUNK):
-                list(each(lambda step, chunk=chunk: step[1]([step[0](document) for document in chunk]), steps))
-            return list(each(lambda step: step[2](), steps))
+        jobs = min(effective_n_jobs(self.n_jobs), len(steps))
+        if jobs == 1:
+            return _go_through(steps, raw_documents, map)
+        with ThreadPoolExecutor(jobs) as pool:
+            return _go_through(steps, raw_documents, pool.map)
 
     def _number(self, widths: Iterable[int]) -> None:
         self.blocks_, start = {}, 0
@@ -214,6 +214,17 @@ class Views(TransformerMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "vectorizers_"):
             raise NotFittedError("These Views are not fitted yet: call fit or partial_fit first.")
+
+
+def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:
+    """Give every chunk to every view, then take the matrix of each."""
+    for chunk in chunks_of(raw_documents, CHUNK):
+
+        def add(step: Any, chunk: list[Any] = chunk) -> None:
+            step[1]([step[0](document) for document in chunk])
+
+        list(each(add, steps))
+    return list(each(lambda step: step[2](), steps))
 
 
 def _part(part: Any) -> Callable[[Any], Any]:
