@@ -96,4 +96,5 @@ def sentence_of(error: BaseException) -> str:
             said += " Make room there and run it again: what was there before is unharmed."
         return said
     said = str(error) or type(error).__name__
+    said = said[0].upper() + said[1:]
     return said if said[-1:] in ".!?)" else f"{said}."

@@ -13,7 +13,7 @@ import click
 from surebayes.cli import _show
 from surebayes.cli._command import Command, setting
 
-_INVENTED = 4000  # mails of the synthetic stream
+_INVENTED = 5000  # mails of the synthetic stream
 _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 
 
@@ -26,7 +26,7 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 )
 @click.option("--out", type=click.Path(file_okay=False), help="The folder to work in. Default: a new temporary one.")
 @click.option(
-    "--mails", type=click.IntRange(min=400), metavar="N", help="How many mails. Default: all, or 4,000 invented."
+    "--mails", type=click.IntRange(min=400), metavar="N", help="How many mails. Default: all, or 5,000 invented."
 )
 @setting("data")
 def demo(out: str | None, mails: int | None, data: str | None) -> None:
@@ -46,7 +46,8 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
     one = next(row for row in range(cut, len(raws)) if labels[row] == "spam")
     (folder / "one.eml").write_bytes(raws[one])
     model = folder / "filter"
-    _do("train", "-m", model, "--ham", folder / "train-ham.mbox", "--spam", folder / "train-spam.mbox")
+    trained = ["train", "-m", model, "--ham", folder / "train-ham.mbox", "--spam", folder / "train-spam.mbox"]
+    _do(*trained, "--reserve", "0.3")
     _do("calibrate", "-m", model, "--max-fpr", "0.01")
     evaluated = ["evaluate", "-m", model, "--ham", folder / "later-ham.mbox", "--spam", folder / "later-spam.mbox"]
     _do(*evaluated, *_plot(folder))
@@ -62,7 +63,7 @@ def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str],
         step = max(len(corpus) // count, 1) if count else 1
         corpus = corpus.take(range(0, len(corpus), step))
         return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in the order of time"
-    raws, labels = synthetic.as_lists(count or _INVENTED, seed=1)
+    raws, labels = synthetic.as_lists(count or _INVENTED, seed=1, hard=0.5, drift=1.0)
     return raws, labels, "an invented stream (name a folder of corpora with SUREBAYES_DATA to use real mail)"
 
 

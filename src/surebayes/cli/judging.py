@@ -172,12 +172,32 @@ def _picture(name: str, classes: list[str], verdict: Any, why: Any, top: int) ->
         largest = max((abs(float(c)) for c in view.contributions), default=0.0)
         for term, share in zip(view.terms, view.contributions):
             out.print(_bar_line(f"  {term}", float(share), largest))
-        if view.text is not None:
-            shown = view.highlighted()
-            # A person reads the start; what the views read may be 3,000 bytes with many parts.
-            shown.truncate(1200, overflow="ellipsis")
-            out.print(_without_controls(shown), soft_wrap=False)
+        spans = view.spans(top)
+        largest = max((abs(share) for _, _, share in spans), default=0.0)
+        for start, stop, share in spans:
+            out.print(_bar_line(f"  …{' '.join(view.text[start:stop].split())}…", share, largest))
+    for view in _by_text(why.views) if out.is_terminal else ():
+        out.print(f"\n  the text as seen by {view.name}", style="bold", markup=False)
+        shown = view.highlighted()
+        # A person reads the start; what the views read may be 3,000 bytes with many parts.
+        shown.truncate(1200, overflow="ellipsis")
+        out.print(_without_controls(shown))
     out.print(f"\n  with every document {why.bias:+.3f}; all together {why.score:+.3f}", style="dim", markup=False)
+
+
+def _by_text(views: Any) -> list[Any]:
+    """Put views together that read the same text: one picture of it, each character's shares added up."""
+    from dataclasses import replace
+
+    found: dict[str, Any] = {}
+    for view in views:
+        if view.text and view.text in found:
+            other = found[view.text]
+            both = {"share": other.share + view.share, "characters": other.characters + view.characters}
+            found[view.text] = replace(other, name=f"{other.name}, {view.name}", **both)
+        elif view.text:
+            found[view.text] = view
+    return list(found.values())
 
 
 def _turning(reversal: float | None) -> str:

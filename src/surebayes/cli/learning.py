@@ -45,16 +45,20 @@ def train(model: str, positive: str | None, as_json: bool | None, **options: Any
     classes = _classes(inputs, positive) if new else []
     before = set(os.listdir(model)) if os.path.isdir(model) else None
     try:
-        with Filter.create(
-            model, classes, reader=options["reader"], model=options["views"], width=options["width"]
-        ) if new else Filter.open(model) as mine:  # fmt: skip
-            with _show.progress("reading", _inputs.total(inputs)) as counter:
-                done = mine.train(_inputs.content_and_label(inputs, counter), reserve=reserve, journal=journal)
-            _summary(mine, done, inputs, as_json)
+        mine = (
+            Filter.create(model, classes, reader=options["reader"], model=options["views"], width=options["width"])
+            if new
+            else Filter.open(model)
+        )
+        with mine, _show.progress("reading", _inputs.total(inputs)) as counter:
+            done = mine.train(_inputs.content_and_label(inputs, counter), reserve=reserve, journal=journal)
     except BaseException:
         if new:
             _take_away(model, before)
         raise
+    inputs.report()
+    with Filter.open(model) as mine:
+        _summary(mine, done, len(inputs.skipped), as_json)
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
 
@@ -85,20 +89,20 @@ def _take_away(model: str, before: set[str] | None) -> None:
         os.rmdir(model)
 
 
-def _summary(mine: Any, done: dict[str, int], inputs: _inputs.Inputs, as_json: bool | None) -> None:
+def _summary(mine: Any, done: dict[str, int], skipped: int, as_json: bool | None) -> None:
+    """Print what was learnt, and how well what was set aside is told apart."""
     from surebayes.evaluation import evaluate
 
-    inputs.report()
     status = mine.status()
     scores, labels = mine.held_out()
     figures: dict[str, Any] = {}
     if len(mine.classes) == 2 and len(set(labels)) == 2:
-        given = [mine.classes[score > 0] for score in scores]
-        held = evaluate(labels, given, list(scores), mine.classes[1])
+        given = [mine.classes[int(score > 0)] for score in scores.tolist()]
+        held = evaluate(labels, given, scores.tolist(), mine.classes[1])
         names = ("auc", "auc_0.1", "tpr_at_fpr_0.001", "tpr_at_fpr_0.01")
         figures = {name: held[name]._asdict() for name in names}
     if _show.wants_json(as_json):
-        record = {**done, "skipped": len(inputs.skipped), "documents": status["documents"], "model": status["model"]}
+        record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
         _show.print_json({**record, "held_out": {"documents": len(labels), "figures": figures}})
         return
     _show.print_facts(
