@@ -2108,17 +2108,24 @@ static inline double term_value(const Scorer *s, uint32_t id, int32_t count)
     return s->weighted ? value * ((const double *)s->records.buf)[(size_t)id * s->stride] : value;
 }
 
+/* Leave out terms that came after the model, and those that it leaves out. */
+static size_t keep_known(const Scorer *s, uint32_t *ids, int32_t *counts, size_t n)
+{
+    const int32_t *columns = s->has_columns ? s->columns.buf : NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < s->known && !(columns && columns[ids[i]] < 0)) {
+            ids[kept] = ids[i];
+            counts[kept++] = counts[i];
+        }
+    return kept;
+}
+
 /* The scores of one row; ids and counts are changed. */
 static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *counts, size_t n, double *out)
 {
-    size_t known = 0;
-    for (size_t i = 0; i < n; i++)
-        /* terms that came after the model, or that it leaves out, score nothing */
-        if (ids[i] < s->known && !(s->has_columns && ((const int32_t *)s->columns.buf)[ids[i]] < 0)) {
-            ids[known] = ids[i];
-            counts[known++] = counts[i];
-        }
-    n = known;
+    const double *records = s->records.buf;
+    n = keep_known(s, ids, counts, n);
     if (s->top && n > s->top && keep_top(s, ws, ids, counts, &n) != OK)
         return NO_MEMORY;
     double size = 0, largest = 0;
@@ -2130,7 +2137,9 @@ static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *
             largest = fmax(largest, s->steepness * term_value(s, ids[i], counts[i]));
     }
     for (size_t i = 0; i < n; i++) {
-        const double *record = (const double *)s->records.buf + (size_t)ids[i] * s->stride;
+        if (i + AHEAD < n)
+            PREFETCH(records + (size_t)ids[i + AHEAD] * s->stride);
+        const double *record = records + (size_t)ids[i] * s->stride;
         double value = term_value(s, ids[i], counts[i]);
         if (s->softmax)
             value = exp(s->steepness * value - largest);

@@ -144,7 +144,7 @@ class TextScorer:
             binary=bool(self.vectorizer.binary),
             tf=self.tf,
             weighted=weights is not None,
-            columns=None if self._columns is None and keep is None else np.ascontiguousarray(columns),
+            columns=np.ascontiguousarray(columns) if self.top or keep is not None else None,
             top=self.top or 0,
             steepness=self.steepness,
             norm=self.norm,
