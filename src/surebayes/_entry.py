@@ -6,15 +6,23 @@ import sys
 
 def main(argv: "list[str] | None" = None) -> int:
     """Run a command; give its exit code."""
-    argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["filter"] and not _configured_anew(argv):
+    called = argv is None
+    argv = sys.argv[1:] if called else argv
+    if argv[:1] == ["filter"]:
+        if _configured_anew(argv):
+            try:
+                from .cli import main as commands
+
+                return commands(argv)
+            except ModuleNotFoundError:  # a mail must come out, whatever is missing
+                pass
         from ._judge import main as judge
 
         code = judge(argv[1:])
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if argv is not None and __name__ != "__main__" and sys.argv[1:] == argv:
-            os._exit(code)  # nothing is left to tidy up, and tidying up takes Python 2 ms
+        if called and sys.stdout is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # nothing is left to tidy up, and Python takes a millisecond for it
         return code
     try:
         from .cli import main as commands

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,15 +120,17 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
         if not journal:
             _train_without_journal(filter, spool, done, who)
             return done
-        batch: list = []
-        for one in spool.sorted():
-            batch.append(one)
-            if len(batch) == BATCH:
+        with filter.bulk(f"trained on {len(spool.places)}"):
+            for batch in batched(spool.sorted(), BATCH):
                 filter._submit(lambda write, batch=batch: _learn_batch(write, batch, reserve, who, done))
-                batch = []
-        filter._submit(lambda write: _learn_batch(write, batch, reserve, who, done))
-    filter.absorb(f"trained on {done['learnt'] + done['moved']}")
     return done
+
+
+def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    """Cut an iterable into lists."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
+        yield batch
 
 
 def _learn_batch(write: _Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
@@ -212,7 +215,8 @@ def calibrate(
         positive = state.classes[1] if len(state.classes) == 2 else before["pos_label"]
     if positive not in state.classes or (len(state.classes) == 2 and positive != state.classes[1]):
         raise ValueError(f"The positive class must be one of {state.classes[1:]}. Got {positive!r}.")
-    _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
+    with filter.bulk():
+        _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
 
     def lesson(write: _Writing) -> Certificate:
         scores, labels, rows = _held_out(write.state, write.journal)
@@ -256,13 +260,13 @@ def _set_aside(filter: Filter, groups: Sequence[tuple[str, Iterable]]) -> None:
     """Put documents to the reserve that the filter doesn't know."""
     reader = filter._loaded().reader
     for label, documents in groups:
-        for content in documents:
-            seen = Document(content, reader)
-            rows, fingerprint = filter._loaded().rows(seen), seen.fingerprint
+        for batch in batched((Document(content, reader) for content in documents), BATCH):
+            rows = [(seen.fingerprint, pack_rows(filter._loaded().rows(seen))) for seen in batch]
 
-            def lesson(write: _Writing, fingerprint=fingerprint, label=label, rows=rows) -> None:
-                if fingerprint not in write.state.messages:
-                    write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", pack_rows(rows)))
+            def lesson(write: _Writing, rows=rows, label=label) -> None:
+                for fingerprint, body in rows:
+                    if fingerprint not in write.state.messages:
+                        write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
 
             filter._submit(lesson)
 

@@ -174,43 +174,66 @@ static int find_block(Table *t, uint32_t key, size_t low, size_t *found)
     return 0;
 }
 
+/* Add the counts of one column, from block `first_block` on; its classes may go on in the next block. */
+static int add_column(Table *t, size_t first_block, uint32_t low, uint32_t last, uint32_t *counts, size_t classes)
+{
+    uint32_t first;
+    for (size_t b = first_block; b < t->blocks; b++) {
+        if (b > first_block) {
+            if (fence(t, b, &first) < 0)
+                return -1;
+            if (first > last)
+                break;
+        }
+        if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->seen + b))
+            return -1;
+        size_t start = b * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
+        size_t from = start, to = end; /* the first entry of at least `low` */
+        while (from < to) {
+            size_t middle = from + (to - from) / 2;
+            if (word(t->entries + 8 * middle) < low)
+                from = middle + 1;
+            else
+                to = middle;
+        }
+        for (; from < end && word(t->entries + 8 * from) <= last; from++) {
+            size_t c = word(t->entries + 8 * from) & (last - low);
+            if (c < classes)
+                counts[c] = word(t->entries + 8 * from + 4);
+        }
+        if (from < end)
+            break;
+    }
+    return 0;
+}
+
+/* Blocks lie all over a file that is larger than any cache: they are asked for some columns ahead. */
+enum { AHEAD = 16 };
+
 static int fill(Table *t, const uint8_t *columns, size_t n, uint32_t *counts, size_t classes, int bits)
 {
-    size_t block = 0;
-    if (!t->n)
+    uint32_t mask = bits ? (1u << bits) - 1 : 0, first;
+    size_t at[AHEAD], block = 0;
+    if (!t->n || !n)
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t column = word(columns + 4 * i), low = column << bits, last = low | ((1u << bits) - 1);
-        uint32_t first;
-        if (!i && (fence(t, 0, &first) < 0))
-            return -1;
-        if (find_block(t, low, block, &block) < 0)
-            return -1;
-        for (size_t b = block; b < t->blocks; b++) { /* a column's classes may go on in the next block */
-            if (b > block) {
-                if (fence(t, b, &first) < 0)
-                    return -1;
-                if (first > last)
-                    break;
-            }
-            if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->seen + b))
+    if (fence(t, 0, &first) < 0)
+        return -1;
+    for (size_t i = 0; i < n + AHEAD; i++) {
+        if (i >= AHEAD) {
+            size_t j = i - AHEAD;
+            uint32_t low = word(columns + 4 * j) << bits;
+            if (add_column(t, at[j % AHEAD], low, low | mask, counts + j * classes, classes) < 0)
                 return -1;
-            size_t start = b * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
-            size_t from = start, to = end; /* the first entry of at least `low` */
-            while (from < to) {
-                size_t middle = from + (to - from) / 2;
-                if (word(t->entries + 8 * middle) < low)
-                    from = middle + 1;
-                else
-                    to = middle;
-            }
-            for (; from < end && word(t->entries + 8 * from) <= last; from++) {
-                size_t c = word(t->entries + 8 * from) & ((1u << bits) - 1);
-                if (c < classes)
-                    counts[i * classes + c] = word(t->entries + 8 * from + 4);
-            }
-            if (from < end)
-                break;
+        }
+        if (i < n) {
+            if (find_block(t, word(columns + 4 * i) << bits, block, &block) < 0)
+                return -1;
+            at[i % AHEAD] = block;
+#if defined(__GNUC__)
+            for (size_t line = 0; line < BLOCK && block * BLOCK + line < t->n * 8; line += 64)
+                __builtin_prefetch(t->entries + block * BLOCK + line);
+            __builtin_prefetch(t->entry_crcs + 4 * block);
+#endif
         }
     }
     return 0;
@@ -259,6 +282,54 @@ done:
     return result;
 }
 
+PyDoc_STRVAR(pack_entries_doc,
+             "pack_entries(place, counts, classes, class_bits)\n--\n\n"
+             "The entries of a table. place: for each column its row in `counts` (int32, below 0: none); counts: int32, `classes` a row.");
+static PyObject *pack_entries(PyObject *module, PyObject *args)
+{
+    Py_buffer place, counts;
+    Py_ssize_t classes, bits;
+    if (!PyArg_ParseTuple(args, "y*y*nn:pack_entries", &place, &counts, &classes, &bits))
+        return NULL;
+    size_t width = (size_t)place.len / 4, rows = classes > 0 ? (size_t)counts.len / 4 / (size_t)classes : 0, n = 0;
+    const int32_t *where = place.buf, *all = counts.buf;
+    PyObject *result = NULL;
+    if (classes < 1 || bits < 0 || bits > 31) {
+        PyErr_SetString(PyExc_ValueError, "pack_entries needs at least one class and at most 31 bits for it");
+        goto done;
+    }
+    for (size_t i = 0; i < rows * (size_t)classes; i++)
+        n += all[i] > 0;
+    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(8 * n));
+    if (!result)
+        goto done;
+    uint32_t *out = (uint32_t *)PyBytes_AsString(result), *end = out + 2 * n;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t column = 0; column < width; column++) {
+#if defined(__GNUC__)
+        if (column + 32 < width && where[column + 32] >= 0)
+            __builtin_prefetch(all + (size_t)where[column + 32] * (size_t)classes);
+#endif
+        if (where[column] < 0 || (size_t)where[column] >= rows)
+            continue;
+        const int32_t *row = all + (size_t)where[column] * (size_t)classes;
+        for (Py_ssize_t c = 0; c < classes && out < end; c++)
+            if (row[c] > 0) {
+                *out++ = (uint32_t)(column << bits) | (uint32_t)c;
+                *out++ = (uint32_t)row[c];
+            }
+    }
+    Py_END_ALLOW_THREADS
+    if (out != end) {
+        Py_CLEAR(result);
+        PyErr_SetString(PyExc_ValueError, "there are counts of columns that have no place, or two columns share one");
+    }
+done:
+    PyBuffer_Release(&place);
+    PyBuffer_Release(&counts);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------ opinions */
 
 typedef struct { double smoothing, memo[MEMO]; } Logs;
@@ -274,14 +345,56 @@ static double log_of(Logs *logs, double count)
     return log(count + logs->smoothing);
 }
 
-typedef struct { double size; size_t place; } Rank;
-
-static int by_rank(const void *a, const void *b)
+/* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
+static double kth_largest(double *a, size_t n, size_t k)
 {
-    const Rank *x = a, *y = b;
-    if (x->size != y->size)
-        return x->size > y->size ? -1 : 1;
-    return x->place < y->place ? -1 : 1;
+    size_t low = 0, high = n - 1, want = k - 1;
+    while (low < high) {
+        double x = a[low], y = a[low + (high - low) / 2], z = a[high];
+        double pivot = x > y ? (y > z ? y : x > z ? z : x) : (x > z ? x : y > z ? z : y);
+        size_t i = low, j = high;
+        for (;;) {
+            while (a[i] > pivot)
+                i++;
+            while (a[j] < pivot)
+                j--;
+            if (i >= j)
+                break;
+            double t = a[i];
+            a[i++] = a[j];
+            a[j--] = t;
+        }
+        if (want <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return a[want];
+}
+
+/* Set all but the `top` largest (by absolute value; of equals the first) to 0. */
+static int keep_strongest(double *lo, size_t n, size_t top)
+{
+    double *sizes = malloc(n * sizeof *sizes);
+    if (!sizes)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        sizes[i] = fabs(lo[i]);
+    double limit = kth_largest(sizes, n, top);
+    free(sizes);
+    size_t above = 0;
+    for (size_t i = 0; i < n; i++)
+        above += fabs(lo[i]) > limit;
+    for (size_t i = 0, level = top - above; i < n; i++) {
+        double size = fabs(lo[i]);
+        if (size > limit)
+            continue;
+        if (size == limit && level)
+            level--;
+        else
+            lo[i] = 0.0;
+    }
+    return 0;
 }
 
 PyDoc_STRVAR(opinion_doc,
@@ -307,7 +420,6 @@ static PyObject *opinion(PyObject *module, PyObject *args)
     size_t n = (size_t)buffer.len / 4 / (size_t)classes, used = 0;
     const uint8_t *counts = buffer.buf;
     double *lo = malloc((n + 1) * sizeof *lo);
-    Rank *ranks = NULL;
     if (!lo) {
         PyBuffer_Release(&buffer);
         return PyErr_NoMemory();
@@ -329,18 +441,9 @@ static PyObject *opinion(PyObject *module, PyObject *args)
         lo[used++] = (log_of(&logs, a) - inside_total) - (log_of(&logs, b) - outside_total);
     }
     PyBuffer_Release(&buffer);
-    if (top && (size_t)top < used) {
-        ranks = malloc(used * sizeof *ranks);
-        if (!ranks) {
-            free(lo);
-            return PyErr_NoMemory();
-        }
-        for (size_t i = 0; i < used; i++)
-            ranks[i] = (Rank){fabs(lo[i]), i};
-        qsort(ranks, used, sizeof *ranks, by_rank);
-        for (size_t i = (size_t)top; i < used; i++)
-            lo[ranks[i].place] = 0.0;
-        free(ranks);
+    if (top && (size_t)top < used && keep_strongest(lo, used, (size_t)top) < 0) {
+        free(lo);
+        return PyErr_NoMemory();
     }
     double sum = 0.0, weight = 0.0;
     for (size_t i = 0; i < used; i++) {
@@ -355,6 +458,7 @@ static PyObject *opinion(PyObject *module, PyObject *args)
 static PyMethodDef functions[] = {{"block_checksums", block_checksums, METH_O, block_checksums_doc},
                                   {"sorted_columns", sorted_columns, METH_O, sorted_columns_doc},
                                   {"counts_at", counts_at, METH_VARARGS, counts_at_doc},
+                                  {"pack_entries", pack_entries, METH_VARARGS, pack_entries_doc},
                                   {"opinion", opinion, METH_VARARGS, opinion_doc},
                                   {NULL, NULL, 0, NULL}};
 

@@ -107,6 +107,25 @@ def counts_at(file, columns, classes, class_bits, n, entries, entry_crcs, fences
     return _packed(result)
 
 
+def pack_entries(place, counts, classes, class_bits) -> bytes:
+    """Give the entries of a table.
+
+    `place` has for each column its row in `counts` (int32, below 0: none), `counts` are int32, `classes` a row.
+
+    Examples
+    --------
+    >>> _words(pack_entries(_packed([1, 0]), _packed([0, 2, 5, 0]), 2, 1))
+    [0, 5, 3, 2]
+    """
+    counts, result = _words(counts), []
+    for column, row in enumerate(_words(place)):
+        if row < 1 << 31:
+            for c, count in enumerate(counts[row * classes : (row + 1) * classes]):
+                if count:
+                    result += [column << class_bits | c, count]
+    return _packed(result)
+
+
 def opinion(
     counts, classes, c, inside, outside, smoothing, width, top, skip, copies_inside=0.0, copies_outside=0.0
 ) -> float:

@@ -102,6 +102,7 @@ class State:
         self.seq = self.chain = self.learnt_at = self.floor = 0
         self.journal_id = ""
         self._scoring: dict[str, Any] | None = None
+        self._asked: tuple[Any, ...] = ()  # the last row that was judged, and the experts' opinions
 
     @classmethod
     def new(cls, reader: str, classes: list[str], views: list[dict]) -> State:
@@ -244,7 +245,10 @@ class State:
 
     def opinions(self, rows: Sequence[np.ndarray]) -> list[list[float]]:
         """Give the experts' opinions for each contrast."""
-        return opinions_of(self.scoring, self.counts(rows))
+        if self._asked[:2] != (id(rows), self._scoring) or self._scoring is None:
+            # a message is often judged and then taught: `rows` is kept, so that its id stays its own
+            self._asked = (id(rows), self.scoring, rows, opinions_of(self.scoring, self.counts(rows)))
+        return self._asked[3]
 
     def scores(self, rows: Sequence[np.ndarray]) -> list[float]:
         """Score a row for each contrast."""

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ from surebayes.store import ModelFolder
 __all__ = ["Filter", "Verdict"]
 
 ABSORB_AFTER = 100
-"""Learns after which a long-lived process writes the model anew ..."""
+"""Learns after which a long-lived process writes the model anew, unless that took more than a tenth of the time ..."""
 ABSORB_SECONDS = 5.0
-"""... or seconds, whatever comes first."""
+"""... and the seconds after which it does in any case."""
 
 
 class Filter:
@@ -78,6 +78,9 @@ class Filter:
         self._timer: threading.Timer | None = None
         self._stamp = (0, 0)
         self._closed = False
+        self._in_bulk = False
+        self._next_absorb = 0.0
+        self._last: tuple[Any, ...] = ()  # the last document, what was seen of it, and its rows
 
     # ---- making and opening
 
@@ -260,10 +263,17 @@ class Filter:
             if self._state is None:
                 return self._judge_mapped(self._fresh_map(), document)
             state = self._fresh_state()
-            seen = Document(document, state.reader)
-            rows = state.rows(seen)
+            seen, rows = self._see(document, state)
             scores = state.scores(rows)
             return self._verdict(state.scoring, scores, seen, rows)
+
+    def _see(self, document: bytes | str, state: State) -> tuple[Document, list[np.ndarray]]:
+        """Read a document; one that is judged and then taught is read once."""
+        last = self._last
+        if not last or last[0] is not document or not isinstance(document, (bytes, str)):
+            seen = Document(document, state.reader)
+            self._last = last = (document, seen, state.rows(seen))
+        return last[1], last[2]
 
     def _judge_mapped(self, mapped: MappedModel, document: bytes | str) -> Verdict:
         seen = Document(document, mapped.scoring["reader"])
@@ -328,8 +338,8 @@ class Filter:
         state = self._loaded()
         if label not in state.classes:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.classes))}.")
-        seen = Document(document, state.reader)
-        rows, fingerprint = state.rows(seen), seen.fingerprint
+        seen, rows = self._see(document, state)
+        fingerprint = seen.fingerprint
 
         def lesson(write: _Writing) -> str:
             return _lessons.teach(write, fingerprint, label, rows, who)
@@ -553,10 +563,30 @@ class Filter:
             "id": state.journal_id, "absorbed": state.seq, "chain": state.chain, "learnt_at": state.learnt_at,
             "floor": state.floor,
         }  # fmt: skip
+        began = time.monotonic()
         self._folder.write(state.scoring, state.tables, {"settings": state.settings, "journal": kept})
         self._open_journal().settle()
+        ended = time.monotonic()
+        self._next_absorb = ended + 9 * (ended - began)
         self._stamp, self._absorbed = self._folder.stamp(), state.seq
         self._stop_timer()
+
+    @contextlib.contextmanager
+    def bulk(self, note: str | None = None) -> Iterator[None]:
+        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that the block ends with.
+        """
+        outer, self._in_bulk = self._in_bulk, True
+        try:
+            yield
+        finally:
+            self._in_bulk = outer
+        if not outer:
+            self.absorb(note)
 
     def _loaded(self) -> State:
         with self._mutex:
@@ -597,7 +627,9 @@ class Filter:
                     request.result = request.lesson(write)
                 write.commit()
                 self._taught += len(write.events)
-                if write.state.seq - self._absorbed >= ABSORB_AFTER:
+                if self._in_bulk:
+                    pass
+                elif write.state.seq - self._absorbed >= ABSORB_AFTER and time.monotonic() >= self._next_absorb:
                     self._absorb_locked()
                 elif write.state.seq > self._absorbed:
                     self._start_timer()

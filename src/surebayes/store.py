@@ -18,9 +18,9 @@ from surebayes._manifest import BadModel, read_manifest
 from surebayes._views import CountTable
 
 try:
-    from surebayes._lookup import block_checksums
+    from surebayes._lookup import block_checksums, pack_entries
 except ImportError:
-    from surebayes._lookup_python import block_checksums
+    from surebayes._lookup_python import block_checksums, pack_entries
 
 MAX_KEYS = 2**32
 _PER_BLOCK = 512 // 8
@@ -39,10 +39,9 @@ def class_bits(n_classes: int) -> int:
 
 def entries_of(table: CountTable) -> np.ndarray:
     """Give the entries of a table, (n, 2) uint32: key and count, keys ascending."""
-    columns, counts = table.sums()
-    keys = (columns.astype(np.int64) << class_bits(table.n_classes))[:, None] + np.arange(table.n_classes)
-    there = counts > 0
-    return np.column_stack([keys[there], counts[there]]).astype("<u4")
+    counts = np.ascontiguousarray(table.counts[: table.size])
+    packed = pack_entries(table.place, counts, table.n_classes, class_bits(table.n_classes))
+    return np.frombuffer(packed, "<u4").reshape(-1, 2)
 
 
 def table_of(entries: np.ndarray, width: int, documents: list[int]) -> CountTable:
