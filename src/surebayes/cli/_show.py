@@ -71,7 +71,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for k, column in enumerate(columns):
         numbers = all(isinstance(row[k], (int, float)) or row[k] is None for row in cells) and bool(cells)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+        table.add_column(column, justify="right" if numbers else "left", overflow="fold", no_wrap=k == 0)
     for row in cells:
         table.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
     console().print(table)

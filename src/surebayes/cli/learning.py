@@ -117,9 +117,7 @@ def _summary(mine: Any, done: dict[str, int], skipped: int, as_json: bool | None
     if figures:
         rows = [(name, f["value"], f"{f['low']:.4f} to {f['high']:.4f}", f["about"]) for name, f in figures.items()]
         _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {len(labels):,} set aside:")
-    _show.console().print(
-        f"Next: surebayes calibrate -m {mine.path}   (a threshold with a promise)", style="dim", markup=False
-    )
+    click.echo(f"Next: surebayes calibrate -m {mine.path}   (a threshold with a promise)")
 
 
 def _lessons(model: str, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
