@@ -165,7 +165,7 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
             write.commit()
             filter._absorb_locked()
         except BaseException:
-            filter._state = None
+            filter._state, filter._ahead = None, True
             raise
 
 

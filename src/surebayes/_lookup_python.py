@@ -15,7 +15,7 @@ def block_checksums(data) -> bytes:
     >>> block_checksums(bytes(600)).hex()
     '7875aab24d5842fb'
     """
-    view = memoryview(data).cast("B")
+    view = memoryview(memoryview(data).tobytes())
     return b"".join(crc32(view[i : i + BLOCK]).to_bytes(4, "little") for i in range(0, len(view), BLOCK))
 
 
@@ -35,7 +35,7 @@ def _packed(words) -> bytes:
 
 
 def _words(data) -> list:
-    view = bytes(memoryview(data).cast("B"))
+    view = memoryview(data).tobytes()
     return [int.from_bytes(view[i : i + 4], "little") for i in range(0, len(view) - 3, 4)]
 
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 import zipfile
+import zlib
 from binascii import crc32
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ def import_(cls: type[Filter], archive: str, path: str) -> Filter:
         try:
             with zipfile.ZipFile(archive) as file:
                 _unpack(file, scratch)
-        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, ValueError, NotImplementedError) as error:
+        except _BROKEN as error:
             if isinstance(error, BadModel):
                 raise
             raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
@@ -74,6 +75,17 @@ def import_(cls: type[Filter], archive: str, path: str) -> Filter:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return cls.open(path)
+
+
+_BROKEN = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 def _unpack(file: zipfile.ZipFile, folder: str) -> None:
@@ -176,14 +188,21 @@ def restore(cls: type[Filter], file: Any, path: str) -> Filter:
         return _restored(cls, path, header, classes, lines)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if made:
-            shutil.rmtree(path, ignore_errors=True)
+            _clear(path)
         if isinstance(error, BadModel):
             raise
         raise BadModel(f"The dump is damaged: {type(error).__name__}: {error}.") from error
     except BaseException:
         if made:
-            shutil.rmtree(path, ignore_errors=True)
+            _clear(path)
         raise
+
+
+def _clear(path: str) -> None:
+    """Remove what a restore that failed has written."""
+    for name in os.listdir(path):
+        if name.startswith((JOURNAL, "tables-", ".tmp-", MANIFEST)):
+            os.unlink(os.path.join(path, name))
 
 
 def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Filter:

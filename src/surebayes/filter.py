@@ -79,6 +79,7 @@ class Filter:
         self._stamp = (0, 0)
         self._closed = False
         self._in_bulk = False
+        self._ahead = False  # whether the journal has more than the model's files
         self._next_absorb = 0.0
         self._last: tuple[Any, ...] = ()  # the last document, what was seen of it, and its rows
 
@@ -203,7 +204,8 @@ class Filter:
 
     def _scoring(self) -> dict[str, Any]:
         with self._mutex:
-            return self._fresh_state().scoring if self._state is not None else self._fresh_map().scoring
+            known = self._state is not None or self._ahead
+            return self._fresh_state().scoring if known else self._fresh_map().scoring
 
     def _check_open(self) -> None:
         if self._closed:
@@ -240,7 +242,7 @@ class Filter:
                 if attempt == 2 or self._folder.manifest() == manifest:
                     raise
         self._absorbed = manifest["journal"]["absorbed"]
-        self._mapped = None
+        self._mapped, self._ahead = None, False
         assert self._state is not None
         return self._state
 
@@ -260,7 +262,7 @@ class Filter:
         """
         self._check_open()
         with self._mutex:
-            if self._state is None:
+            if self._state is None and not self._ahead:
                 return self._judge_mapped(self._fresh_map(), document)
             state = self._fresh_state()
             seen, rows = self._see(document, state)
@@ -634,7 +636,7 @@ class Filter:
                 elif write.state.seq > self._absorbed:
                     self._start_timer()
         except BaseException as error:
-            self._state = None  # memory is ahead of the disk: read it again when next needed
+            self._state, self._ahead = None, True  # memory may be ahead of the disk: read it again when next needed
             for request in batch:
                 request.error = error
         for request in batch:

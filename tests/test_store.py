@@ -1,0 +1,332 @@
+"""Tables, journal and manifest on disk, and the look-ups of both kernels."""
+
+import json
+import math
+import os
+import sqlite3
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surebayes import _lookup_python
+from surebayes._folder import locked, map_arrays
+from surebayes._journal import Event, Journal, chained, pack_rows, unpack_rows
+from surebayes._manifest import BadModel, Busy, NewerModel, NoModel, read_manifest, seal, unseal
+from surebayes._views import CountTable, Rows
+from surebayes.classifiers import OpinionPoolNB
+from surebayes.store import class_bits, entries_of, table_of, write_tables
+
+_lookup = pytest.importorskip("surebayes._lookup", reason="the compiled kernel is not built")
+KERNELS = [_lookup, _lookup_python]
+WIDTH = 1000
+
+
+def words(values):
+    return np.asarray(values, "<u4").tobytes()
+
+
+def table_from(documents, k, width=WIDTH):
+    """A table that learnt (columns, class) pairs."""
+    table = CountTable(width, k)
+    for columns, label in documents:
+        columns = np.array(sorted(set(columns)), np.int32)
+        table.learn(Rows(np.array([0, len(columns)]), columns), np.array([label]))
+    return table
+
+
+documents = st.lists(st.tuples(st.lists(st.integers(0, WIDTH - 1), max_size=60), st.integers(0, 2)), max_size=12)
+
+
+# ---- kernels
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, st.lists(st.integers(0, WIDTH - 1), max_size=80))
+def test_both_kernels_find_the_same_counts(tmp_path_factory, learnt, wanted):
+    table = table_from(learnt, 3)
+    folder = str(tmp_path_factory.mktemp("tables"))
+    entry, (places,) = write_tables(folder, [table])
+    with open(os.path.join(folder, entry["file"]), "rb") as file:
+        content = file.read()
+    columns = [kernel.sorted_columns(words(wanted)) for kernel in KERNELS]
+    assert columns[0] == columns[1] == words(sorted(set(wanted)))
+    where = [places[name] for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
+    found = [kernel.counts_at(content, columns[0], 3, class_bits(3), *where) for kernel in KERNELS]
+    assert found[0] == found[1]
+    expected = np.zeros((len(set(wanted)), 3), int)
+    for i, column in enumerate(sorted(set(wanted))):
+        for own, label in learnt:
+            expected[i, label] += column in own
+    assert np.frombuffer(found[0], "<u4").reshape(-1, 3).tolist() == expected.tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), max_size=40),
+    st.sampled_from([0.01, 1.0, 0.37]),
+    st.integers(0, 12),
+    st.booleans(),
+    st.sampled_from([(0.0, 0.0), (3.0, 0.0), (0.0, 2.5)]),
+)
+def test_both_kernels_have_the_same_opinion_to_the_last_bit(counts, smoothing, top, skip, copies):
+    flat = words([n for pair in counts for n in pair])
+    inside, outside = float(sum(b for _, b in counts) + 7), float(sum(a for a, _ in counts) + 11)
+    said = [kernel.opinion(flat, 2, 1, inside, outside, smoothing, 50.0, top, skip, *copies) for kernel in KERNELS]
+    assert said[0] == said[1]
+    assert math.isfinite(said[0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=2000))
+def test_both_kernels_have_the_same_checksums(data):
+    assert _lookup.block_checksums(data) == _lookup_python.block_checksums(data)
+
+
+@settings(max_examples=40, deadline=None)
+@given(documents)
+def test_both_kernels_pack_the_same_entries(learnt):
+    table = table_from(learnt, 3)
+    counts = np.ascontiguousarray(table.counts[: table.size])
+    packed = [kernel.pack_entries(table.place, counts, 3, 2) for kernel in KERNELS]
+    assert packed[0] == packed[1]
+
+
+def test_an_opinion_is_that_of_the_classifier():
+    random = np.random.default_rng(3)
+    X = (random.random((40, 30)) < 0.3).astype(int)
+    X[0] = 1  # no column without documents: the table's V is then the classifier's
+    y = random.integers(0, 2, 40)
+    table = table_from([(np.flatnonzero(row).tolist(), label) for row, label in zip(X, y)], 2, 30)
+    for top in (None, 5):
+        nb = OpinionPoolNB(weight="abs", weighting="scoring", top=top, selection="posthoc").fit(X, y)
+        for row, expected in zip(X, nb.decision_function(X)):
+            counts = np.ascontiguousarray(table.counts[table.place[np.flatnonzero(row)]])
+            inside, outside = float(table.totals[1]), float(table.totals[0])
+            said = _lookup.opinion(counts, 2, 1, inside, outside, 0.01, float(table.alive), top or 0, True, 0.0, 0.0)
+            assert said == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_table_outside_of_its_file_is_refused(kernel):
+    for n, places in (
+        (1000, (0, 0, 0, 0)),
+        (1, (0, 99999, 0, 0)),
+        (-1, (0, 0, 0, 0)),
+        (1, (-8, 0, 0, 0)),
+        (2**60, (0,) * 4),
+    ):
+        with pytest.raises(ValueError, match="outside"):
+            kernel.counts_at(bytes(600), words([1]), 2, 1, n, *places)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_flipped_bit_of_a_touched_block_is_noticed(kernel, tmp_path):
+    table = table_from([(range(0, 900, 3), 0), (range(0, 900, 2), 1)], 2)
+    entry, (places,) = write_tables(str(tmp_path), [table])
+    original = (tmp_path / entry["file"]).read_bytes()
+    where = [places[name] for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
+    columns = words(range(WIDTH))
+    right = kernel.counts_at(original, columns, 2, 1, *where)
+    for position in range(places["entries"], places["entries"] + 8 * places["n"], 97):
+        damaged = bytearray(original)
+        damaged[position] ^= 4
+        with pytest.raises(ValueError, match="checksum"):
+            kernel.counts_at(bytes(damaged), columns, 2, 1, *where)
+    assert kernel.counts_at(original, columns, 2, 1, *where) == right
+
+
+# ---- tables
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, documents)
+def test_equal_counts_are_equal_bytes(learnt, passing):
+    table = table_from(learnt, 3)
+    before = entries_of(table).tobytes()
+    for columns, label in passing:
+        columns = np.array(sorted(set(columns)), np.int32)
+        one = Rows(np.array([0, len(columns)]), columns)
+        table.learn(one, np.array([label]))
+    for columns, label in passing:
+        columns = np.array(sorted(set(columns)), np.int32)
+        table.forget(Rows(np.array([0, len(columns)]), columns), np.array([label]))
+    assert entries_of(table).tobytes() == before
+    assert table_of(entries_of(table), WIDTH, table.documents.tolist()) == table
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [[[4, 1], [2, 1]], [[2, 1], [2, 1]], [[2, 0]], [[2 * WIDTH, 1]], [[2, 9]]],
+    ids=["order", "twice", "zero", "width", "more than documents"],
+)
+def test_a_table_that_can_not_be_is_refused(entries):
+    with pytest.raises(BadModel):
+        table_of(np.array(entries, "<u4"), WIDTH, [3, 3])
+
+
+# ---- rows as bytes
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 2**31 - 2), max_size=30), max_size=4),
+    st.lists(st.integers(-(2**62), 2**62), max_size=5),
+)
+def test_rows_come_back(rows, moved):
+    views = [np.array(sorted(set(row)), np.int64) for row in rows]
+    found, weights = unpack_rows(pack_rows(views, moved))
+    assert [v.tolist() for v in found] == [v.tolist() for v in views]
+    assert weights == moved
+
+
+def test_a_row_cut_short_is_refused():
+    body = pack_rows([np.arange(20)], [1, 2])
+    for size in range(len(body)):
+        with pytest.raises(BadModel):
+            unpack_rows(body[:size])
+
+
+# ---- journal
+
+
+def filled(folder, n=5):
+    journal = Journal(str(folder), create=True)
+    for i in range(1, n + 1):
+        body = pack_rows([np.arange(i)])
+        journal.append([Event("learn", f"{i:032x}", "ham", None, 1000.5 + i, "ann", body).numbered(i)])
+    return journal
+
+
+def test_a_journal_keeps_what_it_was_told(tmp_path):
+    journal = filled(tmp_path)
+    chain = 0
+    for event, said in journal.heads():
+        chain = chained(event, chain)
+        assert said == chain
+    assert (event.seq, event.action, event.label, event.who, event.time) == (5, "learn", "ham", "ann", 1005.5)
+    assert unpack_rows(journal.body(3))[0][0].tolist() == [0, 1, 2]
+    assert journal.problems() == []
+    assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    journal.close()
+
+
+def test_a_row_out_of_turn_is_refused(tmp_path):
+    journal = filled(tmp_path)
+    with pytest.raises(Busy):
+        journal.append([Event("learn", "00", "ham").numbered(9)])
+    assert journal.last() == 5
+    journal.close()
+
+
+@pytest.mark.parametrize("change", ["label = 'spam'", "time = 0.0", "who = NULL", "body_check = 0", "seq = 77"])
+def test_a_changed_row_is_noticed(tmp_path, change):
+    journal = filled(tmp_path)
+    journal._db.execute(f"UPDATE events SET {change} WHERE seq = 3")
+    with pytest.raises(BadModel, match="Row 3"):
+        list(journal.heads())
+    journal.close()
+
+
+def test_a_changed_body_and_a_lost_row_are_noticed(tmp_path):
+    journal = filled(tmp_path)
+    journal._db.execute("UPDATE events SET body = x'00' WHERE seq = 2")
+    with pytest.raises(BadModel, match="row 2"):
+        journal.body(2)
+    journal._db.execute("DELETE FROM events WHERE seq = 4")
+    with pytest.raises(BadModel, match="Row 4"):
+        list(journal.heads())
+    journal.close()
+
+
+def test_foreign_and_newer_journals(tmp_path):
+    with pytest.raises(BadModel, match="missing"):
+        Journal(str(tmp_path))
+    (tmp_path / "journal.sqlite").write_bytes(b"a text, and no database at all" * 100)
+    with pytest.raises(BadModel, match="no journal of surebayes"):
+        Journal(str(tmp_path))
+    (tmp_path / "journal.sqlite").unlink()
+    other = sqlite3.connect(tmp_path / "journal.sqlite")
+    other.execute("CREATE TABLE facts (name, value)")
+    other.commit()
+    other.close()
+    with pytest.raises(BadModel, match="no journal of surebayes"):
+        Journal(str(tmp_path))
+    (tmp_path / "new").mkdir()
+    journal = filled(tmp_path / "new")
+    journal._db.execute("PRAGMA user_version=99")
+    journal.close()
+    with pytest.raises(NewerModel, match="Upgrade"):
+        Journal(str(tmp_path / "new"))
+
+
+# ---- manifest and lock
+
+
+@given(
+    st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False)))
+)
+def test_a_sealed_object_comes_back(value):
+    body = json.dumps({"a": 1, **value}, indent=1).encode()
+    found = unseal(seal(body))
+    found.pop("crc32")
+    assert found == {"a": 1, **{k: v for k, v in value.items() if k != "crc32"}}
+
+
+def test_every_changed_byte_of_a_manifest_is_noticed():
+    sealed = seal(json.dumps({"format": "surebayes", "version": 1, "x": [1, 2]}, indent=1).encode())
+    for i in range(len(sealed)):
+        for flip in (1, 32, 128):
+            damaged = bytearray(sealed)
+            damaged[i] ^= flip
+            with pytest.raises(BadModel):
+                unseal(bytes(damaged))
+        with pytest.raises(BadModel):
+            unseal(sealed[:i])
+
+
+def test_deep_and_foreign_json(tmp_path):
+    (tmp_path / "manifest.json").write_bytes(seal(b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"\n}"))
+    with pytest.raises(BadModel):
+        read_manifest(str(tmp_path))
+    (tmp_path / "manifest.json").write_bytes(seal(b'{"format": "surebayes", "version": NaN\n}'))
+    with pytest.raises(BadModel):
+        read_manifest(str(tmp_path))
+    with pytest.raises(NoModel):
+        read_manifest(str(tmp_path / "nowhere"))
+
+
+def test_one_writer_at_a_time(tmp_path):
+    with locked(str(tmp_path)), pytest.raises(Busy, match="Another process"), locked(str(tmp_path), wait=0.05):
+        pass
+    with locked(str(tmp_path)):
+        pass
+
+
+def test_foreign_safetensors_headers(tmp_path):
+    def entry(content):
+        import hashlib
+
+        (tmp_path / "x.safetensors").write_bytes(content)
+        return {"file": "x.safetensors", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+    def with_header(header, data=b""):
+        raw = json.dumps(header).encode()
+        return len(raw).to_bytes(8, "little") + raw + data
+
+    good = with_header({"a": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8))
+    assert map_arrays(str(tmp_path), entry(good))["a"].tolist() == [0]
+    for content in (
+        b"short",
+        (2**63).to_bytes(8, "little") + bytes(50),
+        with_header([1, 2]),
+        with_header({"a": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+        with_header({"a": {"dtype": "I64", "shape": [2], "data_offsets": [0, 8]}}, bytes(8)),
+        with_header({"a": {"dtype": "I64", "shape": [1], "data_offsets": [8, 16]}}, bytes(8)),
+        with_header({"a": {"dtype": "I64", "shape": [-1], "data_offsets": [0, 8]}}, bytes(8)),
+        with_header({"a": {"dtype": "I64", "shape": "x", "data_offsets": [0, 8]}}, bytes(8)),
+    ):
+        with pytest.raises(BadModel):
+            map_arrays(str(tmp_path), entry(content))
