@@ -176,7 +176,7 @@ def shown(value: float) -> str:
     """
     if math.isnan(value):
         return "nan"
-    if value == int(value) and abs(value) < 1e6:
+    if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     if 0 < abs(value) < 5e-4:
         return f"{value:.3g}"

@@ -76,5 +76,6 @@ class Words:
 def _merged(X: csr_array, names: list[str]) -> tuple[csr_array, list[str]]:
     """Add up the columns of one name; each distinct word is stemmed once, not each occurrence."""
     distinct, place = np.unique(np.array(names), return_inverse=True)
-    gather = csr_array((np.ones(len(names), np.int32), (np.arange(len(names)), place)))
-    return csr_array(X @ gather), distinct.tolist()
+    shape = len(names), len(distinct)
+    rows, columns = np.arange(len(names), dtype=np.int32), place.astype(np.int32)
+    return csr_array(X @ csr_array((np.ones(len(names), np.int32), (rows, columns)), shape=shape)), distinct.tolist()
