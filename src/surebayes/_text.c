@@ -1508,23 +1508,25 @@ static Vocabulary *vocabulary_make(PyTypeObject *type)
 static int vocabulary_load(Vocabulary *self, PyObject *ends_from, PyObject *text_from)
 {
     Py_buffer ends, text;
-    if (get_items(ends_from, &ends, sizeof(uint64_t), false, "ends") < 0)
+    if (get_items(ends_from, &ends, 1, false, "ends") < 0) /* bytes: they may lie anywhere */
         return -1;
     if (get_items(text_from, &text, 1, false, "text") < 0) {
         PyBuffer_Release(&ends);
         return -1;
     }
-    const uint64_t *end = ends.buf;
-    uint64_t start = 0;
-    int failed = 0;
-    for (size_t i = 0; i < items_in(&ends, sizeof *end) && !failed; start = end[i], i++) {
+    uint64_t start = 0, end;
+    int failed = ends.len % 8 != 0;
+    if (failed)
+        PyErr_Format(PyExc_ValueError, "ends: expected a buffer of 8-byte items, got %zd bytes", ends.len);
+    for (size_t i = 0; i < items_in(&ends, 8) && !failed; start = end, i++) {
         uint32_t id;
-        if (end[i] < start || end[i] > (uint64_t)text.len) {
+        memcpy(&end, (const uint8_t *)ends.buf + 8 * i, 8);
+        if (end < start || end > (uint64_t)text.len) {
             PyErr_Format(PyExc_ValueError, "ends must rise and stay within the text: term %zu ends wrongly", i);
             failed = 1;
             break;
         }
-        Status status = table_add(&self->table, (const uint8_t *)text.buf + start, (size_t)(end[i] - start), &id);
+        Status status = table_add(&self->table, (const uint8_t *)text.buf + start, (size_t)(end - start), &id);
         failed = status != OK && raise_status(status) < 0;
         if (!failed && id != i) {
             PyErr_Format(PyExc_ValueError, "term %zu is the same as term %u", i, (unsigned)id);
@@ -3336,6 +3338,9 @@ static int take_secrets(void)
 {
     static const char *const names[2] = {"surebayes kernel, first secret", "surebayes kernel, second secret"};
     uint64_t *secrets[2] = {&secret_a, &secret_b};
+    static bool taken; /* once a process: another interpreter's threads may be reading them */
+    if (taken)
+        return 0;
     for (int i = 0; i < 2; i++) {
         PyObject *text = PyUnicode_FromString(names[i]);
         Py_hash_t hash = text ? PyObject_Hash(text) : -1;
@@ -3344,6 +3349,7 @@ static int take_secrets(void)
             return -1;
         *secrets[i] = ((uint64_t)hash * UINT64_C(0x9E3779B97F4A7C15)) | 1;
     }
+    taken = true;
     return 0;
 }
 

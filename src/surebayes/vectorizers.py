@@ -14,11 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.feature_extraction.text import CountVectorizer as _CountVectorizer
-from sklearn.feature_extraction.text import HashingVectorizer as _HashingVectorizer
-from sklearn.preprocessing import normalize
 
+from ._hashing_vectorizer import HashingVectorizer
 from ._kernel import kernel
 from ._vectorizing import EXTRA_CONSTRAINTS, KernelMixin, canonical, in_one_step
+
+__all__ = ["CountVectorizer", "HashingVectorizer"]
+
+_EMPTY = "empty vocabulary; perhaps the documents only contain stop words"
 
 
 class CountVectorizer(KernelMixin, _CountVectorizer):
@@ -155,13 +158,50 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         terms.add(encoded)
         self._terms, self._columns = terms, np.array(columns, np.int32)
 
-    def _grow(self, analyzer: Any, raw_documents: Iterable[Any], terms: Any) -> tuple[list[Any], list[Any], int]:
-        """Count the documents and add their terms; with the rows, the map of each job's ids to those of `terms`."""
+    def _grow(
+        self, analyzer: Any, raw_documents: Iterable[Any], terms: Any, keep: bool
+    ) -> tuple[list[Any], list[Any], int]:
+        """Add the terms of the documents; give the rows, if kept, the map of each job's ids to ours, and the jobs."""
         make, count, jobs = kernel().Vocabulary, kernel().count, self._jobs()
         own = [terms] + [make() for _ in range(jobs - 1)]
-        parts = self._count(lambda job, chunk: count(analyzer, own[job], chunk, True), raw_documents, jobs)
+
+        def add(job: int, chunk: list[Any]) -> Any:
+            rows = count(analyzer, own[job], chunk, True)
+            return rows if keep else None
+
+        parts = self._count(add, raw_documents, jobs)
         merged = [None] + [np.frombuffer(terms.merge(other), np.uint32) for other in own[1:]]
         return parts, merged, jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, raw_documents, y=None):
+        """Learn the vocabulary.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Texts (str or bytes), file names or files, as `input` says.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        analyzer = self._check_fit(raw_documents)
+        if analyzer is None or self.fixed_vocabulary_ or not self._keeps_all():
+            self.fit_transform(raw_documents)
+            return self
+        terms = kernel().Vocabulary()
+        self._grow(analyzer, raw_documents, terms, False)
+        if not len(terms):
+            raise ValueError(_EMPTY)
+        self._learnt(terms, self._sorted_columns(terms, 0))
+        return self
+
+    def _keeps_all(self) -> bool:
+        """Tell whether no term can be left out, whatever the documents."""
+        return (self.max_df, self.min_df, self.max_features) == (1.0, 1, None) and isinstance(self.max_df, float)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, raw_documents, y=None):
@@ -185,13 +225,13 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             self._warn_upper_case()
             return self.transform(raw_documents)
         terms = kernel().Vocabulary()
-        parts, merged, jobs = self._grow(analyzer, raw_documents, terms)
+        parts, merged, jobs = self._grow(analyzer, raw_documents, terms, True)
         return self._finish(parts, merged, terms, jobs)
 
     def _finish(self, parts: list[Any], merged: list[Any], terms: Any, jobs: int) -> Any:
         """Give the terms their columns, leave out what the limits say, and make the matrix."""
         if not len(terms):
-            raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
+            raise ValueError(_EMPTY)
         columns = self._sorted_columns(terms, 0)
         if kept := self._limits(parts):
             columns = self._limit(parts, columns, merged, *kept)
@@ -300,7 +340,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         -------
         self : object
         """
-        if (self.max_df, self.min_df, self.max_features) != (1.0, 1, None):
+        if not self._keeps_all():
             raise ValueError(
                 "partial_fit keeps every term, because min_df, max_df and max_features need all documents at once: "
                 f"got min_df={self.min_df}, max_df={self.max_df}, max_features={self.max_features}. "
@@ -320,7 +360,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             return self._partial_fit_slowly(raw_documents)
         terms = kernel().Vocabulary(*self._terms.dump()) if not fresh else kernel().Vocabulary()
         columns = np.empty(0, np.int32) if fresh else self._columns
-        self._grow(analyzer, raw_documents, terms)
+        self._grow(analyzer, raw_documents, terms, False)
         self._learnt(terms, np.concatenate([columns, self._sorted_columns(terms, len(columns))]))
         return self
 
@@ -388,130 +428,3 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 def _documents_of(limit: Any, n: int) -> Any:
     """Give a number of documents: it is one, or a share of n."""
     return limit if isinstance(limit, Integral) else limit * n
-
-
-class HashingVectorizer(KernelMixin, _HashingVectorizer):
-    r"""Texts to a matrix of hashed token counts: scikit-learn's class, many times faster, with the same result.
-
-    All parameters of `sklearn.feature_extraction.text.HashingVectorizer`, and:
-
-    Parameters
-    ----------
-    analyzer : {"word", "char", "char_wb", "bytes"} or callable
-        "bytes" hashes n-grams of the bytes of the document as they are; str documents are taken as UTF-8.
-    max_bytes : int
-        With analyzer="bytes", how much of a document is read.
-    n_jobs : int, optional
-        Threads; the result doesn't depend on it.
-
-    Examples
-    --------
-    >>> from surebayes import HashingVectorizer
-    >>> HashingVectorizer(n_features=8, norm=None, alternate_sign=False).transform(["gold mine, gold"]).toarray()
-    array([[0., 0., 0., 2., 0., 0., 1., 0.]])
-    """
-
-    _parameter_constraints: ClassVar[dict] = {**_HashingVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
-
-    def __init__(
-        self,
-        *,
-        input="content",
-        encoding="utf-8",
-        decode_error="strict",
-        strip_accents=None,
-        lowercase=True,
-        preprocessor=None,
-        tokenizer=None,
-        stop_words=None,
-        token_pattern=r"(?u)\b\w\w+\b",
-        ngram_range=(1, 1),
-        analyzer="word",
-        n_features=(2**20),
-        binary=False,
-        norm="l2",
-        alternate_sign=True,
-        dtype=np.float64,
-        max_bytes=3000,
-        n_jobs=None,
-    ):
-        super().__init__(
-            input=input,
-            encoding=encoding,
-            decode_error=decode_error,
-            strip_accents=strip_accents,
-            lowercase=lowercase,
-            preprocessor=preprocessor,
-            tokenizer=tokenizer,
-            stop_words=stop_words,
-            token_pattern=token_pattern,
-            ngram_range=ngram_range,
-            analyzer=analyzer,
-            n_features=n_features,
-            binary=binary,
-            norm=norm,
-            alternate_sign=alternate_sign,
-            dtype=dtype,
-        )
-        self.max_bytes = max_bytes
-        self.n_jobs = n_jobs
-
-    def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Give the function from a document to its list of tokens; byte n-grams stay bytes, which is what is hashed."""
-        if self.analyzer != "bytes":
-            return super().build_analyzer()
-        from ._text_python import Analyzer
-
-        low, high = self.ngram_range
-        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
-        return lambda document: tokens(self._raw_bytes(document))
-
-    def transform(self, X):
-        """Hash the tokens of documents.
-
-        Parameters
-        ----------
-        X : iterable
-            Documents.
-
-        Returns
-        -------
-        X : sparse matrix (documents, n_features)
-        """
-        if isinstance(X, str):
-            raise ValueError("Iterable over raw text documents expected, string object received.")
-        analyzer = self._ready()
-        if analyzer is None:
-            return super().transform(X)
-        jobs = self._jobs()
-        return self._finish(self._count(lambda _, chunk: self._hash(analyzer, chunk), X, jobs), jobs)
-
-    def _ready(self) -> Any | None:
-        self._validate_ngram_range()
-        analyzer = self._analyzer()
-        if analyzer is not None:
-            self.build_analyzer()  # its checks of the stop words
-        return analyzer
-
-    def _hash(self, analyzer: Any, chunk: list[Any]) -> Any:
-        return kernel().hash_count(analyzer, self.n_features, chunk, self.alternate_sign)
-
-    def _finish(self, parts: list[Any], jobs: int) -> Any:
-        if not parts:
-            raise ValueError("Cannot vectorize empty sequence.")
-        matrix = self._assemble(parts, [None] * jobs, self.n_features, jobs)
-        return matrix if self.norm is None else normalize(matrix, norm=self.norm, copy=False)
-
-    def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
-        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
-        if fit:
-            self.fit([""])
-        analyzer = self._ready()
-        if analyzer is None:
-            return in_one_step(self.transform)
-        parts: list[Any] = []
-
-        def add(documents: list[Any]) -> None:
-            parts.extend((self._hash(analyzer, chunk), 0) for chunk in self._documents(documents))
-
-        return add, lambda: self._finish(parts, 1)
