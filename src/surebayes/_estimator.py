@@ -201,6 +201,10 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         """Make the linear model of the named columns (all if None) from the sums."""
         raise NotImplementedError
 
+    def _model_of(self, contrasts: list[int]) -> Linear:
+        """Make the linear model of some contrasts; only where an estimate needs the whole vocabulary."""
+        raise NotImplementedError
+
     def _frozen(self) -> tuple[Any, ...]:
         """Give everything that was learnt from whole documents."""
         return (self.representation_,)
@@ -408,7 +412,10 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         return self._masked(self._raw_scores(self._rows(X)))
 
     def _raw_scores(self, rows: csr_array) -> np.ndarray:
-        if self._contrast_size() > FULL_ENTRIES and rows.shape[0] > 256:
+        large = self._contrast_size() > FULL_ENTRIES
+        if large and self._whole_vocabulary:
+            return np.hstack([self._model_of([c]).scores(rows) for c in self._contrasts])
+        if large and rows.shape[0] > 256:
             parts = [self._raw_scores(rows[i : i + 256]) for i in range(0, rows.shape[0], 256)]
             return np.vstack(parts)
         model, own, _ = self._model_for(rows)

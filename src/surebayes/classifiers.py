@@ -485,8 +485,11 @@ class CentroidClassifier(CountClassifier):
         return _documents_as_in_frank(self, documents, keep)
 
     def _model(self, columns):
-        inside, outside = estimate.unit_centroids(*self.statistics_.contrast(None, self._contrasts), self.norm)
-        return Linear.of(self.representation_, inside - outside, np.zeros(len(self._contrasts)))
+        return self._model_of(self._contrasts)
+
+    def _model_of(self, contrasts):
+        inside, outside = estimate.unit_centroids(*self.statistics_.contrast(None, contrasts), self.norm)
+        return Linear.of(self.representation_, inside - outside, np.zeros(len(contrasts)))
 
 
 class PoissonNB(CountClassifier):
@@ -607,14 +610,13 @@ class PoissonNB(CountClassifier):
         return worth
 
     def _model(self, columns):
-        return self._linear(
-            self.statistics_,
-            self.representation_,
-            self._contrasts,
-            self.weight_,
-            self.interpolation_,
-            log_prior_odds(self),
-        )
+        return self._model_of(self._contrasts)
+
+    def _model_of(self, contrasts):
+        places = [self._contrasts.index(c) for c in contrasts]
+        weights, alphas = ([each[k] for k in places] for each in (self.weight_, self.interpolation_))
+        prior = log_prior_odds(self)[places]
+        return self._linear(self.statistics_, self.representation_, contrasts, weights, alphas, prior)
 
 
 class TermDiscriminant(CountClassifier):
@@ -687,11 +689,12 @@ class TermDiscriminant(CountClassifier):
         return z
 
     def _fit_line(self, documents: Documents, z: Representation) -> None:
-        weights, favours = self._weigh(documents.contingency())
+        presence = documents.presence()
         rows = csr_array((z(documents.rows), documents.rows.indices, documents.rows.indptr), shape=documents.rows.shape)
         members = choose.membership(documents)
-        for c in range(len(documents.contrasts)):
-            plus, minus = rows @ (weights[c] * favours[c]), rows @ (weights[c] * ~favours[c])
+        for c, contrast in enumerate(documents.contrasts):
+            weights, favours = self._weigh(contingency_of(presence, None, [contrast]))
+            plus, minus = rows @ (weights[0] * favours[0]), rows @ (weights[0] * ~favours[0])
             if self.slope == "fit":
                 self.slope_[c] = slope_of_least_error(plus, minus, members[:, c], documents.weight)
             if self.fit_bias:

@@ -22,6 +22,10 @@ from surebayes.statistics import Statistics
 FloatArray = npt.NDArray[np.float64]
 
 
+AT_ONCE = 1 << 25
+"""Entries (classes x terms) up to which weights of all classes are computed together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Documents:
     """Training documents: rows, labels (class numbers or an indicator), sample weights, and what to set apart.
@@ -51,16 +55,39 @@ class Documents:
 
     def log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
         """Train a multinomial model on the represented documents and give its weights, (C, V)."""
-        inside, outside = self.statistics(represent, ("mass",)).contrast(classes=self.contrasts)
-        width = represent.width(self.rows.shape[1])
-        return estimate.multinomial(inside, outside, smoothing, width).log_odds()
+        sums = self.statistics(represent, ("mass",))
+        width = np.atleast_1d(represent.width(self.rows.shape[1]))
 
-    def contingency(self, by_class: bool = True) -> weigh.Contingency:
-        """Count documents with and without each term, all of them as one class where classes don't matter."""
+        def of(chosen: Sequence[int]) -> FloatArray:
+            own = width if len(width) == 1 else width[list(chosen)]
+            return estimate.multinomial(*sums.contrast(classes=chosen), smoothing, own).log_odds()
+
+        return self.by_class(of)
+
+    def absolute_log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
+        """Kolcz & Yih, eq. (4), of the model on the represented documents."""
+        log_odds = self.log_odds(represent, smoothing)
+        return np.abs(log_odds, out=log_odds)
+
+    def by_class(self, rows_of: Callable[[Sequence[int]], FloatArray], reuse: FloatArray | None = None) -> FloatArray:
+        """Fill a table (C, V), class by class where that for all classes at once would be large.
+
+        `reuse` is a table whose row c is not needed any more once the new row c is there.
+        """
+        shape = len(self.contrasts), self.rows.shape[1]
+        if shape[0] * shape[1] <= AT_ONCE:
+            return rows_of(self.contrasts)
+        table = np.empty(shape) if reuse is None else reuse
+        for k, c in enumerate(self.contrasts):
+            table[k] = rows_of([c])
+        return table
+
+    def presence(self, by_class: bool = True) -> Statistics:
+        """Count documents with each term, all of them as one class where classes don't matter."""
         if by_class:
-            return contingency_of(self.statistics(None, ("presence",)), None, self.contrasts)
+            return self.statistics(None, ("presence",))
         everyone = replace(self, labels=np.zeros(self.rows.shape[0], np.int64), n_classes=1, contrasts=[0])
-        return contingency_of(everyone.statistics(None, ("presence",)), None, [0])
+        return everyone.statistics(None, ("presence",))
 
 
 def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int]) -> weigh.Contingency:
@@ -94,57 +121,70 @@ def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | N
     """Learn what the representation needs from the documents; `keep` names the columns that take part."""
     several = len(documents.contrasts) > 1 and not recipe.collapse
 
-    def own(worth: FloatArray) -> FloatArray:
-        """One row a class where classes differ, else one row in all."""
-        return worth if several or worth.ndim == 1 else worth.max(axis=0)
-
     plain = Representation(recipe.tf, norm=recipe.norm, pad=recipe.pad, keep=keep, steepness=recipe.steepness)
-    presence = any(name != "abs" for name in recipe.weight) or (recipe.top and recipe.ranking != "abs")
     named = (*recipe.weight, recipe.ranking if recipe.top else "abs")
-    table = documents.contingency(any(name in weigh.SUPERVISED for name in named)) if presence else None
-    z = replace(plain, weights=_weights(recipe, documents, plain, table, own))
+    supervised = any(name in weigh.SUPERVISED for name in named)
+    presence = documents.presence(supervised) if any(name != "abs" for name in named) else None
+
+    def worth(names: tuple[str, ...], absolute: FloatArray | None) -> FloatArray | None:
+        """Multiply the named weights; one row a class where classes differ, else one row in all."""
+        if not names:
+            return None
+        if any(name not in weigh.UNSUPERVISED for name in names):
+            result = documents.by_class(
+                lambda chosen: _product(names, presence, supervised, absolute, chosen), absolute
+            )
+        else:
+            result = _product(names, presence, supervised, None, documents.contrasts)
+        return result if several or result.ndim == 1 else result.max(axis=0)
+
+    z = replace(plain, weights=_weights(recipe, documents, plain, worth))
     if recipe.top is not None:
-        z = replace(z, top=recipe.top, ranking=places(own(_worth(recipe, documents, z, table))))
+        absolute = None
+        if recipe.ranking == "abs":  # Kolcz & Yih, section 3: rank by the model on all terms
+            scaled = replace(z, length=_length(recipe.scale, documents, z)) if recipe.norm else z
+            absolute = documents.absolute_log_odds(scaled, recipe.smoothing)
+        ranked = worth((recipe.ranking,), absolute)
+        z = replace(z, top=recipe.top, ranking=None if ranked is None else places(ranked))
     if recipe.norm is not None:
         seen = replace(z, top=None) if recipe.posthoc else z
         z = replace(z, length=_length(recipe.scale, documents, seen))
     return z
 
 
+def _product(
+    names: tuple[str, ...],
+    presence: Statistics | None,
+    supervised: bool,
+    absolute: FloatArray | None,
+    chosen: Sequence[int],
+) -> FloatArray:
+    table = None if presence is None else contingency_of(presence, None, chosen if supervised else [0])
+    own = None if absolute is None else absolute if len(chosen) == len(absolute) else absolute[list(chosen)]
+    result = weigh.product(names, table, own)
+    if result is None:
+        raise TypeError("A product needs a factor.")
+    return result
+
+
 def _weights(
     recipe: Recipe,
     documents: Documents,
     plain: Representation,
-    table: weigh.Contingency | None,
-    own: Callable[[FloatArray], FloatArray],
+    worth: Callable[[tuple[str, ...], FloatArray | None], FloatArray | None],
 ) -> FloatArray | None:
     """Kolcz & Yih, section 5.2: each stage's absolute log-odds weigh the terms of the next one."""
     if "abs" not in recipe.weight:
-        worth = weigh.product(recipe.weight, table)
-        return None if worth is None else own(worth)
+        return worth(recipe.weight, None)
     if recipe.first_stage == "pool":
         first, smoothing = Representation(recipe.tf, norm="l1", keep=plain.keep), recipe.smoothing
     else:
         first, smoothing = Representation(recipe.tf, keep=plain.keep), 1.0
-    log_odds = documents.log_odds(first, smoothing)
-    weights = weigh.product(recipe.weight, table, weigh.absolute_log_odds(log_odds))
+    weights = worth(recipe.weight, documents.absolute_log_odds(first, smoothing))
     for _ in range(recipe.stages - 2):
-        stage = replace(plain, weights=None if weights is None else own(weights))
-        log_odds = documents.log_odds(stage, recipe.smoothing)
-        weights = weigh.product(recipe.weight, table, weigh.absolute_log_odds(log_odds))
-    return None if weights is None else own(weights)
-
-
-def _worth(recipe: Recipe, documents: Documents, z: Representation, table: weigh.Contingency | None) -> FloatArray:
-    """Give what `top` ranks terms by: the model on all terms (Kolcz & Yih, section 3), or a named weight."""
-    if recipe.ranking == "abs":
-        if recipe.norm is not None:
-            z = replace(z, length=_length(recipe.scale, documents, z))
-        return weigh.absolute_log_odds(documents.log_odds(z, recipe.smoothing))
-    worth = weigh.product((recipe.ranking,), table)
-    if worth is None:
-        raise ValueError("Terms can't be ranked by the uniform weight.")
-    return worth
+        stage = replace(plain, weights=weights)
+        weights = worth(recipe.weight, documents.absolute_log_odds(stage, recipe.smoothing))
+    return weights
 
 
 def _length(scale: float | str, documents: Documents, z: Representation) -> float | FloatArray:

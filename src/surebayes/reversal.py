@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from surebayes import choose, metrics, score, weigh
 from surebayes._estimator import CountClassifier, check_parameters, count_or_none, number, one_of
 from surebayes.classifiers import MultinomialNB, RateClassifier
-from surebayes.induction import Documents
+from surebayes.induction import Documents, contingency_of
 from surebayes.represent import places, spread
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
@@ -179,5 +179,10 @@ class DecisionReversalNB(CountClassifier):
 
 def best_features(documents: Documents, n: int) -> np.ndarray:
     """Tell which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""
-    kept = places(weigh.information_gain(documents.contingency())) < n
+    presence = documents.presence()
+
+    def gain(chosen):
+        return weigh.information_gain(contingency_of(presence, None, chosen))
+
+    kept = places(documents.by_class(gain)) < n
     return kept[0] if len(kept) == 1 else kept

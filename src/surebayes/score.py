@@ -53,7 +53,7 @@ class Linear:
         Score every row for every class: (documents, C).
         """
         if self.fused is not None:
-            return self.bias + self._in_one_pass(rows)
+            return self.bias + self._in_one_pass(rows, self.fused)
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
             return self.bias + np.asarray(z @ np.ascontiguousarray(self.log_odds.T))
@@ -61,8 +61,8 @@ class Linear:
         models = [Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in each]
         return np.hstack([model.scores(rows) for model in models])
 
-    def _in_one_pass(self, rows: csr_array) -> FloatArray:
-        r, fused = self.represent, self.fused
+    def _in_one_pass(self, rows: csr_array, fused: FloatArray) -> FloatArray:
+        r = self.represent
         values = TERM_FREQUENCY[r.tf](rows.data)
         tf = csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
         if r.norm == "l2":
@@ -264,10 +264,8 @@ def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
         if 2 * done.sum() > len(done):  # go on with those that are still on their way
             copies[active[done]] = result[done]
             left = np.flatnonzero(~done)
-            part = part.some(left)
-            active, m, want, low, high, t, at_cap, result, done = (
-                array[left] for array in (active, m, want, low, high, t, at_cap, result, done)
-            )
+            part, active, at_cap, done = part.some(left), active[left], at_cap[left], done[left]
+            m, want, low, high, t, result = (array[left] for array in (m, want, low, high, t, result))
         if not len(active):
             break
         a = np.expm1(t) / m

@@ -82,18 +82,20 @@ class Sums:
         """Whether only the non-zero sums are stored."""
         return not isinstance(self.values, np.ndarray)
 
-    def at(self, columns: IntArray | None = None) -> IntArray:
-        """Give the sums of the named columns (all if None) as a plain int64 array in units of 2**-bits."""
+    def at(self, columns: IntArray | None = None, rows: Sequence[int] | None = None) -> IntArray:
+        """Give the sums of the named columns and rows (all if None) as a plain int64 array in units of 2**-bits."""
+        chosen = list(range(self.shape[0])) if rows is None else list(rows)
         if not self.sparse:
-            return self.values if columns is None else self.values[:, columns]
+            picked = self.values if rows is None else self.values[chosen]
+            return picked if columns is None else picked[:, columns]
         if columns is None:
-            return self.values.toarray()
-        found = np.zeros((self.shape[0], len(columns)), np.int64)
-        for r in range(self.shape[0]):
+            return self.values[chosen].toarray()
+        found = np.zeros((len(chosen), len(columns)), np.int64)
+        for place, r in enumerate(chosen):
             stored, sums = _row(self.values, r)
             if len(stored):
                 where = np.minimum(np.searchsorted(stored, columns), len(stored) - 1)
-                found[r] = np.where(stored[where] == columns, sums[where], 0)
+                found[place] = np.where(stored[where] == columns, sums[where], 0)
         return found
 
     def real(self, sums: IntArray) -> FloatArray:
@@ -429,9 +431,9 @@ class Statistics:
         inside: dict[str, Any] = {}
         outside: dict[str, Any] = {}
         for name, table in self._tables().items():
-            values = table.at(None if name == "documents" else columns)
+            wanted = None if name == "documents" else columns
             own = [self.n_classes + c for c in chosen] if table.shape[0] > self.n_classes + 1 else [self.n_classes]
-            within, everything = values[chosen], values[own]
+            within, everything = table.at(wanted, chosen), table.at(wanted, own)
             inside[name], outside[name] = table.real(within), table.real(everything - within)
             if name in ("counts", "mass"):
                 unit = 1 << table.bits
@@ -509,11 +511,12 @@ class _Members:
         parts: list[Sums] = []
         for c in range(self.n_classes):
             z = csr_array((represent(rows, c), rows.indices, rows.indptr), shape=rows.shape)
-            parts.append(_Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z))
+            own = _Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z)
+            parts.append(Sums(csr_array(own.values), own.bits, own.totals))
         if any(p.bits for p in parts):
             parts = [_in_fractions(p) for p in parts]
         totals = [p.totals[0] for p in parts] + [p.totals[1] for p in parts]
-        stacked: Any = [csr_array(p.values[[r]]) for r in (0, 1) for p in parts]
+        stacked: Any = [p.values[[r]] for r in (0, 1) for p in parts]
         return Sums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)
 
     def _fixed(self, z: csr_array) -> tuple[csr_array, int]:
