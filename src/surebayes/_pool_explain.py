@@ -1,4 +1,4 @@
-"""Why a pool scored a document as it did: each view's share, then its terms or the characters that its n-grams cover."""
+"""Why a pool scored a document as it did: each view's share, then its terms or the characters its n-grams cover."""
 
 from __future__ import annotations
 

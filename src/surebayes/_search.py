@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes import choose, score, weigh
+from surebayes import choose, score
 from surebayes._estimator import CountClassifier
 from surebayes.classifiers import (
     CentroidClassifier,
@@ -32,7 +32,7 @@ from surebayes.classifiers import (
     RateClassifier,
     TermDiscriminant,
 )
-from surebayes.induction import Documents, contingency_of
+from surebayes.induction import Documents
 from surebayes.represent import Representation
 from surebayes.reversal import DecisionReversalNB
 from surebayes.statistics import Statistics, Sums
@@ -62,8 +62,14 @@ class SharedDocuments(Documents):
     whole: SharedDocuments | None = None
     others: SharedDocuments | None = None
     parts: list[SharedDocuments] = field(default_factory=list)
+    counted: Any = None  # the labels that the remembered sums are of
     plain: dict[Any, Sums] = field(default_factory=dict)
     learnt: OrderedDict[Any, Sums] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def of(cls, rows: csr_array, labels: Any, n_classes: int, contrasts: Sequence[int]) -> SharedDocuments:
+        """Start with nothing counted."""
+        return cls(rows, labels, n_classes, contrasts, counted=labels)
 
     def part(self, where: np.ndarray) -> SharedDocuments:
         """Take the documents at these places out of all documents."""
@@ -73,10 +79,12 @@ class SharedDocuments(Documents):
         return replace(self._taken(np.flatnonzero(inside)), whole=self, others=others)
 
     def _taken(self, where: np.ndarray) -> SharedDocuments:
-        return SharedDocuments(self.rows[where], self.labels[where], self.n_classes, self.contrasts)
+        return SharedDocuments.of(self.rows[where], self.labels[where], self.n_classes, self.contrasts)
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
         """Give the very sums that counting these documents anew would give."""
+        if self.labels is not self.counted:  # a copy of these documents with other labels
+            return Documents.statistics(self, represent, sums, compact)
         tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
         return Statistics(
             documents=self.table("documents", None),
@@ -84,9 +92,9 @@ class SharedDocuments(Documents):
             n_classes=self.n_classes,
         )
 
-    def contingency(self, by_class: bool = True) -> weigh.Contingency:
-        """Count documents with and without each term; always by class, because that table is there anyway."""
-        return contingency_of(self.statistics(None, ("presence",)), None, self.contrasts)
+    def presence(self, by_class: bool = True) -> Statistics:
+        """Count documents with each term; always by class, because that table is there anyway."""
+        return self.statistics(None, ("presence",))
 
     def table(self, name: str, represent: Representation | None) -> Sums:
         """Give one table of sums, counted, remembered or by subtraction."""

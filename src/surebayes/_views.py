@@ -219,7 +219,10 @@ class CountTable:
         columns = rows.columns
         new = columns[self.place[columns] < 0]
         if len(new):
-            new = np.unique(new) if len(rows) > 1 else new
+            if len(rows) > 1:  # each column once; marking beats sorting and hashing
+                first = np.zeros(len(self.place), bool)
+                first[new] = True
+                new = np.flatnonzero(first)
             self._room(self.size + len(new))
             self.place[new] = np.arange(self.size, self.size + len(new), dtype=np.int32)
             self.size += len(new)

@@ -142,7 +142,7 @@ class TunedNB(CountClassifier):
 
     def _search(self, read: Documents, y: Any, order: Any) -> None:
         """Try the candidates on these documents and set up the winner, unfitted."""
-        documents = SharedDocuments(read.rows, read.labels, read.n_classes, read.contrasts)
+        documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts)
         measure = _measure(self.metric)
         deadline = np.inf if self.budget is None else time.monotonic() + self.budget
         folds = [fold for fold in self._folds(documents, y, order) if fold.usable]

@@ -1,0 +1,189 @@
+"""The suites on small synthetic corpora: what is trained, what is scored, what the tables say."""
+
+import numpy as np
+import pytest
+
+from surebayes import _suite_peers, corpora, metrics, suites
+from surebayes._suite_peers import Batch
+from surebayes.corpora import Corpus
+
+HAM = ["lunch", "noon", "meeting", "minutes", "draft", "paper", "usual", "place", "thanks", "regards", "project"]
+SPAM = ["cheap", "pills", "order", "now", "prize", "claim", "gold", "watches", "singles", "click", "free", "winner"]
+
+
+def text(rng, words, n=12):
+    return " ".join(rng.choice([*words, "the", "a", "of", "you"], n))
+
+
+def mail_corpus(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = [("ham", "spam")[i] for i in rng.integers(0, 2, n)]
+    mails = [
+        f"From: {i}@example.org\nSubject: {text(rng, w, 3)}\n\n{text(rng, w)}\n".encode()
+        for i, w in enumerate(HAM if label == "ham" else SPAM for label in labels)
+    ]
+    order = rng.permutation(n).tolist()
+    return Corpus("spamassassin", mails, labels, [str(i) for i in range(n)], order)
+
+
+def text_corpus(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = [("ham", "spam")[i % 2] for i in range(n)]
+    texts = [text(rng, HAM if label == "ham" else SPAM) for label in labels]
+    return Corpus("sms_spam", texts, labels, [str(i) for i in range(n)], list(range(n)))
+
+
+def news_corpus(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    topics = {"a": HAM[:6], "b": SPAM[:6], "c": ["goal", "ball", "team", "match", "league", "cup"]}
+    labels = [sorted(topics)[i % 3] for i in range(n)]
+    texts = [f"From: x\nSubject: y\n\n{text(rng, topics[label])}".encode() for label in labels]
+    split = ["train" if i < 60 else "test" for i in range(n)]
+    return Corpus("news20_bydate", texts, labels, [str(i) for i in range(n)], list(range(n)), split)
+
+
+@pytest.fixture(autouse=True)
+def small_corpora(monkeypatch):
+    made = {"spamassassin": mail_corpus, "sms_spam": text_corpus, "news20_bydate": news_corpus}
+    monkeypatch.setattr(corpora, "load", lambda name: made[name]())
+    monkeypatch.setattr(_suite_peers, "N_GRAM_COLUMNS", 2**14)
+
+
+def test_flipping_turns_the_stated_share_and_depends_on_the_seed():
+    labels = np.arange(400) % 3 == 0
+    noisy = suites.flipped(labels, 1)
+    assert (noisy != labels).sum() == 20
+    assert (suites.flipped(labels, 1) == noisy).all()
+    assert (suites.flipped(labels, 2) != noisy).any()
+
+
+def test_mail_comes_in_the_order_of_time():
+    documents, y = suites._stream("spamassassin", 1.0)
+    corpus = mail_corpus()
+    first = int(np.argmin(corpus.order))
+    assert documents[0] == corpus.documents[first]
+    assert y[0] == (corpus.labels[first] == "spam")
+    assert len(suites._stream("spamassassin", 0.5)[0]) == 75
+
+
+def test_mail_suite():
+    seen = []
+    results = suites.mail_suite(["spamassassin"], flips=2, report=seen.append)
+    assert seen == results
+    batch = [r for r in results if r.table == "batch"]
+    assert {r.system for r in batch} >= {"ViewPool", "TunedNB, words", *_suite_peers.PEERS, _suite_peers.SLOW}
+    noisy = [r for r in results if r.table == "flipped labels"]
+    assert {r.seed for r in noisy} == {0, 1}
+    assert {r.system for r in results if r.table == "online"} >= {"ViewPool", "online LR, byte 4-grams"}
+    for r in results:
+        assert r.auc_low <= r.auc + 1e-9
+        assert r.auc <= r.auc_high + 1e-9
+        assert r.tpr_low <= r.tpr + 1e-9 <= r.tpr_high + 2e-9
+        assert r.seconds >= 0
+    assert next(r for r in batch if r.system == "ViewPool").auc > 0.9
+    made = suites.tables(results)
+    assert [t.title for t in made] == [f"spamassassin: {k}" for k in ("batch", "flipped labels", "online")]
+    assert made[0].row_count == len(batch)
+
+
+def test_only_the_first_third_trains():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 50)
+    assert len(batch.train) == 50
+    assert len(batch.test) == 100
+    inner = batch.inner()
+    assert inner.train + inner.test == batch.train
+    assert inner.train_texts == batch.train_texts[: len(inner.train)]
+    # the labels given to a system are the ones it learns from, not those of the batch
+    for system in ("ViewPool", "LinearSVC, words", "MultinomialNB, words", "online LR, byte 4-grams"):
+        run = suites.OURS.get(system) or _suite_peers.PEERS[system]
+        setting = _suite_peers.SETTINGS.get(system, (None,))[0]
+        right, _ = run(batch, batch.labels, setting)
+        wrong, _ = run(batch, ~batch.labels, setting)
+        assert metrics.roc_auc(batch.truth, right) > 0.9
+        assert metrics.roc_auc(batch.truth, wrong) < 0.1
+
+
+def test_settings_are_chosen_on_training_documents(monkeypatch):
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 60)
+    tried = []
+
+    def run(inner, labels, setting):
+        tried.append(setting)
+        assert set(inner.train) | set(inner.test) == set(batch.train)
+        good = np.where(inner.truth, 1.0, 0.0)
+        return (good if setting == 10.0 else -good), ""
+
+    monkeypatch.setitem(_suite_peers.PEERS, "LinearSVC, words", run)
+    assert _suite_peers.choose("LinearSVC, words", batch) == 10.0
+    assert tried == [0.1, 1.0, 10.0]
+    assert _suite_peers.choose("no settings", batch) is None
+
+
+def test_online_scores_come_before_learning():
+    documents, y = suites._stream("spamassassin", 0.4)
+    scores, _ = suites.online_pool(documents, y)
+    assert scores[0] == 0
+    assert metrics.roc_auc(y, scores) > 0.8
+    again, _ = suites.online_pool([*documents[:-1], documents[0]], y)
+    np.testing.assert_array_equal(scores[:-1], again[:-1])
+    lr, how = _suite_peers.online_logistic(documents, y)
+    assert lr[0] == 0
+    assert how.startswith("rate 0.00")
+
+
+def test_byte_rows_of_both_vectorizers_score_alike():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 60)
+    fast, _ = _suite_peers.PEERS["LinearSVC, byte 3-5-grams"](batch, batch.labels, ("raw", 1.0))
+    slow, _ = _suite_peers.slow_machine(batch, batch.labels, ("raw", 1.0))
+    assert np.corrcoef(fast, slow)[0, 1] > 0.99  # scikit-learn's character n-grams take a run of blanks as one
+
+
+def test_text_suite():
+    systems = ["ViewPool", "TunedNB, words and pairs", "LinearSVC, words and pairs", "ComplementNB, words"]
+    results = suites.text_suite(["sms_spam"], systems=systems, share=0.3)
+    assert [r.system for r in results] == systems
+    assert all(r.table == "text" and r.auc > 0.5 for r in results)
+    assert suites.tables(results)[0].row_count == 4
+
+
+def test_folds_part_the_documents():
+    tasks = suites.text_tasks("sms_spam")
+    assert len(tasks) == 10
+    unique = text_corpus().without_duplicates()
+    assert sorted(t for task in tasks for t in task.test) == sorted(unique.documents)
+    for task in tasks:
+        assert not set(task.test) & set(task.train)
+        assert abs(task.truth.mean() - 0.5) < 0.2
+
+
+def test_newsgroups_one_against_the_rest_by_one_pool():
+    tasks = suites.text_tasks("news20_bydate")
+    assert len(tasks) == 3
+    assert all((task.labels == (task.classes == c)).all() for task, c in zip(tasks, "abc"))
+    for task in tasks:
+        scores, _ = suites._text_pool(task, task.labels, None)
+        assert metrics.roc_auc(task.truth, scores) > 0.9
+    assert len(tasks[0].shared) == 1  # fitted once
+
+
+@pytest.mark.skipif("bogofilter" not in _suite_peers.available(), reason="bogofilter is not installed")
+def test_bogofilter():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 75)
+    scores, _ = _suite_peers.available()["bogofilter"](batch, batch.labels, None)
+    assert len(scores) == len(batch.truth)
+    assert metrics.roc_auc(batch.truth, scores) > 0.7
+
+
+def test_the_command_prints_tables(capsys):
+    arguments = ["mail", "--corpus", "spamassassin", "--flips", "0", "--no-online", "--system", "ComplementNB, words"]
+    assert suites.main(arguments) == 0
+    said = capsys.readouterr()
+    assert "spamassassin: batch" in said.out
+    assert "ComplementNB" in said.err
+    assert suites.main(["text", "--corpus", "sms_spam", "--system", "ComplementNB, words", "--share", "0.2"]) == 0
+    with pytest.raises(SystemExit):
+        suites.main(["nothing"])
