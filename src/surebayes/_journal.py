@@ -157,7 +157,7 @@ class Journal:
             for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
                 seq, action, fingerprint, label, source, time, who, check, body_check = row
                 event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check)
-                if seq != expected or event.head_check() != check:
+                if seq != expected or not isinstance(time, float) or event.head_check() != check:
                     raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
                 expected += 1
                 chain = chained(event, chain)
