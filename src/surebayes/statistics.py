@@ -494,9 +494,11 @@ class _Members:
         k, v = self.n_classes, z.shape[1]
         plain = 8 * (k + 1) * v <= DENSE_BYTES
         if k <= 3 and plain and 8 * q.nnz >= v:  # one pass over the entries, a few additions each
-            if self.partition and k == 2:
-                by_term = q.T @ np.column_stack([member[:, [1]].toarray()[:, 0], times])
-                second, everything = by_term[:, 0], by_term[:, 1]
+            if self.partition and k <= 2:
+                everything = q.T @ times
+                if k == 1:
+                    return Sums(np.stack([everything, everything]), bits)
+                second = q.T @ member[:, [1]].toarray()[:, 0]
                 return Sums(np.stack([everything - second, second, everything]), bits)
             return Sums(np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T), bits)
         each = csr_array(vstack([member.T, times[None, :]], format="csr"))
