@@ -111,7 +111,7 @@ def read_csv(source: Source) -> Iterator[Document]:
     number, before = 0, 0
     try:
         names = next(rows, []) if source.header else None
-        wanted = [source.text] if source.label is not None else [source.text, source.label_column]
+        wanted = _wanted(source, names)
         places = [_place(source, wanted, k, names) for k in range(len(wanted))]
         for row in rows:
             if not row:
@@ -125,6 +125,13 @@ def read_csv(source: Source) -> Iterator[Document]:
                 yield document
     except csv.Error as error:
         raise BadInput(f"{name}, line {lines.number}: {error}. Is it a CSV file with {delimiter!r} between?") from None
+
+
+def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
+    """Name the columns to read: the text, and the label where it is needed and not given."""
+    if source.label is not None or (not source.labelled and source.label_column not in (names or ())):
+        return [source.text]
+    return [source.text, source.label_column]
 
 
 def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | None) -> int:
@@ -203,7 +210,7 @@ def read_parquet(source: Source) -> Iterator[Document]:
         raise NoInput(f"There is no file {name}.")
     try:
         with ParquetFile(source.path) as file:
-            columns = [source.text] if source.label is not None else [source.text, source.label_column]
+            columns = _wanted(source, file.schema_arrow.names)
             for column, flag in zip(columns, ("--text", "--label")):
                 if column not in file.schema_arrow.names:
                     raise _no_column(name, column, file.schema_arrow.names, flag)

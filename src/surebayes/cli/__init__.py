@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import shell_complete
 
 from surebayes import __version__
 from surebayes.cli import caring, judging, learning, measuring, research
@@ -18,6 +19,9 @@ from surebayes.cli._exit import code_of, sentence_of
 from surebayes.cli.demo import demo
 
 __all__ = ["commands", "main"]
+
+COMPLETE = "_SUREBAYES_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -59,20 +63,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         words.remove("--debug")
         debug = True
     try:
-        if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
-            sys.stdout.reconfigure(errors="backslashreplace")
-        code = commands.main(words, prog_name="surebayes", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as done:
-        return done.exit_code
+        return _run(words)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except BaseException as error:
-        if isinstance(error, (SystemExit, GeneratorExit)):
-            raise
         return _failed(error, debug)
+
+
+def _run(words: list[str]) -> int:
+    if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
+        sys.stdout.reconfigure(errors="backslashreplace")
+    asked, code = os.environ.get(COMPLETE), 0
+    if asked:
+        return shell_complete(commands, {}, "surebayes", COMPLETE, asked)
+    try:
+        with commands.make_context("surebayes", words) as ctx:
+            commands.invoke(ctx)
+    except click.exceptions.Exit as done:
+        code = done.exit_code
+    sys.stdout.flush()  # here, where an error is still a sentence
+    return code
 
 
 def _failed(error: BaseException, debug: bool) -> int:

@@ -102,7 +102,8 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
     flag = f"{one.flag}/--no-{one.flag[2:]}" if one.kind is bool else one.flag
     text = about or one.about
     default = "" if one.default is None or one.kind is bool else f" Default: {one.default}."
-    extra.setdefault("default", one.default)
+    if one.default is not None:  # a default of None would count as given
+        extra.setdefault("default", one.default)
     if one.kind is not bool:
         extra.setdefault("type", _Checked(one))
         extra.setdefault(

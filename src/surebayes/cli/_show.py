@@ -14,12 +14,12 @@ import click
 
 
 def output_options(function: Any) -> Any:
-    """Add ``--json`` and ``--table``."""
+    """Add ``--json`` and ``--no-json``."""
     return click.option(
-        "--json/--table",
+        "--json/--no-json",
         "as_json",
         default=None,
-        help="JSON, or tables for people. Default: tables on a terminal, JSON elsewhere.",
+        help="JSON, or text for people. Default: text on a terminal, JSON elsewhere.",
     )(function)
 
 

@@ -92,7 +92,7 @@ def _do(*words: Any) -> None:
     arguments = [os.fspath(word) for word in words]
     click.echo()
     click.secho("$ surebayes " + shlex.join(arguments), bold=True)
-    commands.main([*arguments, "--table"], prog_name="surebayes", standalone_mode=False)
+    commands.main([*arguments, "--no-json"], prog_name="surebayes", standalone_mode=False)
 
 
 def _where_next(model: Path) -> None:

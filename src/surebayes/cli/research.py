@@ -167,7 +167,9 @@ def reproduce(
     if not any(result.records for result in results):
         from surebayes.corpora import CorpusMissing
 
-        raise CorpusMissing(results[0].notes[0])
+        notes = " ".join(dict.fromkeys(note for result in results for note in result.notes))
+        where = "" if "SUREBAYES_DATA" in notes else " Name the folder of corpora with --data or SUREBAYES_DATA."
+        raise CorpusMissing(f"Nothing to show without the corpora. {notes}{where}")
     if _show.wants_json(as_json):
         click.echo(papers.as_json(results))
         return

@@ -1,0 +1,174 @@
+"""The installed command on a real terminal, in pipes, and when things go wrong around it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from command_line import SCRIPT, clean_environment, plain, run_on_terminal, run_script, write_mails
+
+
+@pytest.fixture(scope="module")
+def mails(tmp_path_factory):
+    return write_mails(tmp_path_factory.mktemp("mails"), 200)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, mails):
+    folder = tmp_path_factory.mktemp("filters") / "mine"
+    ran = run_script("train", "-m", folder, "--ham", mails[0], "--spam", mails[1])
+    assert ran.code == 0, ran.err
+    assert ran.err == ""  # no bars where nobody looks
+    (record,) = ran.records()
+    assert record["learnt"] + record["reserved"] == 200
+    return folder
+
+
+def test_training_shows_a_bar_with_rate_and_time_left_then_a_summary(tmp_path, mails):
+    ran = run_on_terminal("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1])
+    assert ran.code == 0
+    shown = plain(ran.out)
+    assert re.search(r"reading .*\d+%.*documents, [\d,]+/s.*\d:\d\d", shown)
+    assert "\x1b[" in ran.out
+    assert "is trained" in shown
+    assert re.search(r"class ham +\d", shown)
+    assert "surebayes calibrate" in shown
+
+
+def test_bar_goes_to_stderr_and_json_to_the_pipe(tmp_path, mails):
+    ran = run_on_terminal("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], stdout_too=False)
+    assert json.loads(ran.out)["learnt"] > 0
+    assert "reading" in plain(ran.err)
+
+
+def test_classify_is_a_table_on_a_terminal_and_json_lines_in_a_pipe(trained, mails):
+    one = sorted(mails[1].iterdir())[0]
+    ran = run_on_terminal("classify", "-m", trained, one)
+    header, row = plain(ran.out).strip().splitlines()
+    assert header.split() == ["label", "score", "threshold", "probability", "path"]
+    assert row.split()[0] == "spam"
+    assert row.endswith(str(one))
+    piped = run_script("classify", "-m", trained, one)
+    assert piped.records()[0]["path"] == str(one)
+
+
+def test_explain_marks_the_text_on_a_terminal(trained, mails):
+    one = sorted(mails[1].iterdir())[0]
+    ran = run_on_terminal("explain", "-m", trained, one)
+    assert re.search(r"\x1b\[(1;)?3[12]m", ran.out)  # red and green
+    shown = plain(ran.out)
+    assert "the text as seen by" in shown
+    assert "█" in shown
+
+
+def test_help_fits_a_narrow_terminal():
+    ran = run_on_terminal("train", "--help", columns=60)
+    assert ran.code == 0
+    lines = plain(ran.out).splitlines()
+    options = lines[: lines.index("Examples:")]
+    assert max(len(line) for line in options) <= 60
+
+
+def test_filter_through_the_installed_script(trained, mails):
+    raw = sorted(mails[1].iterdir())[0].read_bytes()
+    done = subprocess.run(
+        [*SCRIPT, "filter", "-m", str(trained)], input=raw, capture_output=True, env=clean_environment(), timeout=60
+    )
+    assert done.returncode == 0
+    assert b"X-Surebayes-Label: spam" in done.stdout
+    assert done.stdout.endswith(raw.partition(b"\n\n")[2])
+
+
+def test_filter_with_broken_settings_still_delivers(trained, mails, tmp_path):
+    from command_line import copy_of
+
+    mine = copy_of(trained, tmp_path / "mine")
+    (mine / "config.toml").write_text("nonsense = [\n")
+    later = time.time() + 10
+    os.utime(mine / "config.toml", (later, later))
+    raw = sorted(mails[1].iterdir())[0].read_bytes()
+    done = subprocess.run(
+        [*SCRIPT, "filter", "-m", str(mine)], input=raw, capture_output=True, env=clean_environment(), timeout=60
+    )
+    assert done.returncode == 0
+    assert b"X-Surebayes-Label: spam" in done.stdout
+    assert b"is no TOML file" in done.stderr
+
+
+def test_reader_that_goes_away_is_no_error(trained, mails):
+    line = " ".join(["surebayes classify -m", str(trained), *[str(mails[0])] * 20])
+    words = line.replace("surebayes", " ".join(f"'{word}'" for word in SCRIPT), 1)
+    done = subprocess.run(
+        ["bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, env=clean_environment(), timeout=120,
+    )  # fmt: skip
+    assert done.stderr == ""
+    first, code = done.stdout.splitlines()
+    assert "path" in json.loads(first)
+    assert code == "141"
+
+
+def test_full_disk_for_the_output_is_said(trained, mails):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*SCRIPT, "classify", "-m", str(trained), str(mails[0])],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 74
+    assert done.stderr.startswith("surebayes: No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_is_a_word_and_130(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    pipe = str(tmp_path / "pipe")
+    process = subprocess.Popen(
+        [*SCRIPT, "train", "-m", str(tmp_path / "f"), "--ham", pipe, "--spam", pipe],
+        stderr=subprocess.PIPE, env=clean_environment(),
+    )  # fmt: skip
+    for _ in range(100):  # until it waits for the pipe
+        time.sleep(0.1)
+        if (tmp_path / "f").exists():
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.decode().strip() == "surebayes: Interrupted."
+    assert not (tmp_path / "f").exists()
+
+
+def test_debug_shows_where(tmp_path):
+    ran = run_script("classify", "-m", tmp_path, "x")
+    assert ran.code == 66
+    assert "Traceback" not in ran.err
+    shown = run_script("classify", "-m", tmp_path, "x", "--debug")
+    assert shown.code == 66
+    assert "Traceback" in shown.err
+    assert "Traceback" in run_script("classify", "-m", tmp_path, "x", env=clean_environment(SUREBAYES_DEBUG="1")).err
+
+
+def test_help_is_quick_and_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom surebayes.cli import main\nmain(['--help'])\n"
+        "print([name for name in ('numpy', 'scipy', 'sklearn', 'rich', 'matplotlib') if name in sys.modules])"
+    )
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment())
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_overview_lists_every_command(words):
+    from surebayes.cli import commands
+
+    ran = run_script(*words)
+    shown = ran.out + ran.err
+    assert all(re.search(rf"^  {name}\b", shown, re.MULTILINE) for name in commands.commands)
