@@ -107,7 +107,7 @@ class Representation:
             if own.weights is not None:
                 values = values * own.weights[rows.indices]
         if own.steepness is not None:
-            values = _exponentials(own.steepness * values, rows, kept, own.norm is not None)
+            values = _exponentials(own.steepness * values, rows, kept, own.norm is not None and not own.pad)
         if kept is not None:
             values = np.where(kept, values, 0.0)
         if own.norm is not None:

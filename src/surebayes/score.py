@@ -99,7 +99,7 @@ def _fused(r: Representation, log_odds: FloatArray) -> FloatArray | None:
         spans = float(exponent.max(initial=0.0) - exponent.min(initial=0.0))
         if spans > 300:  # exp would lose the small ones; row by row it doesn't
             return None
-        w = np.exp(exponent - exponent.max(initial=0.0) if r.norm is not None else exponent)
+        w = np.exp(exponent - exponent.max(initial=0.0) if r.norm is not None and not r.pad else exponent)
     if r.keep is not None:
         w = np.where(r.keep, w, 0.0)
     columns = w * log_odds
