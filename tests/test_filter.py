@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes import _lessons
-from surebayes import filter as filter_module
+from surebayes import _keeper, _lessons
 from surebayes._journal import Journal, unpack_rows
 from surebayes._judge import Document, MappedModel
 from surebayes._manifest import BadModel, NoModel
@@ -518,15 +517,15 @@ def test_two_processes_write(tmp_path):
 
 
 def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(filter_module, "ABSORB_SECONDS", 0.05)
+    monkeypatch.setattr(_keeper, "ABSORB_SECONDS", 0.05)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.teach(*MAILS[0])
         deadline = time.monotonic() + 20
         while mine.status()["unabsorbed"] and time.monotonic() < deadline:
             time.sleep(0.01)
         assert mine.status()["unabsorbed"] == 0
-        monkeypatch.setattr(filter_module, "ABSORB_SECONDS", 1000)
-        monkeypatch.setattr(filter_module, "ABSORB_AFTER", 5)
+        monkeypatch.setattr(_keeper, "ABSORB_SECONDS", 1000)
+        monkeypatch.setattr(_keeper, "ABSORB_AFTER", 5)
         mine._next_absorb = 0
         for raw, label in MAILS[1:7]:
             mine.teach(raw, label)

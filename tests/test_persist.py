@@ -122,6 +122,27 @@ def test_pipelines_unions_weightings_and_thresholds(tmp_path):
     assert np.array_equal(again.predict_proba(X), sure.predict_proba(X))
 
 
+@pytest.mark.parametrize("views", ["mail", "text", "given"])
+def test_a_pool_comes_back_whole(views, tmp_path):
+    if views == "given":
+        views = [("words", sb.CountVectorizer(), sb.OpinionPoolNB()), ("nb", sb.CountVectorizer(), sb.MultinomialNB())]
+    pool = sb.ViewPool(views=views, n_features=2**12).fit(TEXTS, Y2)
+    sb.save(pool, tmp_path / "p")
+    again = sb.load(tmp_path / "p")
+    assert np.array_equal(again.decision_function(TEXTS), pool.decision_function(TEXTS))
+    for learner in (pool, again):
+        learner.partial_fit(["gold rush now"], ["spam"]).forget(["gold rush now"], ["spam"])
+    assert np.array_equal(again.decision_function(TEXTS), pool.decision_function(TEXTS))
+
+
+def test_a_tuned_classifier_comes_back_whole(tmp_path):
+    tuned = sb.TunedNB(budget=3).fit(X, Y2)
+    sb.save(tuned, tmp_path / "t")
+    again = sb.load(tmp_path / "t")
+    assert np.array_equal(again.decision_function(X), tuned.decision_function(X))
+    assert repr(again.results_) == repr(tuned.results_)
+
+
 def test_what_can_not_be_saved_is_said(tmp_path):
     with pytest.raises(TypeError, match="LogisticRegression"):
         sb.save(LogisticRegression(), tmp_path / "m")

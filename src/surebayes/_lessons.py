@@ -25,7 +25,8 @@ from surebayes.certificate import EXACT, Certificate, certify
 from surebayes.decide import order_statistic_threshold
 
 if TYPE_CHECKING:
-    from surebayes.filter import Filter, _Writing
+    from surebayes._keeper import Writing
+    from surebayes.filter import Filter
 
 BATCH = 200
 """Messages of a training that share a transaction."""
@@ -36,7 +37,7 @@ FEWEST = 20
 # ---------------------------------------------------------------------- one message
 
 
-def teach(write: _Writing, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> str:
+def teach(write: Writing, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> str:
     """Learn a message unless it is learnt; a message of another label is forgotten first."""
     known = write.state.messages.get(fingerprint)
     outcome = "learnt"
@@ -49,7 +50,7 @@ def teach(write: _Writing, fingerprint: str, label: str, rows: Sequence[np.ndarr
     return outcome
 
 
-def forget(write: _Writing, fingerprint: str, who: str | None) -> str:
+def forget(write: Writing, fingerprint: str, who: str | None) -> str:
     """Take a message out of the model, or out of what was set aside."""
     known = write.state.messages.get(fingerprint)
     if known is None:
@@ -133,7 +134,7 @@ def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
         yield batch
 
 
-def _learn_batch(write: _Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
+def _learn_batch(write: Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
     for fingerprint, label, rows in batch:
         share = reserve if label == write.state.classes[0] else reserve / 2
         known = write.state.messages.get(fingerprint)
@@ -150,7 +151,7 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
     """Learn messages that nobody will ask back: one row of the journal for all of them."""
     with filter._writer, locked(filter.path), filter._mutex:
         state = filter._ready_to_write()
-        from surebayes.filter import _Writing
+        from surebayes._keeper import Writing
 
         try:
             for fingerprint, label, rows in spool.sorted():
@@ -159,7 +160,7 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
                     continue
                 state.count(rows, state.moves(rows, label), label, 2**62, 1)
                 done["learnt"] += 1
-            write = _Writing(state, filter._open_journal())
+            write = Writing(state, filter._open_journal())
             write.add(Event("bulk", label=f"{done['learnt']} without journal", time=time.time(), who=who))
             state.floor = state.seq
             write.commit()
@@ -218,7 +219,7 @@ def calibrate(
     with filter.bulk():
         _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
 
-    def lesson(write: _Writing) -> Certificate:
+    def lesson(write: Writing) -> Certificate:
         scores, labels, rows = _held_out(write.state, write.journal)
         when = {event.seq: event.time for event, _ in write.journal.heads()}
         own = scores[:, 0 if scores.shape[1] == 1 else write.state.classes.index(positive)]
@@ -263,7 +264,7 @@ def _set_aside(filter: Filter, groups: Sequence[tuple[str, Iterable]]) -> None:
         for batch in batched((Document(content, reader) for content in documents), BATCH):
             rows = [(seen.fingerprint, pack_rows(filter._loaded().rows(seen))) for seen in batch]
 
-            def lesson(write: _Writing, rows=rows, label=label) -> None:
+            def lesson(write: Writing, rows=rows, label=label) -> None:
                 for fingerprint, body in rows:
                     if fingerprint not in write.state.messages:
                         write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
@@ -276,7 +277,7 @@ def retune(filter: Filter, how: str, who: str | None) -> dict[str, Any]:
     if how not in ("reliability", "stack", "equal"):
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
 
-    def lesson(write: _Writing) -> dict[str, Any]:
+    def lesson(write: Writing) -> dict[str, Any]:
         state = write.state
         held = {f: m for f, m in state.messages.items() if m[0] == "learn" and is_reserved(f[8:], 1 / 3)}
         rest = _without(state, write, held.values())
@@ -303,7 +304,7 @@ def retune(filter: Filter, how: str, who: str | None) -> dict[str, Any]:
     return result
 
 
-def _without(state: State, write: _Writing, messages: Iterable) -> State:
+def _without(state: State, write: Writing, messages: Iterable) -> State:
     """Give a copy of the state that has not learnt some messages."""
     tables = []
     for table in state.tables:
@@ -395,7 +396,7 @@ def versions(journal: Journal) -> list[dict[str, Any]]:
 def rollback(filter: Filter, version: int, who: str | None) -> int:
     """See `Filter.rollback`."""
 
-    def lesson(write: _Writing) -> int:
+    def lesson(write: Writing) -> int:
         state = write.state
         if not isinstance(version, int) or not 0 <= version <= state.seq:
             raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
@@ -411,7 +412,7 @@ def rollback(filter: Filter, version: int, who: str | None) -> int:
     return undone
 
 
-def _undo(write: _Writing, event: Event, who: str | None) -> None:
+def _undo(write: Writing, event: Event, who: str | None) -> None:
     row, now = event.source or event.seq, time.time()
     if event.action == "learn":
         forget(write, event.fingerprint or "", who)

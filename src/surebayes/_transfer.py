@@ -206,7 +206,7 @@ def _clear(path: str) -> None:
 
 
 def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Filter:
-    from surebayes.filter import _Writing
+    from surebayes._keeper import Writing
 
     self = cls(path)
     with self._writer, locked(path), self._mutex:
@@ -216,7 +216,7 @@ def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], li
         others: dict[int, list] = {}
         documents = [0] * len(classes)
         for batch in batched(lines, BATCH):
-            write = _Writing(state, journal)
+            write = Writing(state, journal)
             for said in batch:
                 if "documents" in said:
                     documents = said["documents"]
@@ -226,7 +226,7 @@ def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], li
                     _remember(write, said)
             write.commit()
         _add_others(state, others, documents)
-        write = _Writing(state, journal)
+        write = Writing(state, journal)
         if others or any(documents):
             write.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
             state.floor = state.seq

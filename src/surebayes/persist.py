@@ -30,18 +30,11 @@ _ESTIMATORS = {
     **dict.fromkeys(
         (
             "MultinomialNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier", "PoissonNB",
-            "TermDiscriminant",
+            "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold", "TermWeighting",
+            "CountVectorizer", "HashingVectorizer", "Views",
         ),
-        "surebayes.classifiers",
+        "surebayes",
     ),
-    "DecisionReversalNB": "surebayes.reversal",
-    "TermWeighting": "surebayes.term_weighting",
-    "CountVectorizer": "surebayes.vectorizers",
-    "HashingVectorizer": "surebayes.vectorizers",
-    "Views": "surebayes.views",
-    "ViewPool": "surebayes.pool",
-    "TunedNB": "surebayes.tune",
-    "GuaranteedThreshold": "surebayes.threshold",
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
 }  # fmt: skip
@@ -52,7 +45,12 @@ _RECORDS = {
     "Certificate": "surebayes.certificate",
     "ProbabilityMap": "surebayes.calibration",
     "Interval": "surebayes.significance",
+    "View": "surebayes._views",
+    "Counted": "surebayes._experts",
+    "SecondStage": "surebayes._experts",
 }
+# ... and the parts of a pool plain objects
+_PARTS = {"CountTable": "surebayes._views", "HashedView": "surebayes._experts", "GivenView": "surebayes._experts"}
 _DEPTH = 100
 
 
@@ -192,13 +190,13 @@ class _Writer:
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
-        if _RECORDS.get(name) == module:
+        if _is_one(value, _RECORDS):
             parts = {f.name: getattr(value, f.name) for f in fields(value)} if name != "Interval" else list(value)
             return {"$record": name, "fields": self.describe(parts, where, depth)}
-        if _home(name, module):
+        if _is_one(value, _ESTIMATORS) or _is_one(value, _PARTS):
             state = {key: item for key, item in value.__getstate__().items() if key != "_sklearn_version"}
             said = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
-            return {"$estimator": name, "state": said}
+            return {"$part" if name in _PARTS else "$estimator": name, "state": said}
         if name == "Certificates":
             return {"$certificates": self.describe(dict(value), where, depth)}
         try:
@@ -219,12 +217,10 @@ def _float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def _home(name: str, module: str) -> str | None:
-    """Give the module that a class is imported from, if it is one that may be saved."""
-    home = _ESTIMATORS.get(name)
-    if home is None or not (module == home or (home.startswith("sklearn.") and module.startswith(home + "."))):
-        return None
-    return home
+def _is_one(value: Any, homes: dict[str, str]) -> bool:
+    """Tell whether an object's class is one of those named, and not another of the same name."""
+    name = type(value).__name__
+    return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
 
 
 class _Reader:
@@ -318,12 +314,26 @@ class _Reader:
 
         return Certificates(self.build(said, depth))
 
+    def _state(self, cls: type, said: dict[str, Any], depth: int) -> dict[str, Any]:
+        """Build the attributes of an object; BadModel for one that would hide a method."""
+        for key in said:
+            if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
+                raise BadModel(f"{cls.__name__} has no attribute {key!r} that could be set.")
+        return {key: self.build(item, depth) for key, item in said.items()}
+
+    def _part(self, said: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_PARTS[said]), said)
+        part, state = cls.__new__(cls), self._state(cls, more.state, depth)
+        if said == "CountTable":
+            _check_counts(state)
+            part.__setstate__(state)
+        else:
+            vars(part).update(state)
+        return part
+
     def _estimator(self, said: Any, more: Any, depth: int) -> Any:
         cls = getattr(importlib.import_module(_ESTIMATORS[said]), said)
-        state = {key: self.build(item, depth) for key, item in more.state.items()}
-        for key in state:
-            if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
-                raise BadModel(f"{said} has no attribute {key!r} that could be set.")
+        state = self._state(cls, more.state, depth)
         estimator = cls.__new__(cls)
         if _ESTIMATORS[said].startswith("sklearn."):  # their own way would ask for the version of scikit-learn
             vars(estimator).update(state)
@@ -333,7 +343,16 @@ class _Reader:
         return estimator
 
 
-_KINDS = frozenset("$" + name[1:] for name in vars(_Reader) if name.startswith("_") and not name.startswith("__"))
+_KINDS = frozenset("$" + name[1:] for name in vars(_Reader) if name[0] == "_" and name[:2] != "__" and name != "_state")
+
+
+def _check_counts(state: dict[str, Any]) -> None:
+    columns, counts = state["columns"], state["counts"]
+    fits = columns.ndim == 1 and counts.shape == (len(columns), len(state["totals"])) and (counts >= 0).all()
+    once = len(np.unique(columns)) == len(columns) and (columns >= 0).all() and (columns < state["n_features"]).all()
+    sums = fits and np.array_equal(counts.sum(0), state["totals"]) and int(counts.any(1).sum()) == state["alive"]
+    if not (fits and once and sums):
+        raise BadModel("A table of counts doesn't add up, or has columns that it can't have.")
 
 
 def _check_tables(statistics: Any) -> None:
