@@ -34,7 +34,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes import choose, estimate, metrics, score, weigh
-from surebayes._estimator import (
+from surebayes._estimator import CountClassifier, log_prior_odds
+from surebayes._parameters import (
     NORM,
     PRIOR,
     SELECTION,
@@ -43,9 +44,7 @@ from surebayes._estimator import (
     TF,
     TOP,
     WEIGHT,
-    CountClassifier,
     is_number,
-    log_prior_odds,
     number,
     one_of,
     top_of,

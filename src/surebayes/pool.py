@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes import score
-from surebayes._estimator import check_parameters, is_number
 from surebayes._experts import (
     Counted,
     GivenView,
@@ -24,6 +23,7 @@ from surebayes._experts import (
     move,
     weigh_experts,
 )
+from surebayes._parameters import check_parameters, is_number
 from surebayes._pool_explain import PoolExplanation, given_shares, hashed_share
 from surebayes._views import MAIL_VIEWS, READERS, TEXT_VIEWS, Parts, View
 

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes import choose, metrics, score, weigh
-from surebayes._estimator import CountClassifier, check_parameters, count_or_none, number, one_of
+from surebayes._estimator import CountClassifier
+from surebayes._parameters import check_parameters, count_or_none, number, one_of
 from surebayes.classifiers import MultinomialNB, RateClassifier
 from surebayes.induction import Documents, contingency_of
 from surebayes.represent import places, spread

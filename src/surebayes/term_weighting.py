@@ -8,17 +8,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from surebayes import weigh
-from surebayes._estimator import (
-    NORM,
-    STEEPNESS,
-    TF,
-    TOP,
-    WEIGHT,
-    canonical_rows,
-    check_parameters,
-    read_target,
-    top_of,
-)
+from surebayes._estimator import canonical_rows, read_target
+from surebayes._parameters import NORM, STEEPNESS, TF, TOP, WEIGHT, check_parameters, top_of
 from surebayes.induction import Documents, Recipe, freeze
 
 

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from surebayes._estimator import CountClassifier, is_number
+from surebayes._estimator import CountClassifier
+from surebayes._parameters import is_number
 from surebayes._search import FOLDS, N_CANDIDATES, OUT_OF_TIME, Fold, Search, SharedDocuments, deal, forward_folds
 from surebayes.classifiers import OpinionPoolNB
 from surebayes.induction import Documents
