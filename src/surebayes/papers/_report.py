@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Plot:
     title: str
     x_label: str
     y_label: str
-    series: dict[str, tuple[Sequence[Any], Sequence[float]]]
+    series: Mapping[str, tuple[Sequence[Any], Sequence[float]]]
     kind: str = "line"
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
@@ -222,7 +222,7 @@ def as_markdown(result: Result, plots: str | None = None) -> str:
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         lines.append("")
     if plots is not None:
-        lines += [line for plot in result.plots for line in (f"![{plot.title}]({plots}/{plot.name}.svg)", "")]
+        lines += [line for plot in result.plots for line in (f"![{plot.title}]({plots}/{plot.name}.png)", "")]
     lines += [f"- Setting: {setting}." for setting in settings_of(result)]
     lines += [f"- {note}" for note in result.notes]
     return "\n".join(lines).rstrip() + "\n"

@@ -70,7 +70,8 @@ def _data(lab: Lab, corpus: str) -> Counted:
         largest = sorted(range(len(data.classes)), key=lambda k: (-sizes[k], data.classes[k]))[:10]
         top = Counted(data.X, [data.classes[k] for k in largest], data.y[:, largest], data.split, data.fold)
         # Words of the stories left out are no part of the collection.
-        return Counted(*seen_columns(top.X, at_least=WORDS.min_count), top.classes, top.y, top.split, top.fold)
+        (X,) = seen_columns(top.X, at_least=WORDS.min_count)
+        return Counted(X, top.classes, top.y, top.split, top.fold)
     return lab.counted(corpus, WORDS, WEBKB if corpus == "webkb" else None)
 
 
@@ -183,7 +184,7 @@ def _comparison(
 
 def figure_2(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documents: int | None = None) -> Result:
     """Figure 2: MNB against MNB with per-class normalisation."""
-    published = {
+    published: dict[str, dict[str, float]] = {
         "reuters21578": {
             "wins": 8,
             "losses": 2,

@@ -362,8 +362,8 @@ def _summary(
 TRIED = (
     "The paper names neither token rule nor cut-off nor UM's smoothing. Thirteen combinations of token rule, stems and "
     "cut-off were compared with these figures in view, most with three smoothings and two priors. With smoothing .001 "
-    "and the fitted prior UM's MicroF1 ranged from .694 to .731; the combination shown was taken because its UM is near "
-    "to print. The same with all words kept gives .706."
+    "and the fitted prior UM's MicroF1 ranged from .694 to .731; the combination shown was taken because its UM is "
+    "near to print. The same with all words kept gives .706."
 )
 TABLE_4 = {
     "UM": (0.7212, 0.3414),

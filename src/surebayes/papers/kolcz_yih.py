@@ -188,13 +188,14 @@ def table_2(
                     records.append(Record(PAPER, "table 2", name, row, column, said, None, how))
     for corpus in _present(lab, corpora):
         found = _rows_of_table(lab, corpus, rows, sizes, documents)
-        place = {"trec05p": 1, "trec06p": 2}.get(corpus)
+        column_pair = {"trec05p": 1, "trec06p": 2}.get(corpus)
         for row in rows:
             for k, column in enumerate((ALL, DSFS, HONEST)):
                 value = found[row][column]
                 if value is None:
                     continue
-                said = TABLE_2[row][2 * place + k] if place and row in TABLE_2 and k < 2 else None
+                printed = column_pair is not None and row in TABLE_2 and k < 2
+                said = TABLE_2[row][2 * (column_pair or 0) + k] if printed else None
                 best = "best N (and steepness) on the test set, as in the paper"
                 honest = "N (and steepness) from the last third of the training part"
                 how = {ALL: SETTING, DSFS: best, HONEST: honest}[column]
@@ -214,7 +215,7 @@ def _findings(lab: Lab, corpus: str, found: Mapping[str, Any], documents: int | 
         if abs_idf > idf > geo:
             notes.append(f"{said}: the paper's order.")
         else:
-            settings = [
+            settings: list[dict[str, Any]] = [
                 {"corpus": corpus, "row": row, "sizes": [], "order": "shuffled", "documents": documents}
                 for row in ("abs_idf", "idf", "geo")
             ]
