@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import MultinomialNB as Reference
 
 import surebayes as sb
-from surebayes import _estimator
+from surebayes import _estimator, synthetic
 from surebayes.score import NEVER
 from variants import CHOOSING, VARIANTS
 
@@ -546,3 +546,24 @@ def test_term_weighting_takes_the_largest_weight_over_classes(data):
     with pytest.raises(ValueError, match="pass y"):
         sb.TermWeighting().fit(X)
     assert sb.TermWeighting(weight="idf").fit(X).transform(X).shape == X.shape
+
+
+# ---- straight from text
+
+
+@pytest.mark.parametrize("name", [n for n in VARIANTS if not isinstance(VARIANTS[n], sb.DecisionReversalNB)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_straight_from_text(name, classes):
+    stream = list(synthetic.text_stream(60, seed=2, topics=classes, length=12))
+    texts, y = [text.text for text in stream], np.array([str(text.labels[0]) for text in stream])
+    vectorizer = sb.CountVectorizer()
+    X = vectorizer.fit_transform(texts)
+    nb = clone(VARIANTS[name]).fit(X, y)
+    got = nb.text_scorer(vectorizer).decision_function([*texts, "", "unheard of"])
+    want = nb.decision_function(vectorizer.transform([*texts, "", "unheard of"]))
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+
+
+def test_a_reversal_has_no_scores_straight_from_text(pair):
+    with pytest.raises(TypeError, match="estimator_"):
+        sb.DecisionReversalNB().fit(*pair).text_scorer(sb.CountVectorizer())

@@ -415,6 +415,30 @@ class CountClassifier(ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    def text_scorer(self, vectorizer):
+        """Give a `TextScorer`: this model's scores straight from text, as it stands now.
+
+        Parameters
+        ----------
+        vectorizer : surebayes.CountVectorizer or surebayes.HashingVectorizer
+            The fitted vectorizer that made the rows of counts.
+
+        Returns
+        -------
+        TextScorer
+            Its `decision_function` takes texts and gives what this one's gives for their rows.
+        """
+        from surebayes.text_scorer import TextScorer
+
+        self._check_learnt()
+        model = self._estimate()
+        fixed = self._masked(np.zeros((1, len(self._contrasts))))[0]  # classes out of the question have a fixed score
+        log_odds = np.where(fixed[:, None] == 0, model.log_odds, 0.0)
+        prior = np.where(fixed == 0, model.bias, fixed)
+        if len(self.classes_) == 2 and not self.multilabel_:
+            return TextScorer.of(vectorizer, model.represent, log_odds[0], prior[0])
+        return TextScorer.of(vectorizer, model.represent, log_odds, prior)
+
     # ---- explaining
 
     def explain(self, X, top=None, terms=None):

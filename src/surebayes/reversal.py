@@ -164,6 +164,10 @@ class DecisionReversalNB(CountClassifier):
         self._check_learnt()
         return self.estimator_.reversal(X)
 
+    def text_scorer(self, vectorizer):
+        """Refuse: a reversal is no linear score."""
+        raise TypeError("The score of a decision reversal is not linear: take the text_scorer of estimator_ instead.")
+
     def _model_for(self, rows):
         return self.estimator_._model_for(rows)
 
