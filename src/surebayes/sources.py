@@ -38,6 +38,7 @@ _SUFFIXES = {
 # A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
 # "From " has no time and year; writers of mailboxes quote one that has.
 _FROM_LINE = re.compile(rb"From [^\n]*\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
+_LONGEST_FROM = 1000
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
@@ -274,39 +275,37 @@ def _read_mbox(source: Source) -> Iterator[Document]:
 
 def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document]:
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
-    buffer, place, number, dropped = start, 0, 0, 0
-    name = shown(source.path)
+    name, buffer = shown(source.path), start
+    begin = place = number = dropped = 0
     while True:
-        cut = _next_message(buffer, place)
-        if cut >= 0:
+        cut, place = _next_message(buffer, place)
+        while cut >= 0:
             number += 1
-            yield _message(f"{name}#{number}", buffer[:cut], source.label, cut + dropped)
-            buffer, place, dropped = buffer[cut:], 1, 0
-            continue
+            yield _message(f"{name}#{number}", buffer[begin:cut], source.label, cut - begin + dropped)
+            begin, dropped = cut, 0
+            cut, place = _next_message(buffer, cut)
         block = file.read(_BLOCK)
         if not block:
             break
-        # The end of what is there may be the start of a "From " line: look at it again with the next block.
-        place = max(len(buffer) - 200, 1)
-        if len(buffer) > 2 * _KEPT:
-            dropped += len(buffer) - _KEPT - 200
-            buffer = buffer[:_KEPT] + buffer[-200:]
-            place = _KEPT
+        buffer, place, begin = buffer[begin:], place - begin, 0
+        if place > 2 * _KEPT:
+            dropped += place - _KEPT
+            buffer, place = buffer[:_KEPT] + buffer[place:], _KEPT
         buffer += block
-    if buffer.strip():
-        yield _message(f"{name}#{number + 1}", buffer, source.label, len(buffer) + dropped)
+    if buffer[begin:].strip():
+        yield _message(f"{name}#{number + 1}", buffer[begin:], source.label, len(buffer) - begin + dropped)
 
 
-def _next_message(buffer: bytes, place: int) -> int:
-    """Give the place of the next line that starts a message, or -1."""
+def _next_message(buffer: bytes, place: int) -> tuple[int, int]:
+    """Give where the next message starts, or -1, and where to look on when there is more."""
     while (found := buffer.find(b"\nFrom ", place)) >= 0:
-        end = buffer.find(b"\n", found + 1)
-        if end < 0:
-            return -1
-        if _FROM_LINE.match(buffer, found + 1):
-            return found + 1
+        end = buffer.find(b"\n", found + 1, found + _LONGEST_FROM)
+        if end < 0 and len(buffer) < found + _LONGEST_FROM:
+            return -1, found
+        if _FROM_LINE.match(buffer, found + 1, found + _LONGEST_FROM):
+            return found + 1, found + 1
         place = found + 1
-    return -1
+    return -1, max(place, len(buffer) - len(b"\nFrom "), 0)
 
 
 def _message(name: str, raw: bytes, label: str | None, size: int) -> Document:
