@@ -90,7 +90,7 @@ class SecondStage:
 
     C: float = 1.0
     smoothing: float = 1.0
-    model: Any = None  # (contrasts, places) coefficients and strengths, (contrasts,) intercepts
+    model: Any = None  # (contrasts, places) coefficients and strengths, 8 bytes a pair; (contrasts,) intercepts
 
     @property
     def name(self) -> str:
@@ -106,8 +106,8 @@ class SecondStage:
                 z = self._rows(log_odds, table.place[rows.columns], rows.indptr)
                 svm = LinearSVC(C=self.C, class_weight="balanced", random_state=0, tol=1e-2).fit(z, own)
                 coefficient, intercept = svm.coef_[0], float(svm.intercept_[0])
-            coefficients.append(coefficient * log_odds)
-            strength.append(np.abs(log_odds))
+            coefficients.append((coefficient * log_odds).astype(np.float32))
+            strength.append(np.abs(log_odds).astype(np.float32))
             intercepts.append(intercept)
         self.model = np.array(coefficients), np.array(strength), np.array(intercepts)
 
@@ -127,8 +127,10 @@ class SecondStage:
             return np.zeros(len(where)), 0.0
         coefficients, strength, intercepts = self.model
         known = np.where(where < coefficients.shape[1] - 1, where, -1)  # columns learnt later have no coefficient
-        size = np.sqrt(_row_sums(strength[k][known] ** 2, indptr))
-        return coefficients[k][known] / np.repeat(np.where(size > 0, size, 1.0), np.diff(indptr)), intercepts[k]
+        size = np.sqrt(_row_sums(strength[k][known].astype(np.float64) ** 2, indptr))
+        return coefficients[k][known].astype(np.float64) / np.repeat(
+            np.where(size > 0, size, 1.0), np.diff(indptr)
+        ), intercepts[k]
 
     def scores(self, k: int, where: IntArray, indptr: IntArray) -> FloatArray:
         """Score documents for contrast k."""

@@ -230,7 +230,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     def _new_models(self) -> list[Any]:
         k = len(self.classes_)
         if isinstance(self.views, str):
-            plan = _plan(self.views)
+            plan = _plan(self.views, k)
             return [HashedView(view, experts, self.n_features, k, self._contrasts) for view, experts in plan]
         same: dict[str, tuple[Any, list[Any]]] = {}
         for name, vectorizer, classifier in self.views:
@@ -389,12 +389,19 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 # ---------------------------------------------------------------------- what goes in
 
 
-def _plan(name: str) -> list[tuple[View, list[Any]]]:
+SECOND_STAGE = ("words and pairs", "phrases", "bytes 7")
+"""Views of text with a second stage. On movie reviews (1,200 train, 800 test) the best expert without one reaches an
+AUC_0.1 of .693; a pool with one on "phrases" .773, on these three .784, on every view .786."""
+
+
+def _plan(name: str, n_classes: int) -> list[tuple[View, list[Any]]]:
     """Give the views of a name with their experts."""
     if name == "mail":
         return [(view, [Counted(0.01), Counted(0.01, 100)]) for view in MAIL_VIEWS]
+    # With many classes a machine for each of them and each view would take gigabytes.
+    stages = SECOND_STAGE if n_classes == 2 else ("phrases",)
     return [
-        (view, [Counted(1.0), Counted(0.01), *([SecondStage()] if view.kind == "word" else [])]) for view in TEXT_VIEWS
+        (view, [Counted(1.0), Counted(0.01), *([SecondStage()] if view.name in stages else [])]) for view in TEXT_VIEWS
     ]
 
 
