@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,8 +119,7 @@ def mail_suite(
     names : sequence of str
         Corpora of the catalogue that hold mail.
     flips : int, default=3
-        How many times training is repeated with 5% of its labels flipped. The peers keep the settings that they chose
-        on clean labels; ours see nothing but the flipped ones.
+        How many times choosing and training are repeated with 5% of the training labels flipped.
     online : bool, default=True
         Whether the stream is also judged and learnt message by message.
     systems : iterable of str, optional
@@ -157,9 +156,10 @@ def mail_suite(
             )
             add(_result("batch", name, _suite_peers.SLOW, said, batch.truth, scores, seconds))
         for seed in range(flips):
-            noisy = flipped(batch.labels, seed)
+            noisy = replace(batch, labels=flipped(batch.labels, seed))
             for system, function in wanted.items():
-                (scores, said), seconds = _timed(function, batch, noisy, chosen[system])
+                setting = None if system in OURS else _suite_peers.choose(system, noisy)
+                (scores, said), seconds = _timed(function, noisy, noisy.labels, setting)
                 add(_result("flipped labels", name, system, said, batch.truth, scores, seconds, seed))
         if online:
             streams = {"ViewPool": online_pool, **_suite_peers.online()}
