@@ -2133,7 +2133,7 @@ static Status score_row(const Scorer *s, Workspace *ws, uint32_t *ids, int32_t *
     double size = 0, largest = 0;
     for (size_t k = 0; k < s->classes; k++)
         out[k] = 0;
-    if (s->softmax && s->norm && n) { /* a norm cancels any factor, so the largest exponent may be 0: no overflow */
+    if (s->softmax && s->norm && s->pad == 0 && n) { /* the norm cancels any factor, so the largest exponent may be 0: no overflow */
         largest = s->steepness * term_value(s, ids[0], counts[0]);
         for (size_t i = 1; i < n; i++)
             largest = fmax(largest, s->steepness * term_value(s, ids[i], counts[i]));

@@ -297,9 +297,9 @@ class Scorer:
             kept = {i for i, _ in best[: self.top]}
             row = [pair for pair in row if pair[0] in kept]
         values = [self._value(i, n) for i, n in row]
-        if self.steepness is not None:  # a norm cancels any factor, so the largest exponent may be 0
+        if self.steepness is not None:  # the norm alone cancels any factor, so the largest exponent may be 0
             values = [self.steepness * value for value in values]
-            largest = max(values, default=0.0) if self.norm in ("l1", "l2") else 0.0
+            largest = max(values, default=0.0) if self.norm in ("l1", "l2") and not self.pad else 0.0
             values = [math.exp(value - largest) for value in values]
         totals, size = [0.0] * len(self.prior), 0.0
         for (i, _), value in zip(row, values):
