@@ -7,7 +7,7 @@ import sys
 def main(argv: "list[str] | None" = None) -> int:
     """Run a command; give its exit code."""
     called = argv is None
-    argv = sys.argv[1:] if called else argv
+    argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["filter"]:
         if _configured_anew(argv):
             try:

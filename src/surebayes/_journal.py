@@ -238,7 +238,7 @@ def pack_rows(views: Sequence[np.ndarray], moved: Sequence[int] = ()) -> bytes:
         longer = gaps // _LONG
         if longer.any():
             words = np.full(len(gaps) + int(longer.sum()), _LONG, "<u2")
-            words[np.arange(len(gaps)) + np.cumsum(longer)] = gaps % _LONG
+            words[np.arange(len(gaps)) + np.cumsum(longer)] = np.mod(gaps, _LONG)
         else:
             words = gaps.astype("<u2")
         parts += [np.array([len(words)], "<u4").tobytes(), words.tobytes()]

@@ -11,7 +11,7 @@ from math import exp
 
 from ._kernel import kernel
 from ._manifest import BadModel, NewerModel, StoreError, read_manifest
-from .message import MAX_BYTES, fingerprint_of, header_tokens, read_message
+from .message import MAX_BYTES, Message, fingerprint_of, header_tokens, read_message
 
 try:
     from ._lookup import counts_at, opinion, sorted_columns
@@ -51,6 +51,7 @@ class Document:
             if not isinstance(content, (bytearray, memoryview)):
                 raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
             content = bytes(content)
+        self.message: Message | None = None
         if reader == "mail":
             raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
             self.raw = plain_head(raw)
@@ -58,7 +59,6 @@ class Document:
             self.text = self.message.subject + "\n" + self.message.text
             self.tokens = header_tokens(self.message)
             return
-        self.message = None
         if isinstance(content, str):
             self.text, self.raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
         else:
@@ -146,7 +146,8 @@ def columns_of(view: dict, document: Document) -> bytes:
 
 def _hashed(tokens: "list[str]", width: int) -> "list":
     """Hash whole tokens: a token of n bytes is its own only n-gram of n bytes."""
-    text, by_size = kernel(), {}
+    text = kernel()
+    by_size: dict[int, list[bytes]] = {}
     for token in tokens:
         encoded = token.encode("utf-8", "replace")
         if encoded:
@@ -306,12 +307,15 @@ Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
 
 
 class _Arguments:
-    __slots__ = ("exit_code", "help", "model", "x_spam")
+    """What `surebayes filter` was called with; `problem` says what is wrong with it."""
+
+    __slots__ = ("exit_code", "help", "model", "problem", "x_spam")
 
     def __init__(self, argv: "list[str]") -> None:
         self.model = os.environ.get("SUREBAYES_MODEL", "")
         self.x_spam = os.environ.get("SUREBAYES_X_SPAM", "") not in ("", "0")
         self.exit_code = self.help = False
+        self.problem = ""
         words = iter(argv)
         for word in words:
             if word in ("-m", "--model"):
@@ -327,28 +331,22 @@ class _Arguments:
             elif word in ("-h", "--help"):
                 self.help = True
             else:
-                raise ValueError(f"surebayes filter doesn't know {word!r}")
+                self.problem = f"there is no option {word!r}"
         if not self.model and not self.help:
-            raise ValueError("surebayes filter needs a model: -m DIR, or the environment variable SUREBAYES_MODEL")
+            self.problem = "it needs a model: -m DIR, or the environment variable SUREBAYES_MODEL"
 
 
 def main(argv: "list[str]") -> int:
     """Run `surebayes filter`; give the exit code. Whatever goes wrong inside, the mail comes out."""
-    problem = arguments = None
-    try:
-        arguments = _Arguments(argv)
-        if arguments.help:
-            sys.stdout.write(USAGE)
-            return 0
-    except ValueError as error:
-        problem = error
-    strict = "--exit-code" in argv
+    arguments = _Arguments(argv)
+    if arguments.help:
+        sys.stdout.write(USAGE)
+        return 0
     source = sys.stdin.buffer
     head = source.read(MAX_BYTES + 1)
-    fields, code = [], 0
     try:
-        if problem is not None:
-            raise problem
+        if arguments.problem:
+            raise ValueError(arguments.problem)
         fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
         code = int(positive and arguments.exit_code)
     except Exception as error:
@@ -356,8 +354,8 @@ def main(argv: "list[str]") -> int:
         kind = type(error).__name__
         said = str(error) if isinstance(error, (StoreError, ValueError, OSError)) else f"{kind}: {error}"
         sys.stderr.write(f"surebayes filter: {said}; the mail is passed on without a verdict\n")
-        fields, code = [(b"X-Surebayes-Error", _ascii(said))], 75 if strict else 0
-    names = VERDICTS if arguments is not None and arguments.x_spam else (OWN,)
+        fields, code = [(b"X-Surebayes-Error", _ascii(said))], 75 if arguments.exit_code else 0
+    names = VERDICTS if arguments.x_spam else (OWN,)
     return code if _write(with_fields(head, fields, names), source) else 75
 
 

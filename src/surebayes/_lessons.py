@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from surebayes._views import CountTable, Parts
 from surebayes.calibration import fit_probability
 from surebayes.certificate import EXACT, Certificate, certify
 from surebayes.decide import order_statistic_threshold
+from surebayes.significance import Interval
 
 if TYPE_CHECKING:
     from surebayes._keeper import Writing
@@ -123,7 +125,7 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
             return done
         with filter.bulk(f"trained on {len(spool.places)}"):
             for batch in batched(spool.sorted(), BATCH):
-                filter._submit(lambda write, batch=batch: _learn_batch(write, batch, reserve, who, done))
+                filter._submit(partial(_learn_batch, batch=batch, reserve=reserve, who=who, done=done))
     return done
 
 
@@ -252,7 +254,8 @@ def _certify(
     threshold, allowed = order_statistic_threshold(scores, max_fpr, confidence)
     first, last = (min(days), max(days)) if days else (None, None)
     return Certificate(  # nothing is known of the recall without positives
-        threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, (0.0, 1.0), 0.0, EXACT,
+        threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, Interval(0.0, 1.0), 0.0,
+        EXACT,
         first, last, model, positive,
     )  # fmt: skip
 
@@ -348,7 +351,7 @@ def reasons(state: State, document: Document, label: str, top: int = 10) -> list
         for term, share in zip(view.terms, view.contributions):
             found[term] = found.get(term, 0.0) + float(share)
         for start, stop, share in view.spans(top) if view.text is not None else ():
-            passage = " ".join(view.text[start:stop].split())
+            passage = " ".join((view.text or "")[start:stop].split())
             if passage:
                 shown = f"…{passage if len(passage) <= 60 else passage[:29] + ' … ' + passage[-28:]}…"
                 found[shown] = found.get(shown, 0.0) + share

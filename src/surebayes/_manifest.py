@@ -113,15 +113,12 @@ class _Plain:
     strict = True
     object_hook = object_pairs_hook = None
     parse_float, parse_int = float, int
-    parse_constant = None
     memo: dict = {}  # noqa: RUF012 - the scanner's own
 
     @staticmethod
-    def refuse(name):
+    def parse_constant(name: str) -> None:
+        """Refuse NaN and infinities, which JSON hasn't."""
         raise ValueError(name)
-
-
-_Plain.parse_constant = _Plain.refuse
 
 
 def _scanner():

@@ -24,6 +24,7 @@ LEARNING = ("learn", "forget", "bulk")
 
 def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
     """Give the views of a model: "pool" (those of `ViewPool` on mail or text) or "words" (one view, one expert)."""
+    plan: list[tuple[View, tuple[Counted, ...]]]
     if model == "words":
         plan = [(View("words", "text", "word", 1, 1, tokens=reader == "mail"), (Counted(0.01),))]
     elif model == "pool" and reader == "mail":
@@ -158,7 +159,7 @@ class State:
         if event.action in ("learn", "forget"):
             body = journal.body(event.source or event.seq)
             rows, moved = unpack_rows(body)
-            label = event.label if event.action == "learn" else self._label_of(event)
+            label = event.label or "" if event.action == "learn" else self._label_of(event)
             self.count(rows, moved, label, event.source or event.seq, 1 if event.action == "learn" else -1)
         elif event.action == "settings":
             self.settings = {**self.settings, **_object(journal.body(event.seq))["set"]}

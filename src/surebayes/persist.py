@@ -145,11 +145,11 @@ class _Writer:
             raise TypeError(f"{where} is nested too deeply to be saved.")
         if value is None or isinstance(value, (bool, str)):
             return value
-        if isinstance(value, (int, np.integer)) and not isinstance(value, np.bool_):
-            return int(value) if type(value) is int else {"$number": [value.dtype.str, int(value)]}
-        if isinstance(value, (float, np.floating, np.bool_)):
-            plain = _float(float(value))
-            return plain if type(value) is float else {"$number": [value.dtype.str, plain]}
+        if isinstance(value, (np.integer, np.floating, np.bool_)):
+            plain = int(value) if isinstance(value, np.integer) else _float(float(value))
+            return {"$number": [value.dtype.str, plain]}
+        if isinstance(value, (int, float)):
+            return int(value) if isinstance(value, int) else _float(value)
         if isinstance(value, (list, tuple, dict, slice)) and type(value) in _CONTAINERS:
             return self._container(value, where, depth + 1)
         if isinstance(value, np.ndarray):

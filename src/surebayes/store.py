@@ -56,7 +56,8 @@ def table_of(entries: np.ndarray, width: int, documents: list[int]) -> CountTabl
         raise BadModel("A table of counts is out of order, or has columns or classes that the model doesn't.")
     if (counts > np.asarray(documents, np.int64)[classes]).any():
         raise BadModel("A table of counts has more documents with a term than there are documents.")
-    distinct, place = np.unique(columns, return_inverse=True)
+    first = np.diff(columns, prepend=-1) > 0
+    distinct, place = columns[first], np.cumsum(first) - 1
     cells = np.zeros((len(distinct), k), np.int32)
     cells[place, classes] = counts
     table = CountTable.__new__(CountTable)
