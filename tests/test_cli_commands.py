@@ -310,6 +310,34 @@ def test_trec_has_the_measures(run, tmp_path):
     assert "lam_percent" in shown.out
 
 
+def test_compare_on_documents(run, mails, tmp_path):
+    names = ("MultinomialNB", "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC")
+    words = ("compare", "--ham", mails[0], "--spam", mails[1], "-c", names[0], "-c", names[1], "--repeats", "3")
+    ran = run(*words, "--train-size", "0.1", "--out", tmp_path)
+    (found,) = ran.records()
+    assert found["splits"] == 3
+    assert list(found["means"]) == list(names)
+    assert all(0.3 < means["auc_0.1"] <= 1 for means in found["means"].values())
+    (test,) = found["tests"]
+    assert test["won"] + test["lost"] <= 3
+    assert (tmp_path / "results.md").exists()
+    assert (tmp_path / "roc.svg").exists()
+    shown = run(*words, "--split", "time", "--no-json", "--measure", "auc").out
+    assert "Splits won/lost by auc" in shown
+    ran = run(*words, "--measure", "beauty")
+    assert (ran.code, "no measure 'beauty'" in ran.err) == (2, True)
+
+
+def test_compare_by_time_needs_times(run, tmp_path):
+    for name in ("ham", "spam"):
+        (tmp_path / name).write_bytes(b"Subject: no date\n\nbody")
+    ran = run(
+        "compare", "--ham", tmp_path / "ham", "--spam", tmp_path / "spam", "--split", "time", "-c", "MultinomialNB"
+    )
+    assert ran.code == 65
+    assert "ham doesn't say when it came" in ran.err
+
+
 @pytest.mark.corpus
 def test_compare_suite(run, corpora_folder, monkeypatch):
     monkeypatch.setenv("SUREBAYES_DATA", str(corpora_folder))
@@ -465,7 +493,8 @@ def test_reproduce_gives_a_list(run, tmp_path):
         (("reproduce", "frank-bouckaert", "--figure", "9"), 65, "has no 'figure 9'"),
         (("reproduce", "kim-seo-rim", "--table", "2"), 66, "SUREBAYES_DATA"),
         (("reproduce", "frank-bouckaert", "--figure", "1", "--set", "nonsense=1"), 65, "no option 'nonsense'"),
-        (("compare",), 2, "--suite"),
+        (("compare",), 2, "No documents"),
+        (("compare", "--ham", "x", "--spam", "y", "-c", "os.system"), 65, "must come from surebayes or sklearn"),
         (("trec", "/no/such/index"), 66, "There is no index"),
     ],
 )

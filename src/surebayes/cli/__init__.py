@@ -13,7 +13,7 @@ import click
 from click.shell_completion import shell_complete
 
 from surebayes import __version__
-from surebayes.cli import caring, judging, learning, measuring, research
+from surebayes.cli import caring, comparing, judging, learning, measuring, research
 from surebayes.cli._command import Group
 from surebayes.cli._exit import code_of, sentence_of
 from surebayes.cli.demo import demo
@@ -38,7 +38,7 @@ def commands(debug: bool) -> None:
 for _command in (
     learning.train, learning.learn, learning.forget,
     judging.classify, judging.filter_mail, judging.explain,
-    measuring.evaluate, measuring.calibrate, measuring.tune, measuring.compare, measuring.trec,
+    measuring.evaluate, measuring.calibrate, measuring.tune, comparing.compare, measuring.trec,
     caring.history, caring.rollback, caring.doctor, caring.config, caring.completion,
     caring.export, caring.import_, caring.dump, caring.restore,
     demo, research.corpora, research.reproduce,

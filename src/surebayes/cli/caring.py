@@ -352,11 +352,15 @@ def dump(model: str) -> None:
 
 @click.command(cls=Command, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),))
 @model_option()
-@click.argument("file", type=click.File("r", encoding="utf-8"))
-def restore(model: str, file: Any) -> None:
-    """Make a filter in a new folder from what `dump` wrote."""
+@click.argument("file", type=click.Path(allow_dash=True))
+def restore(model: str, file: str) -> None:
+    """Make a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
     from surebayes.filter import Filter
 
-    with _show.progress("restoring"), Filter.restore(file, model) as mine:
+    with (
+        click.open_file(file, encoding="utf-8") as lines,
+        _show.progress("restoring"),
+        Filter.restore(lines, model) as mine,
+    ):
         documents = mine.status()["documents"]
     click.echo(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))

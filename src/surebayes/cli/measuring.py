@@ -1,8 +1,7 @@
-"""evaluate, calibrate, tune, compare, trec: what a filter is worth, and where it draws the line."""
+"""evaluate, calibrate, tune, trec: what a filter is worth, and where it draws the line."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -222,58 +221,3 @@ def trec(index: str, limit: int | None, results: str | None, as_json: bool | Non
         (name, value, "{:.4g} to {:.4g}".format(*ends[name]) if name in ends else "") for name, value in plain.items()
     ]
     _show.print_table(("measure", "value", "95% interval"), rows, f"{index}, {options['feedback']} feedback:")
-
-
-@click.command(
-    cls=Command,
-    examples=(
-        ("surebayes compare --suite mail", "Our pool and its peers on mail corpora, from SUREBAYES_DATA."),
-        ("surebayes compare --suite text --corpus movie_reviews --corpus sms_spam", "On other text, two corpora only."),
-    ),
-)
-@click.option("--suite", type=click.Choice(["mail", "text"]), help="A comparison on public corpora.")
-@click.option("--corpus", "names", multiple=True, metavar="NAME", help="Of a suite: only this corpus. May be repeated.")
-@click.option("--system", "systems", multiple=True, metavar="NAME", help="Only this system. May be repeated.")
-@click.option("--flips", type=click.IntRange(min=0), default=3, help=(
-    "Of the mail suite: runs with 5% of the training labels flipped. Default: 3."
-))  # fmt: skip
-@click.option("--online/--no-online", default=True, help="Of the mail suite: also message by message.")
-@click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, help=(
-    "Of a suite: how much of each stream, or of the folds. Default: 1."
-))  # fmt: skip
-@_show.output_options
-def compare(suite: str | None, as_json: bool | None, **options: Any) -> None:
-    """Compare classifiers: on public corpora (--suite)."""
-    if suite is None:
-        raise click.UsageError("Name a --suite: mail or text.")
-    _run_suite(suite, as_json, **options)
-
-
-def _run_suite(
-    suite: str,
-    as_json: bool | None,
-    names: tuple[str, ...],
-    systems: tuple[str, ...],
-    flips: int,
-    online: bool,
-    part: float,
-) -> None:
-    from surebayes import suites
-
-    json_lines = _show.wants_json(as_json)
-    with _show.progress(f"{suite} suite", unit="results") as counter:
-
-        def report(result: Any) -> None:
-            counter.show(f"{result.corpus}: {result.system}", counter.done + 1, None)
-            if json_lines:
-                _show.print_json(asdict(result))
-
-        chosen: dict[str, Any] = {"systems": systems or None, "share": part, "report": report}
-        if suite == "mail":
-            results = suites.mail_suite(names or suites.MAIL, flips=flips, online=online, **chosen)
-        else:
-            results = suites.text_suite(names or suites.TEXT, **chosen)
-    if not json_lines:
-        out = _show.console()
-        for table in suites.tables(results):
-            out.print(table)
