@@ -71,5 +71,6 @@ def rows(most=None):
     nb = sb.MultinomialNB(**NB).fit(X, y)
     some = X[:10_000]
     plain, turned = cpu(lambda: nb.decision_function(some)), cpu(lambda: nb.reversal(some))
-    table.append((f"reversal of {some.shape[0]:,} decisions against plain scoring", turned, plain, turned / plain, 20.0))
+    what = f"reversal of {some.shape[0]:,} decisions against plain scoring"
+    table.append((what, turned, plain, turned / plain, 20.0))
     return table

@@ -15,6 +15,7 @@ BENCHMARKS = {
     "classifiers": ("Classifiers against scikit-learn's MultinomialNB (ours / peer)", "ceiling"),
     "text": ("Text to rows and scores against scikit-learn (peer / ours)", "floor"),
     "mail": ("Mail to text against the standard library (peer / ours)", "floor"),
+    "peers": ("Whole mails against bogofilter, where it is installed (peer / ours)", "floor"),
 }
 
 
