@@ -7,6 +7,7 @@ forgetting, merging, scoring and explaining are here, once.
 from __future__ import annotations
 
 import threading
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -108,33 +109,31 @@ def canonical_rows(X: Any, who: str) -> csr_array:
     return rows
 
 
-class CountClassifier(ClassifierMixin, BaseEstimator):
+class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the classifiers on rows of counts: class sums in, linear scores out."""
 
     _sums: tuple[str, ...] = ("mass",)
-    _whole_vocabulary = False  # whether an estimate of a few columns needs all of them
+    _whole_vocabulary = (
+        False  # whether an estimate of a few columns needs all of them; then there is _model_of(classes)
+    )
 
     # ---- what a subclass says
 
+    @abstractmethod
     def _rules(self) -> dict[str, Rule]:
         """Give the rule of each parameter."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _freeze(self, documents: Documents, keep: Any) -> Representation:
         """Learn the representation that scores documents."""
-        raise NotImplementedError
 
     def _trained_on(self) -> Representation:
         """Give the representation that the sums are made of."""
         return self.representation_
 
+    @abstractmethod
     def _model(self, columns: Any) -> Linear:
         """Make the linear model of the named columns (all if None) from the sums."""
-        raise NotImplementedError
-
-    def _model_of(self, contrasts: list[int]) -> Linear:
-        """Make the linear model of some contrasts; only where an estimate needs the whole vocabulary."""
-        raise NotImplementedError
 
     def _frozen(self) -> tuple[Any, ...]:
         """Give everything that was learnt from whole documents."""

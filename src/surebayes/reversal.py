@@ -138,6 +138,12 @@ class DecisionReversalNB(CountClassifier):
     def _sums(self):
         return self.estimator_._sums
 
+    def _freeze(self, documents, keep):
+        return self.estimator_._freeze(documents, keep)
+
+    def _model(self, columns):
+        return self.estimator_._model(columns)
+
     def _trained_on(self):
         return self.estimator_._trained_on()
 
