@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from command_line import SCRIPT, clean_environment, plain, run_on_terminal, run_script, write_mails
+from command_line import SCRIPT, clean_environment, copy_of, plain, run_on_terminal, run_script, write_mails
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,6 @@ def test_filter_through_the_installed_script(trained, mails):
 
 
 def test_filter_with_broken_settings_still_delivers(trained, mails, tmp_path):
-    from command_line import copy_of
-
     mine = copy_of(trained, tmp_path / "mine")
     (mine / "config.toml").write_text("nonsense = [\n")
     later = time.time() + 10
@@ -97,6 +95,29 @@ def test_filter_with_broken_settings_still_delivers(trained, mails, tmp_path):
     assert done.returncode == 0
     assert b"X-Surebayes-Label: spam" in done.stdout
     assert b"is no TOML file" in done.stderr
+
+
+def test_filter_keeps_to_the_settings_before_and_after_the_next_lesson(trained, mails, tmp_path):
+    """The file of settings is newer than the manifest at first, and compiled into it by the lesson."""
+    mine = copy_of(trained, tmp_path / "mine")
+    mail = sorted(mails[1].iterdir())[0]
+
+    def flag(*words, **env):
+        done = subprocess.run(
+            [*SCRIPT, "filter", "-m", str(mine), *words],
+            input=mail.read_bytes(), capture_output=True, env=clean_environment(**env), timeout=60,
+        )  # fmt: skip
+        assert done.stderr == b""
+        return b"X-Spam-Flag: YES" in done.stdout
+
+    assert not flag()
+    assert run_script("config", "set", "-m", mine, "x_spam", "true").code == 0
+    assert flag()
+    assert run_script("learn", "-m", mine, "--as", "spam", "-", stdin=b"Subject: new\n\none more").code == 0
+    assert (mine / "manifest.json").stat().st_mtime_ns > (mine / "config.toml").stat().st_mtime_ns
+    assert flag()
+    assert not flag("--no-x-spam")
+    assert not flag(SUREBAYES_X_SPAM="0")
 
 
 def test_reader_that_goes_away_is_no_error(trained, mails):

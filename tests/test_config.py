@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surebayes.config import SETTINGS, BadConfig, as_toml, change, find, read, resolve
+from surebayes.config import SETTINGS, BadConfig, as_toml, change, compiled, find, read, resolve
 
 
 def test_environment_goes_before_file_before_default(tmp_path):
@@ -88,6 +88,14 @@ def test_change_keeps_the_rest(tmp_path):
         change(file, "tops", "1")
     assert read(file) == {"max_fpr": 0.02}
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_the_filter_needs_is_compiled(tmp_path):
+    assert compiled(tmp_path) == {"x_spam": False}
+    (tmp_path / "config.toml").write_text("x_spam = true\ntop = 3\n")
+    assert compiled(tmp_path) == {"x_spam": True}
+    (tmp_path / "config.toml").write_text("x_spam = \n")
+    assert compiled(tmp_path) == {"x_spam": False}
 
 
 def test_change_makes_the_file(tmp_path):

@@ -36,6 +36,8 @@ def main(argv: "list[str] | None" = None) -> int:
 
 def _configured_anew(argv: "list[str]") -> bool:
     """Tell whether the filter's configuration file was changed after its manifest was written."""
+    if os.environ.get("SUREBAYES_CONFIG") or any(word.startswith("--config") for word in argv):
+        return True
     folder = os.environ.get("SUREBAYES_MODEL", "")
     for i, word in enumerate(argv[:-1]):
         if word in ("-m", "--model"):

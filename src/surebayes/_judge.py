@@ -263,6 +263,7 @@ class MappedModel:
             manifest = read_manifest(folder, KIND)
             try:
                 self.scoring, entry = manifest["scoring"], manifest["files"]["tables"]
+                self.x_spam = bool(manifest.get("config", {}).get("x_spam"))
                 name, size = entry["file"], entry["size"]
                 if os.path.basename(name) != name or not name:
                     raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
@@ -302,7 +303,7 @@ Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
   -m, --model DIR  the filter's folder (or the environment variable SUREBAYES_MODEL)
   --exit-code      exit with 1 for the positive class, 75 after an error; otherwise 0 always
   --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and remove those that came with the mail
-                   (or SUREBAYES_X_SPAM=1)
+                   (or SUREBAYES_X_SPAM=1, or x_spam = true in the filter's config.toml); --no-x-spam: don't
 """
 
 
@@ -313,7 +314,8 @@ class _Arguments:
 
     def __init__(self, argv: "list[str]") -> None:
         self.model = os.environ.get("SUREBAYES_MODEL", "")
-        self.x_spam = os.environ.get("SUREBAYES_X_SPAM", "") not in ("", "0")
+        told = os.environ.get("SUREBAYES_X_SPAM", "").strip().lower()
+        self.x_spam = told not in ("0", "false", "no", "off") if told else None  # None: as the manifest has it
         self.exit_code = self.help = False
         self.problem = ""
         words = iter(argv)
@@ -326,8 +328,8 @@ class _Arguments:
                 self.model = word[2:]
             elif word == "--exit-code":
                 self.exit_code = True
-            elif word == "--x-spam":
-                self.x_spam = True
+            elif word in ("--x-spam", "--no-x-spam"):
+                self.x_spam = word == "--x-spam"
             elif word in ("-h", "--help"):
                 self.help = True
             else:
@@ -355,7 +357,7 @@ def main(argv: "list[str]") -> int:
         said = str(error) if isinstance(error, (StoreError, ValueError, OSError)) else f"{kind}: {error}"
         sys.stderr.write(f"surebayes filter: {said}; the mail is passed on without a verdict\n")
         fields, code = [(b"X-Surebayes-Error", _ascii(said))], 75 if arguments.exit_code else 0
-    names = VERDICTS if arguments.x_spam else (OWN,)
+    names = VERDICTS if arguments.x_spam or any(name == b"X-Spam-Flag" for name, _ in fields) else (OWN,)
     return code if _write(with_fields(head, fields, names), source) else 75
 
 
@@ -374,7 +376,7 @@ def _write(start: bytes, source) -> bool:
         return False
 
 
-def verdict_fields(folder: str, raw: bytes, x_spam: bool) -> "tuple[list[tuple[bytes, bytes]], bool]":
+def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
     """Judge a mail; give the header fields that say so, and whether it is of a class that is looked for."""
     model = MappedModel(folder)
     scoring = model.scoring
@@ -387,7 +389,7 @@ def verdict_fields(folder: str, raw: bytes, x_spam: bool) -> "tuple[list[tuple[b
         (b"X-Surebayes-Model", _ascii(scoring["model"])),
     ]
     positive = label != scoring["classes"][0]
-    if x_spam:
+    if model.x_spam if x_spam is None else x_spam:
         said = b"Yes" if positive else b"No"
         fields += [
             (b"X-Spam-Flag", said.upper()),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from surebayes._manifest import SurebayesError
 
-__all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "find", "read", "resolve"]
+__all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "compiled", "find", "read", "resolve"]
 
 NAME = "config.toml"
 
@@ -244,6 +244,22 @@ def resolve(
         else:
             result[name] = Resolved(setting.default, "default")
     return result
+
+
+def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Give what `surebayes filter` needs of a folder's file of settings, for the manifest; defaults if it is broken.
+
+    Examples
+    --------
+    >>> from surebayes.config import compiled
+    >>> compiled("/no/such/filter")
+    {'x_spam': False}
+    """
+    try:
+        found = read(Path(folder, NAME))
+    except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
+        found = {}
+    return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default)}
 
 
 def as_toml(values: Mapping[str, Any] | None = None) -> str:

@@ -16,6 +16,7 @@ from surebayes._folder import map_arrays, put_manifest, remove_others, write_fil
 from surebayes._judge import KIND
 from surebayes._manifest import BadModel, read_manifest
 from surebayes._views import CountTable
+from surebayes.config import compiled
 
 try:
     from surebayes._lookup import block_checksums, pack_entries
@@ -149,6 +150,7 @@ class ModelFolder:
         """
         entry, layout = write_tables(self.folder, tables)
         views = [{**view, "table": table} for view, table in zip(scoring["views"], layout)]
-        put_manifest(self.folder, KIND, {"scoring": {**scoring, "views": views}, "files": {"tables": entry}, **more})
+        whole = {"scoring": {**scoring, "views": views}, "config": compiled(self.folder), "files": {"tables": entry}}
+        put_manifest(self.folder, KIND, {**whole, **more})
         remove_others(self.folder, [name for name in (entry["file"], self._before) if name])
         self._before = entry["file"]

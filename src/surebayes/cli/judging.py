@@ -96,11 +96,13 @@ def run_filter(argv: list[str]) -> int:
     from surebayes import _judge, config
     from surebayes.cli._command import _value_of
 
-    plain = [word for word in argv if word not in ("--no-x-spam",)]
+    plain = list(argv)
     try:
         settings = config.resolve(_value_of(argv, "-m", "--model"), _value_of(argv, "--config"))
-        if settings["x_spam"].value and "--no-x-spam" not in argv:
-            plain.append("--x-spam")
+        if not {"--x-spam", "--no-x-spam"} & set(argv):
+            plain.append("--x-spam" if settings["x_spam"].value else "--no-x-spam")
+        if settings["model"].value and settings["model"].source != "flag":
+            plain += ["-m", settings["model"].value]
     except (config.BadConfig, OSError) as error:
         _show.note(f"surebayes filter: {error} The mail is judged without these settings.")
     for place, word in enumerate(plain):
