@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/*.c)
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/python examples/compare_classifiers.py
+	$(BIN)/surebayes demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow"

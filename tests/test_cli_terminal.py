@@ -193,3 +193,26 @@ def test_overview_lists_every_command(words):
     ran = run_script(*words)
     shown = ran.out + ran.err
     assert all(re.search(rf"^  {name}\b", shown, re.MULTILINE) for name in commands.commands)
+
+
+def test_demo_shows_the_commands_that_it_runs(tmp_path):
+    ran = run_script("demo", "--out", tmp_path / "demo", "--mails", "700")
+    assert ran.code == 0, ran.err
+    shown = [line[2:] for line in ran.out.splitlines() if line.startswith("$ ")]
+    assert [line.split()[1] for line in shown] == ["train", "calibrate", "evaluate", "explain"]
+    for part in ("is trained", "with confidence 95.00%", "tpr_at_fpr_0.001", "correction", "Where to go next"):
+        assert part in ran.out
+    assert (tmp_path / "demo" / "roc.png").read_bytes().startswith(b"\x89PNG")
+    again = run_script(*shown[-1].split()[1:])
+    assert again.code == 0
+    assert again.records()[0]["path"].endswith("one.eml")
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+def test_demo_on_real_mail_takes_less_than_a_minute(tmp_path, corpora_folder):
+    start = time.monotonic()
+    ran = run_script("demo", "--out", tmp_path / "demo", "--data", corpora_folder)
+    assert ran.code == 0, ran.err
+    assert "the SpamAssassin corpus" in ran.out
+    assert time.monotonic() - start < 60

@@ -81,7 +81,7 @@ def print_facts(facts: dict[str, Any], title: str | None = None) -> None:
     """Print names and values, one a line."""
     out = console()
     if title:
-        out.print(title, style="bold", markup=False)
+        out.print(title, style="bold", markup=False, soft_wrap=True)
     width = max((len(name) for name in facts), default=0)
     for name, value in facts.items():
         out.print(f"  {name:<{width}}  {shown(value)}", markup=False)
