@@ -269,11 +269,11 @@ class CountTable:
         """
         inside = counts[:, c].astype(np.float64)
         everything = counts.sum(1, dtype=np.float64)
-        s, v = smoothing, self.alive
+        s, v = smoothing, max(self.alive, 1)
         total = float(self.totals[c])
         rest = float(self.totals.sum()) - total
-        shift = np.log(total + s * v) - np.log(rest + s * v) if v else 0.0
-        result = np.log(inside + s) - np.log(everything - inside + s) - shift
+        # in the order of operations of `estimate`, so that terms as strong as each other are so to the last bit
+        result = (np.log(inside + s) - np.log(total + s * v)) - (np.log(everything - inside + s) - np.log(rest + s * v))
         result[everything == 0] = 0.0
         return result
 
