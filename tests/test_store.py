@@ -4,16 +4,19 @@ import json
 import math
 import os
 import sqlite3
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.feature_extraction import FeatureHasher
 
-from surebayes import _lookup_python
+from surebayes import _journal, _lookup_python
 from surebayes._folder import locked, map_arrays
 from surebayes._journal import Event, Journal, chained, pack_rows, unpack_rows
 from surebayes._manifest import BadModel, Busy, NewerModel, NoModel, read_manifest, seal, unseal
+from surebayes._state import _count
 from surebayes._views import CountTable, Rows
 from surebayes.classifiers import OpinionPoolNB
 from surebayes.store import class_bits, entries_of, table_of, write_tables
@@ -73,9 +76,10 @@ def test_both_kernels_find_the_same_counts(tmp_path_factory, learnt, wanted):
 def test_both_kernels_have_the_same_opinion_to_the_last_bit(counts, smoothing, top, skip, copies):
     flat = words([n for pair in counts for n in pair])
     inside, outside = float(sum(b for _, b in counts) + 7), float(sum(a for a, _ in counts) + 11)
-    said = [kernel.opinion(flat, 2, 1, inside, outside, smoothing, 50.0, top, skip, *copies) for kernel in KERNELS]
+    experts = ((smoothing, top), (smoothing, 0), (0.5, 3))
+    said = [kernel.opinions(flat, 2, 1, inside, outside, 50.0, skip, *copies, experts) for kernel in KERNELS]
     assert said[0] == said[1]
-    assert math.isfinite(said[0])
+    assert all(map(math.isfinite, said[0]))
 
 
 @settings(max_examples=40, deadline=None)
@@ -93,6 +97,57 @@ def test_both_kernels_pack_the_same_entries(learnt):
     assert packed[0] == packed[1]
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=10), st.sampled_from([2, 1000, 2**20, 2**31 - 1]))
+def test_both_kernels_hash_as_scikit_learn_does(tokens, width):
+    found = [kernel.hash_tokens(tokens, width) for kernel in KERNELS]
+    assert found[0] == found[1]
+    for token, column in zip(tokens, np.frombuffer(found[0], "<u4").tolist()):
+        if token:
+            hashed = FeatureHasher(width, input_type="string").transform([[token.decode("latin-1")]])
+            if token.isascii():
+                assert hashed.indices.tolist() == [column]
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, st.lists(st.integers(0, WIDTH - 1), max_size=50), st.data())
+def test_a_table_in_memory_is_changed_alike(learnt, wanted, data):
+    """The kernel's way and numpy's way to learn, look up and forget one document."""
+    plain, quick = table_from(learnt, 3), CountTable(WIDTH, 3)
+    for columns, label in learnt:
+        _count(quick, np.array(sorted(set(columns)), np.int32), label, 1)
+    assert quick == plain
+    columns = np.array(sorted(set(wanted)), np.int32)
+    found = _lookup.gather(quick.place, quick.counts, 3, columns)
+    places = plain.place[columns]
+    expected = np.zeros((len(columns), 3), np.int32)
+    expected[places >= 0] = plain.counts[places[places >= 0]]
+    assert found == expected.tobytes()
+    if learnt:
+        columns, label = data.draw(st.sampled_from(learnt))
+        columns = np.array(sorted(set(columns)), np.int32)
+        _count(quick, columns, label, -1)
+        plain.forget(Rows(np.array([0, len(columns)]), columns), np.array([label]))
+        assert quick == plain
+    before = quick.counts.copy()
+    with pytest.raises(ValueError, match="never learnt"):
+        _lookup.count_row(quick.place, quick.counts, 3, np.arange(WIDTH, dtype=np.int32), 0, -1, quick.size)
+    assert np.array_equal(quick.counts, before)
+
+
+def test_columns_beyond_the_table_are_refused():
+    table = table_from([([1, 2], 0)], 2)
+    for columns in ([WIDTH], [-1], [1, 2**31 - 1]):
+        with pytest.raises(ValueError, match="beyond"):
+            _lookup.gather(table.place, table.counts, 2, np.array(columns, np.int32))
+        with pytest.raises(ValueError, match="beyond"):
+            _lookup.count_row(table.place, table.counts, 2, np.array(columns, np.int32), 0, 1, table.size)
+    with pytest.raises(ValueError, match="room"):
+        _lookup.count_row(table.place, table.counts, 2, np.arange(5, dtype=np.int32), 0, 1, len(table.counts))
+    with pytest.raises(ValueError, match="ascending"):
+        _lookup.pack_columns(np.array([3, 3], np.uint32))
+
+
 def test_an_opinion_is_that_of_the_classifier():
     random = np.random.default_rng(3)
     X = (random.random((40, 30)) < 0.3).astype(int)
@@ -104,7 +159,8 @@ def test_an_opinion_is_that_of_the_classifier():
         for row, expected in zip(X, nb.decision_function(X)):
             counts = np.ascontiguousarray(table.counts[table.place[np.flatnonzero(row)]])
             inside, outside = float(table.totals[1]), float(table.totals[0])
-            said = _lookup.opinion(counts, 2, 1, inside, outside, 0.01, float(table.alive), top or 0, True, 0.0, 0.0)
+            expert = ((0.01, top or 0),)
+            (said,) = _lookup.opinions(counts, 2, 1, inside, outside, float(table.alive), True, 0.0, 0.0, expert)
             assert said == pytest.approx(expected, rel=1e-12)
 
 
@@ -176,7 +232,10 @@ def test_a_table_that_can_not_be_is_refused(entries):
 )
 def test_rows_come_back(rows, moved):
     views = [np.array(sorted(set(row)), np.int64) for row in rows]
-    found, weights = unpack_rows(pack_rows(views, moved))
+    packed = pack_rows(views, moved)
+    with mock.patch.object(_journal, "pack_columns", None):
+        assert pack_rows(views, moved) == packed
+    found, weights = unpack_rows(packed)
     assert [v.tolist() for v in found] == [v.tolist() for v in views]
     assert weights == moved
 

@@ -14,9 +14,9 @@ from ._manifest import BadModel, NewerModel, StoreError, read_manifest
 from .message import MAX_BYTES, Message, fingerprint_of, header_tokens, read_message
 
 try:
-    from ._lookup import counts_at, opinion, sorted_columns
+    from ._lookup import counts_at, hash_tokens, opinions, sorted_columns
 except ImportError:
-    from ._lookup_python import counts_at, opinion, sorted_columns
+    from ._lookup_python import counts_at, hash_tokens, opinions, sorted_columns
 
 KIND = "filter"
 UNIT = 2.0**-40
@@ -141,22 +141,8 @@ def columns_of(view: dict, document: Document) -> bytes:
     ids = text.hash_count(analyzer, width, [seen])[1]
     if not view["tokens"] or not document.tokens:
         return sorted_columns(ids)
-    return sorted_columns(b"".join((memoryview(ids).cast("B"), *_hashed(document.tokens, width))))
-
-
-def _hashed(tokens: "list[str]", width: int) -> "list":
-    """Hash whole tokens: a token of n bytes is its own only n-gram of n bytes."""
-    text = kernel()
-    by_size: dict[int, list[bytes]] = {}
-    for token in tokens:
-        encoded = token.encode("utf-8", "replace")
-        if encoded:
-            by_size.setdefault(len(encoded), []).append(encoded)
-    each = []
-    for size, group in by_size.items():
-        analyzer = text.Analyzer("bytes", size, size, max_bytes=size)
-        each.append(memoryview(text.hash_count(analyzer, width, group)[1]).cast("B"))
-    return each
+    tokens = [token.encode("utf-8", "replace") for token in document.tokens]
+    return sorted_columns(b"".join((memoryview(ids).cast("B"), hash_tokens(tokens, width))))
 
 
 def contrasts_of(classes: "list[str]") -> "list[int]":
@@ -185,14 +171,13 @@ def opinions_of(scoring: dict, counts: "list", copies: "tuple[int, float] | None
         for view, own in zip(scoring["views"], counts):
             inside = view["totals"][c]
             outside = sum(view["totals"]) - inside
-            for expert in view["experts"]:
-                if silent:  # no opinion on a class before there is another to tell it from
-                    said.append(0.0)
-                    continue
-                s, top = expert["smoothing"], expert["top"] or 0
-                said.append(
-                    opinion(own, classes, c, float(inside), float(outside), s, float(view["alive"]), top, True, *extra)
-                )
+            experts = tuple([(expert["smoothing"], expert["top"] or 0) for expert in view["experts"]])
+            if silent:  # no opinion on a class before there is another to tell it from
+                said += [0.0] * len(experts)
+                continue
+            said += opinions(
+                own, classes, c, float(inside), float(outside), float(view["alive"]), True, *extra, experts
+            )
         result.append(said)
     return result
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from surebayes._experts import weigh_experts
 from surebayes._folder import locked
-from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._journal import Event, Journal, join_rows, pack_rows, pack_views, unpack_rows, unpack_views
 from surebayes._judge import UNIT, Document, contrasts_of, decide
 from surebayes._manifest import StoreError
 from surebayes._pool_explain import PoolExplanation, hashed_share
@@ -39,7 +39,14 @@ FEWEST = 20
 # ---------------------------------------------------------------------- one message
 
 
-def teach(write: Writing, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> str:
+def teach(
+    write: Writing,
+    fingerprint: str,
+    label: str,
+    rows: Sequence[np.ndarray],
+    who: str | None,
+    packed: bytes | None = None,
+) -> str:
     """Learn a message unless it is learnt; a message of another label is forgotten first."""
     known = write.state.messages.get(fingerprint)
     outcome = "learnt"
@@ -48,7 +55,7 @@ def teach(write: Writing, fingerprint: str, label: str, rows: Sequence[np.ndarra
             return "already"
         outcome = "moved" if known[0] == "learn" else "learnt"
         forget(write, fingerprint, who)
-    write.add(write.state.learn(fingerprint, label, rows, who))
+    write.add(write.state.learn(fingerprint, label, rows, who, packed))
     return outcome
 
 
@@ -72,8 +79,8 @@ def forget(write: Writing, fingerprint: str, who: str | None) -> str:
 class _Spool:
     """The terms of many messages in a temporary file, to be read back in another order."""
 
-    def __init__(self) -> None:
-        self.file = tempfile.TemporaryFile(prefix="surebayes-")  # noqa: SIM115 - closed by who makes the spool
+    def __init__(self, folder: str) -> None:
+        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by who makes the spool
         self.places: dict[str, tuple[str, int, int]] = {}
         self.end = 0
 
@@ -81,18 +88,19 @@ class _Spool:
         """Keep a message; False if it is there with this label."""
         if self.places.get(fingerprint, ("",))[0] == label:
             return False
-        body = pack_rows(rows)
+        body = pack_views(rows)
         self.file.write(body)
         self.places[fingerprint] = (label, self.end, len(body))
         self.end += len(body)
         return True
 
-    def sorted(self) -> Iterable[tuple[str, str, list[np.ndarray]]]:
-        """Yield (fingerprint, label, rows) in the order of fingerprints."""
+    def sorted(self, views: int) -> Iterable[tuple[str, str, list[np.ndarray], bytes]]:
+        """Yield (fingerprint, label, rows, packed rows) in the order of fingerprints."""
         for fingerprint in sorted(self.places):
             label, start, size = self.places[fingerprint]
             self.file.seek(start)
-            yield fingerprint, label, unpack_rows(self.file.read(size))[0]
+            packed = self.file.read(size)
+            yield fingerprint, label, unpack_views(packed, views), packed
 
 
 def is_reserved(fingerprint: str, share: float) -> bool:
@@ -110,7 +118,7 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
     """See `Filter.train`."""
     state = filter._loaded()
     done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
-    spool = _Spool()
+    spool = _Spool(filter.path)
     with spool.file:
         for n, (content, label) in enumerate(documents, 1):
             if label not in state.classes:
@@ -124,7 +132,7 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
             _train_without_journal(filter, spool, done, who)
             return done
         with filter.bulk(f"trained on {len(spool.places)}"):
-            for batch in batched(spool.sorted(), BATCH):
+            for batch in batched(spool.sorted(len(state.views)), BATCH):
                 filter._submit(partial(_learn_batch, batch=batch, reserve=reserve, who=who, done=done))
     return done
 
@@ -137,16 +145,17 @@ def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
 
 
 def _learn_batch(write: Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
-    for fingerprint, label, rows in batch:
+    for fingerprint, label, rows, packed in batch:
         share = reserve if label == write.state.classes[0] else reserve / 2
         known = write.state.messages.get(fingerprint)
         if known is None and is_reserved(fingerprint, share):
-            write.add(Event("reserve", fingerprint, label, None, time.time(), who, pack_rows(rows)))
+            body = join_rows(packed, len(rows), ())
+            write.add(Event("reserve", fingerprint, label, None, time.time(), who, body))
             done["reserved"] += 1
         elif known is not None and known[:2] == ("reserve", label):
             done["already"] += 1  # set aside before: training again must not use it up
         else:
-            done[teach(write, fingerprint, label, rows, who)] += 1
+            done[teach(write, fingerprint, label, rows, who, packed)] += 1
 
 
 def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], who: str | None) -> None:
@@ -156,7 +165,7 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
         from surebayes._keeper import Writing
 
         try:
-            for fingerprint, label, rows in spool.sorted():
+            for fingerprint, label, rows, _ in spool.sorted(len(state.views)):
                 if fingerprint in state.messages:
                     done["already"] += 1
                     continue

@@ -372,94 +372,377 @@ static double kth_largest(double *a, size_t n, size_t k)
     return a[want];
 }
 
-/* Set all but the `top` largest (by absolute value; of equals the first) to 0. */
-static int keep_strongest(double *lo, size_t n, size_t top)
+typedef struct { double limit; size_t level; } Cut; /* takes part: above the limit, and the first `level` of those at it */
+
+/* Find what the `top` largest by absolute value are, of equals the first. */
+static int strongest(const double *lo, size_t n, size_t top, Cut *cut)
 {
+    *cut = (Cut){-1.0, 0};
+    if (!top || top >= n)
+        return 0;
     double *sizes = malloc(n * sizeof *sizes);
     if (!sizes)
         return -1;
     for (size_t i = 0; i < n; i++)
         sizes[i] = fabs(lo[i]);
-    double limit = kth_largest(sizes, n, top);
+    cut->limit = kth_largest(sizes, n, top);
     free(sizes);
     size_t above = 0;
     for (size_t i = 0; i < n; i++)
-        above += fabs(lo[i]) > limit;
-    for (size_t i = 0, level = top - above; i < n; i++) {
-        double size = fabs(lo[i]);
-        if (size > limit)
-            continue;
-        if (size == limit && level)
-            level--;
-        else
-            lo[i] = 0.0;
-    }
+        above += fabs(lo[i]) > cut->limit;
+    cut->level = top - above;
     return 0;
 }
 
-PyDoc_STRVAR(opinion_doc,
-             "opinion(counts, classes, c, inside, outside, smoothing, width, top, skip, copies_inside, copies_outside)\n--\n\n"
-             "Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over a document's columns.\n\n"
-             "counts: as counts_at gives them. inside, outside: sums of all counts of class c and of the others. width: columns that\n"
-             "smoothing counts. top: take the strongest so many (0: all). skip: leave columns out that no class has.\n"
-             "copies_*: as if the document had been learnt so many times more, by class c and by the others.");
-static PyObject *opinion(PyObject *module, PyObject *args)
+static double pooled(const double *lo, size_t n, Cut cut)
 {
-    Py_buffer buffer;
-    Py_ssize_t classes, c, top;
+    double sum = 0.0, weight = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double w = fabs(lo[i]);
+        if (w > cut.limit || (w == cut.limit && cut.level && cut.level--)) {
+            sum += w * lo[i];
+            weight += w;
+        }
+    }
+    return weight > 0 ? sum / weight : 0.0;
+}
+
+typedef struct {
+    const uint8_t *counts;
+    size_t n, classes, c;
+    double inside, outside, width, copies_inside, copies_outside;
     int skip;
-    double inside, outside, smoothing, width, copies_inside, copies_outside;
-    if (!PyArg_ParseTuple(args, "y*nnddddnpdd:opinion", &buffer, &classes, &c, &inside, &outside, &smoothing, &width, &top, &skip,
-                          &copies_inside, &copies_outside))
-        return NULL;
-    if (classes < 1 || c < 0 || c >= classes || top < 0 || !(smoothing > 0)) {
-        PyBuffer_Release(&buffer);
-        PyErr_SetString(PyExc_ValueError, "opinion needs 0 <= c < classes, top >= 0 and smoothing above 0");
-        return NULL;
-    }
-    size_t n = (size_t)buffer.len / 4 / (size_t)classes, used = 0;
-    const uint8_t *counts = buffer.buf;
-    double *lo = malloc((n + 1) * sizeof *lo);
-    if (!lo) {
-        PyBuffer_Release(&buffer);
-        return PyErr_NoMemory();
-    }
+} Asked;
+
+/* The log-odds of the columns; how many there are. */
+static size_t log_odds(const Asked *q, double smoothing, double *lo)
+{
     Logs logs;
+    size_t used = 0;
     logs.smoothing = smoothing;
     for (int i = 0; i < MEMO; i++)
         logs.memo[i] = NAN;
-    double inside_total = log(inside + copies_inside * (double)n + smoothing * width);
-    double outside_total = log(outside + copies_outside * (double)n + smoothing * width);
-    for (size_t i = 0; i < n; i++) {
+    double inside_total = log(q->inside + q->copies_inside * (double)q->n + smoothing * q->width);
+    double outside_total = log(q->outside + q->copies_outside * (double)q->n + smoothing * q->width);
+    for (size_t i = 0; i < q->n; i++) {
+        const uint8_t *row = q->counts + 4 * i * q->classes;
         uint64_t all = 0;
-        for (Py_ssize_t k = 0; k < classes; k++)
-            all += word(counts + 4 * (i * (size_t)classes + (size_t)k));
-        if (skip && !all && copies_inside + copies_outside == 0)
+        for (size_t k = 0; k < q->classes; k++)
+            all += word(row + 4 * k);
+        if (q->skip && !all && q->copies_inside + q->copies_outside == 0)
             continue;
-        uint32_t own = word(counts + 4 * (i * (size_t)classes + (size_t)c));
-        double a = (double)own + copies_inside, b = (double)(all - own) + copies_outside;
+        uint32_t own = word(row + 4 * q->c);
+        double a = (double)own + q->copies_inside, b = (double)(all - own) + q->copies_outside;
         lo[used++] = (log_of(&logs, a) - inside_total) - (log_of(&logs, b) - outside_total);
     }
-    PyBuffer_Release(&buffer);
-    if (top && (size_t)top < used && keep_strongest(lo, used, (size_t)top) < 0) {
-        free(lo);
-        return PyErr_NoMemory();
+    return used;
+}
+
+PyDoc_STRVAR(opinions_doc,
+             "opinions(counts, classes, c, inside, outside, width, skip, copies_inside, copies_outside, experts)\n--\n\n"
+             "Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over a document's columns.\n\n"
+             "counts: as counts_at gives them. inside, outside: sums of all counts of class c and of the others. width: columns that\n"
+             "smoothing counts. skip: leave columns out that no class has. copies_*: as if the document had been learnt so many times\n"
+             "more, by class c and by the others. experts: tuple of (smoothing, top) pairs, top 0 for all columns. One float an expert.");
+static PyObject *opinions(PyObject *module, PyObject *args)
+{
+    Py_buffer buffer;
+    Py_ssize_t classes, c;
+    Asked q = {0};
+    PyObject *experts, *result = NULL;
+    double *lo = NULL, known = -1.0;
+    size_t used = 0;
+    if (!PyArg_ParseTuple(args, "y*nndddpddO!:opinions", &buffer, &classes, &c, &q.inside, &q.outside, &q.width, &q.skip, &q.copies_inside,
+                          &q.copies_outside, &PyTuple_Type, &experts))
+        return NULL;
+    if (classes < 1 || c < 0 || c >= classes) {
+        PyErr_SetString(PyExc_ValueError, "opinions needs 0 <= c < classes");
+        goto done;
     }
-    double sum = 0.0, weight = 0.0;
-    for (size_t i = 0; i < used; i++) {
-        double w = fabs(lo[i]);
-        sum += w * lo[i];
-        weight += w;
+    q.counts = buffer.buf, q.classes = (size_t)classes, q.c = (size_t)c, q.n = (size_t)buffer.len / 4 / (size_t)classes;
+    Py_ssize_t n_experts = PyTuple_Size(experts);
+    lo = malloc((q.n + 1) * sizeof *lo);
+    result = PyList_New(n_experts);
+    if (!lo || !result) {
+        PyErr_NoMemory();
+        goto failed;
     }
+    for (Py_ssize_t e = 0; e < n_experts; e++) {
+        double smoothing;
+        Py_ssize_t top;
+        Cut cut;
+        PyObject *expert = PyTuple_GetItem(experts, e), *said;
+        if (!PyTuple_Check(expert) || !PyArg_ParseTuple(expert, "dn", &smoothing, &top))
+            goto failed;
+        if (!(smoothing > 0) || top < 0) {
+            PyErr_SetString(PyExc_ValueError, "an expert needs a smoothing above 0 and a top of at least 0");
+            goto failed;
+        }
+        if (smoothing != known)
+            used = log_odds(&q, known = smoothing, lo);
+        if (strongest(lo, used, (size_t)top, &cut) < 0) {
+            PyErr_NoMemory();
+            goto failed;
+        }
+        if (!(said = PyFloat_FromDouble(pooled(lo, used, cut))) || PyList_SetItem(result, e, said) < 0)
+            goto failed;
+    }
+    goto done;
+failed:
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "experts must be pairs");
+    Py_CLEAR(result);
+done:
     free(lo);
-    return PyFloat_FromDouble(weight > 0 ? sum / weight : 0.0);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------ a table in memory
+ *
+ * place: for each column its row in `counts`, or -1; counts: int32, one row a column that was ever learnt. Both are larger than the
+ * cache, so a column costs two misses; they are asked for a chunk of columns at a time, which lets them overlap.
+ */
+
+enum { CHUNK = 64 };
+
+typedef struct {
+    Py_buffer place, counts, columns;
+    size_t width, rows, classes, n;
+} Live;
+
+static int live_open(Live *t, PyObject *place, PyObject *counts, PyObject *columns, Py_ssize_t classes, int writable)
+{
+    memset(t, 0, sizeof *t);
+    if (PyObject_GetBuffer(place, &t->place, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+        return -1;
+    if (PyObject_GetBuffer(counts, &t->counts, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+        goto place;
+    if (PyObject_GetBuffer(columns, &t->columns, PyBUF_SIMPLE) < 0)
+        goto counts;
+    if (classes > 0) {
+        t->width = (size_t)t->place.len / 4, t->classes = (size_t)classes, t->n = (size_t)t->columns.len / 4;
+        t->rows = (size_t)t->counts.len / 4 / t->classes;
+        const uint8_t *wanted = t->columns.buf;
+        size_t i = 0;
+        while (i < t->n && word(wanted + 4 * i) < t->width)
+            i++;
+        if (i == t->n)
+            return 0;
+    }
+    PyErr_SetString(PyExc_ValueError, "a column is beyond the table, or there is no class");
+    PyBuffer_Release(&t->columns);
+counts:
+    PyBuffer_Release(&t->counts);
+place:
+    PyBuffer_Release(&t->place);
+    return -1;
+}
+
+static void live_close(Live *t)
+{
+    PyBuffer_Release(&t->columns);
+    PyBuffer_Release(&t->counts);
+    PyBuffer_Release(&t->place);
+}
+
+/* The rows of the columns from `start` on; how many. Their counts are on the way when this returns. */
+static size_t live_rows(const Live *t, size_t start, int32_t *row)
+{
+    const uint8_t *wanted = t->columns.buf;
+    const int32_t *place = t->place.buf, *counts = t->counts.buf;
+    size_t n = t->n - start < CHUNK ? t->n - start : CHUNK;
+    for (size_t i = 0; i < n; i++)
+        row[i] = place[word(wanted + 4 * (start + i))];
+    for (size_t i = 0; i < n; i++) {
+        if (row[i] >= 0 && (size_t)row[i] >= t->rows)
+            row[i] = -1;
+#if defined(__GNUC__)
+        if (row[i] >= 0)
+            __builtin_prefetch(counts + (size_t)row[i] * t->classes);
+#endif
+    }
+    return n;
+}
+
+PyDoc_STRVAR(gather_doc, "gather(place, counts, classes, columns)\n--\n\nThe counts of columns, as counts_at gives them, from a table in memory.");
+static PyObject *gather(PyObject *module, PyObject *args)
+{
+    PyObject *place, *counts, *columns;
+    Py_ssize_t classes;
+    Live t;
+    if (!PyArg_ParseTuple(args, "OOnO:gather", &place, &counts, &classes, &columns) || live_open(&t, place, counts, columns, classes, 0) < 0)
+        return NULL;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(t.n * t.classes * 4));
+    if (result) {
+        char *out = PyBytes_AsString(result);
+        int32_t row[CHUNK];
+        size_t size = t.classes * 4;
+        for (size_t start = 0, n; start < t.n; start += n) {
+            n = live_rows(&t, start, row);
+            for (size_t i = 0; i < n; i++, out += size) {
+                if (row[i] < 0)
+                    memset(out, 0, size);
+                else
+                    memcpy(out, (const int32_t *)t.counts.buf + (size_t)row[i] * t.classes, size);
+            }
+        }
+    }
+    live_close(&t);
+    return result;
+}
+
+static int is_empty(const int32_t *row, size_t classes)
+{
+    for (size_t k = 0; k < classes; k++)
+        if (row[k])
+            return 0;
+    return 1;
+}
+
+PyDoc_STRVAR(count_row_doc,
+             "count_row(place, counts, classes, columns, c, sign, size)\n--\n\n"
+             "Add a document of class c to a table in memory (sign 1), or take it out (-1): (size, change of the columns with documents).\n\n"
+             "size: rows of `counts` in use; there must be room for all columns. ValueError, and nothing changed, where a count would\n"
+             "go below zero.");
+static PyObject *count_row(PyObject *module, PyObject *args)
+{
+    PyObject *place, *counts, *columns;
+    Py_ssize_t classes, c, size, alive = 0;
+    int sign;
+    Live t;
+    if (!PyArg_ParseTuple(args, "OOnOnin:count_row", &place, &counts, &classes, &columns, &c, &sign, &size) ||
+        live_open(&t, place, counts, columns, classes, 1) < 0)
+        return NULL;
+    int32_t row[CHUNK], *all = t.counts.buf;
+    const char *wrong = c < 0 || (size_t)c >= t.classes || size < 0 || (sign > 0 && (size_t)size + t.n > t.rows) ? "there is no room in the table" : NULL;
+    for (size_t start = 0, n; sign < 0 && !wrong && start < t.n; start += n) {
+        n = live_rows(&t, start, row);
+        for (size_t i = 0; i < n; i++)
+            if (row[i] < 0 || all[(size_t)row[i] * t.classes + (size_t)c] < 1)
+                wrong = "Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed.";
+    }
+    for (size_t start = 0, n; !wrong && start < t.n; start += n) {
+        n = live_rows(&t, start, row);
+        for (size_t i = 0; i < n; i++) {
+            if (row[i] < 0) {
+                row[i] = (int32_t)size++;
+                ((int32_t *)t.place.buf)[word((const uint8_t *)t.columns.buf + 4 * (start + i))] = row[i];
+            }
+            int32_t *own = all + (size_t)row[i] * t.classes;
+            if (sign > 0) {
+                alive += is_empty(own, t.classes);
+                own[c]++;
+            } else {
+                own[c]--;
+                alive -= is_empty(own, t.classes);
+            }
+        }
+    }
+    live_close(&t);
+    if (wrong) {
+        PyErr_SetString(PyExc_ValueError, wrong);
+        return NULL;
+    }
+    return Py_BuildValue("nn", size, alive);
+}
+
+/* ------------------------------------------------------------------------------------------------ rows of the journal */
+
+PyDoc_STRVAR(pack_columns_doc, "pack_columns(columns)\n--\n\nAscending uint32 as gaps of two bytes; 65535 stands for so many more, and go on.");
+static PyObject *pack_columns(PyObject *module, PyObject *columns)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(columns, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    size_t n = (size_t)view.len / 4, words = n;
+    const uint8_t *p = view.buf;
+    uint32_t next = 0;
+    int ascending = 1;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t column = word(p + 4 * i);
+        ascending &= column >= next;
+        words += (column - next) / 65535;
+        next = column + 1;
+    }
+    PyObject *result = NULL;
+    if (!ascending)
+        PyErr_SetString(PyExc_ValueError, "columns must be ascending");
+    else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(2 * words)))) {
+        uint16_t *out = (uint16_t *)PyBytes_AsString(result);
+        next = 0;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t gap = word(p + 4 * i) - next;
+            for (; gap >= 65535; gap -= 65535)
+                *out++ = 65535;
+            *out++ = (uint16_t)gap;
+            next = word(p + 4 * i) + 1;
+        }
+    }
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------ MurmurHash3 */
+
+static uint32_t murmur3(const uint8_t *p, size_t n)
+{
+    uint32_t h = 0, k;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        k = word(p + i) * 0xCC9E2D51u;
+        h ^= (k << 15 | k >> 17) * 0x1B873593u;
+        h = (h << 13 | h >> 19) * 5 + 0xE6546B64u;
+    }
+    k = 0;
+    for (size_t j = n; j > i; j--)
+        k = k << 8 | p[j - 1];
+    if (n > i) {
+        k *= 0xCC9E2D51u;
+        h ^= (k << 15 | k >> 17) * 0x1B873593u;
+    }
+    h ^= (uint32_t)n;
+    h = (h ^ h >> 16) * 0x85EBCA6Bu;
+    h = (h ^ h >> 13) * 0xC2B2AE35u;
+    return h ^ h >> 16;
+}
+
+PyDoc_STRVAR(hash_tokens_doc, "hash_tokens(tokens, width)\n--\n\nThe columns of a list of bytes, as scikit-learn's HashingVectorizer has them: uint32.");
+static PyObject *hash_tokens(PyObject *module, PyObject *args)
+{
+    PyObject *tokens;
+    unsigned int width;
+    if (!PyArg_ParseTuple(args, "O!I:hash_tokens", &PyList_Type, &tokens, &width))
+        return NULL;
+    if (width < 1 || width > 0x7FFFFFFF) {
+        PyErr_SetString(PyExc_ValueError, "width must be between 1 and 2147483647");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tokens), size;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, 4 * n);
+    uint32_t *out = result ? (uint32_t *)PyBytes_AsString(result) : NULL;
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        char *text;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(tokens, i), &text, &size) < 0) {
+            Py_CLEAR(result);
+            break;
+        }
+        int32_t h = (int32_t)murmur3((const uint8_t *)text, (size_t)size);
+        /* the smallest number has no absolute value: scikit-learn takes 2**31 - 1 - (width - 1) for it */
+        out[i] = (h == INT32_MIN ? 0x7FFFFFFFu - (width - 1) : (uint32_t)(h < 0 ? -h : h)) % width;
+    }
+    return result;
 }
 
 static PyMethodDef functions[] = {{"block_checksums", block_checksums, METH_O, block_checksums_doc},
                                   {"sorted_columns", sorted_columns, METH_O, sorted_columns_doc},
                                   {"counts_at", counts_at, METH_VARARGS, counts_at_doc},
                                   {"pack_entries", pack_entries, METH_VARARGS, pack_entries_doc},
-                                  {"opinion", opinion, METH_VARARGS, opinion_doc},
+                                  {"opinions", opinions, METH_VARARGS, opinions_doc},
+                                  {"gather", gather, METH_VARARGS, gather_doc},
+                                  {"count_row", count_row, METH_VARARGS, count_row_doc},
+                                  {"pack_columns", pack_columns, METH_O, pack_columns_doc},
+                                  {"hash_tokens", hash_tokens, METH_VARARGS, hash_tokens_doc},
                                   {NULL, NULL, 0, NULL}};
 
 static int start(PyObject *module)

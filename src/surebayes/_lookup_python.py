@@ -126,9 +126,20 @@ def pack_entries(place, counts, classes, class_bits) -> bytes:
     return _packed(result)
 
 
-def opinion(
-    counts, classes, c, inside, outside, smoothing, width, top, skip, copies_inside=0.0, copies_outside=0.0
-) -> float:
+def hash_tokens(tokens, width) -> bytes:
+    """Give the columns of a list of bytes, as scikit-learn's HashingVectorizer has them: uint32.
+
+    Examples
+    --------
+    >>> _words(hash_tokens([b"gold", b"from:ann"], 1000))
+    [427, 897]
+    """
+    from ._text_python import hashed
+
+    return _packed(hashed(token, width)[0] for token in tokens)
+
+
+def opinions(counts, classes, c, inside, outside, width, skip, copies_inside, copies_outside, experts) -> list:
     """Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over the columns.
 
     Parameters
@@ -136,42 +147,49 @@ def opinion(
     counts : buffer of uint32
         As `counts_at` gives them.
     classes, c : int
-        How many classes, and the one whose opinion is wanted.
+        How many classes, and the one whose opinions are wanted.
     inside, outside : float
         Sums of all counts of class c and of the others.
-    smoothing, width : float
-        What is added to a count, and the number of columns that it is added to.
-    top : int
-        Take the strongest so many; 0 takes all.
+    width : float
+        The number of columns that smoothing is added to.
     skip : bool
         Leave columns out that no class has.
     copies_inside, copies_outside : float
         As if the document had been learnt so many times more, by class c and by the others.
+    experts : tuple of (smoothing, top)
+        What is added to a count, and how many of the strongest columns are taken; 0 takes all.
+
+    Returns
+    -------
+    list of float
+        One for each expert.
 
     Examples
     --------
-    >>> round(opinion(bytes([3, 0, 0, 0, 0, 0, 0, 0]), 2, 0, 3.0, 5.0, 1.0, 10.0, 0, False), 4)
-    1.5294
+    >>> said = opinions(bytes([3, 0, 0, 0, 0, 0, 0, 0]), 2, 0, 3.0, 5.0, 10.0, False, 0.0, 0.0, ((1.0, 0),))
+    >>> [round(value, 4) for value in said]
+    [1.5294]
     """
     words = _words(counts)
-    n = len(words) // classes
-    inside_total = log(inside + copies_inside * n + smoothing * width)
-    outside_total = log(outside + copies_outside * n + smoothing * width)
-    opinions = []
-    for i in range(0, n * classes, classes):
-        row = words[i : i + classes]
-        everything = sum(row)
-        if skip and not everything and copies_inside + copies_outside == 0:
-            continue
-        a, b = row[c] + copies_inside, (everything - row[c]) + copies_outside
-        opinions.append((log(a + smoothing) - inside_total) - (log(b + smoothing) - outside_total))
-    if top and top < len(opinions):
-        order = sorted(range(len(opinions)), key=lambda i: (-abs(opinions[i]), i))
-        for i in order[top:]:
-            opinions[i] = 0.0
-    total = weight = 0.0
-    for lo in opinions:
-        w = abs(lo)
-        total += w * lo
-        weight += w
-    return total / weight if weight > 0 else 0.0
+    rows = [words[i : i + classes] for i in range(0, len(words), classes)]
+    n, result = len(rows), []
+    for smoothing, top in experts:
+        inside_total = log(inside + copies_inside * n + smoothing * width)
+        outside_total = log(outside + copies_outside * n + smoothing * width)
+        lo = []
+        for row in rows:
+            everything = sum(row)
+            if skip and not everything and copies_inside + copies_outside == 0:
+                continue
+            a, b = row[c] + copies_inside, (everything - row[c]) + copies_outside
+            lo.append((log(a + smoothing) - inside_total) - (log(b + smoothing) - outside_total))
+        if top and top < len(lo):
+            order = sorted(range(len(lo)), key=lambda i: (-abs(lo[i]), i))
+            lo = [lo[i] for i in sorted(order[:top])]
+        total = weight = 0.0
+        for value in lo:
+            w = abs(value)
+            total += w * value
+            weight += w
+        result.append(total / weight if weight > 0 else 0.0)
+    return result

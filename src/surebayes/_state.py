@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 
 from surebayes._experts import Counted, HashedView, equal_start
-from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows
 from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled
 from surebayes._manifest import BadModel
 from surebayes._views import MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
 from surebayes.pool import RATE
 from surebayes.store import MAX_KEYS, ModelFolder, class_bits
+
+try:
+    from surebayes._lookup import count_row, gather
+except ImportError:  # numpy does it too, in three times the time
+    count_row = gather = None  # type: ignore[assignment]
 
 LEARNING = ("learn", "forget", "bulk")
 """Actions after which scores are others."""
@@ -189,10 +194,9 @@ class State:
         """Add a message to the counts, or take it out, with what it moved the weights by."""
         if len(rows) != len(self.tables) or label not in self.classes:
             raise BadModel(f"Row {row} of the journal has other views than the model, or the unknown label {label!r}.")
-        labels = np.array([self.classes.index(label)])
+        c = self.classes.index(label)
         for table, columns in zip(self.tables, rows):
-            one = Rows(np.array([0, len(columns)]), columns)
-            (table.learn if sign > 0 else table.forget)(one, labels)
+            _count(table, columns, c, sign)
         if moved and row > self.settings["weights_since"]:
             flat = [u for units in self.settings["weights"] for u in units]
             moves = iter([u + sign * m for u, m in zip(flat, moved)])
@@ -229,12 +233,15 @@ class State:
 
     def rows(self, document: Document) -> list[np.ndarray]:
         """Give the columns of a document in every view."""
-        return [np.frombuffer(columns_of(view, document), "<u4").astype(np.int32) for view in self.views]
+        return [np.frombuffer(columns_of(view, document), "<i4") for view in self.views]
 
-    def counts(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Give the counts of the columns, as `opinion` wants them."""
-        result = []
+    def counts(self, rows: Sequence[np.ndarray]) -> list[Any]:
+        """Give the counts of the columns, as `opinions` wants them."""
+        result: list[Any] = []
         for table, columns in zip(self.tables, rows):
+            if gather is not None:
+                result.append(gather(table.place, table.counts, table.n_classes, columns))
+                continue
             if not table.size:
                 result.append(np.zeros((len(columns), table.n_classes), np.int32))
                 continue
@@ -257,9 +264,9 @@ class State:
 
     # ---- learning
 
-    def moves(self, rows: Sequence[np.ndarray], label: str) -> list[int]:
+    def moves(self, rows: Sequence[np.ndarray], label: str, opinions: list[list[float]] | None = None) -> list[int]:
         """Give what a message with this label moves the pool weights by: a step of the logistic loss, never below 0."""
-        opinions = self.opinions(rows)
+        opinions = self.opinions(rows) if opinions is None else opinions
         moved = []
         for c, said, score, units in zip(
             contrasts_of(self.classes), opinions, pooled(self.scoring, opinions), self.settings["weights"]
@@ -270,11 +277,14 @@ class State:
                 moved.append(max(round(RATE * error * value / UNIT), -now))
         return moved
 
-    def learn(self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> Event:
-        """Learn a message in memory, and give the row of the journal that says so."""
+    def learn(
+        self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None, packed: bytes | None = None
+    ) -> Event:
+        """Learn a message in memory, and give the row of the journal that says so; `packed` are its packed views."""
         moved = self.moves(rows, label)
         self.count(rows, moved, label, self.seq + 1, 1)
-        return Event("learn", fingerprint, label, None, time.time(), who, pack_rows(rows, moved))
+        body = join_rows(packed or pack_views(rows), len(rows), moved)
+        return Event("learn", fingerprint, label, None, time.time(), who, body)
 
     def hashed_views(self) -> list[HashedView]:
         """Give views and tables as `surebayes.pool` has them, to explain a score."""
@@ -292,7 +302,7 @@ class State:
         """Tell how many times the message would have to be taught as a class until `turned(scores)`; inf if never."""
         counts = self.counts(rows)
         views = [
-            {**view, "alive": view["alive"] + int((~own.any(1)).sum())}
+            {**view, "alive": view["alive"] + _unseen(own, len(self.classes))}
             for view, own in zip(self.scoring["views"], counts)
         ]
         scoring = {**self.scoring, "views": views}
@@ -310,6 +320,29 @@ class State:
             middle = (low + high) // 2
             low, high = (low, middle) if at(middle) else (middle, high)
         return float(high)
+
+
+def _count(table: CountTable, columns: np.ndarray, c: int, sign: int) -> None:
+    """Add one document to a table, or take it out: what `CountTable.learn` and `forget` do, for one document."""
+    if count_row is None:
+        one = Rows(np.array([0, len(columns)]), columns)
+        (table.learn if sign > 0 else table.forget)(one, np.array([c]))
+        return
+    if sign > 0:
+        if int(table.documents.sum()) >= 2**31 - 1:
+            raise OverflowError("A filter counts up to 2**31 documents; nothing was changed.")
+        table._room(table.size + len(columns))
+    elif table.documents[c] < 1:
+        raise ValueError("Cannot forget documents that were never learnt: there are none. Nothing was changed.")
+    table.size, change = count_row(table.place, table.counts, table.n_classes, columns, c, sign, table.size)
+    table.alive += change
+    table.totals[c] += sign * len(columns)
+    table.documents[c] += sign
+
+
+def _unseen(counts: Any, n_classes: int) -> int:
+    """Count the columns without documents."""
+    return int((~np.frombuffer(counts, "<u4").reshape(-1, n_classes).any(1)).sum())
 
 
 _COMPILED = ("table", "totals", "alive")
