@@ -209,7 +209,10 @@ class Keeper:
                 if self._in_bulk:
                     pass
                 elif write.state.seq - self._absorbed >= ABSORB_AFTER and time.monotonic() >= self._next_absorb:
-                    self._absorb_locked()
+                    try:
+                        self._absorb_locked()
+                    except OSError:  # the lessons are safe in the journal; the model can wait
+                        self._start_timer()
                 elif write.state.seq > self._absorbed:
                     self._start_timer()
         except BaseException as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surebayes import _lessons
-from surebayes._folder import flush_folder, locked
+from surebayes._folder import flush_folder, locked, map_file
 from surebayes._journal import Journal
 from surebayes._judge import Document, MappedModel, columns_of, decide, opinions_of, pooled
 from surebayes._keeper import Keeper, Writing
@@ -110,15 +110,18 @@ class Filter(Keeper):
             No filter there, a damaged one, or one that a later release wrote.
         """
         self = cls(os.fspath(path))
-        manifest = self._folder.manifest()
-        self._stamp = self._folder.stamp()
-        from surebayes._folder import map_file
-
-        try:
-            map_file(self.path, manifest["files"]["tables"]).close()
-            self._absorbed = manifest["journal"]["absorbed"]
-        except (KeyError, TypeError) as error:
-            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from error
+        for attempt in range(3):
+            self._stamp = self._folder.stamp()
+            manifest = self._folder.manifest()
+            try:
+                map_file(self.path, manifest["files"]["tables"]).close()
+                self._absorbed = manifest["journal"]["absorbed"]
+                break
+            except (KeyError, TypeError) as error:
+                raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from error
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self._folder.manifest() == manifest:
+                    raise
         try:
             self._journal = Journal(self.path)
         except OSError as error:
