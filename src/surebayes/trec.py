@@ -26,7 +26,7 @@ from surebayes import metrics
 from surebayes._source_tables import BadInput, NoInput
 from surebayes.message import MAX_BYTES
 
-__all__ = ["FEEDBACK", "Entry", "Judged", "OnlinePool", "TrecResult", "measure", "read_index", "run", "stream"]
+__all__ = ["FEEDBACK", "Entry", "Judged", "OnlineFilter", "TrecResult", "measure", "read_index", "run", "stream"]
 
 FEEDBACK = ("immediate", "delayed", "partial")
 LOW_RATES = (0.0001, 0.001, 0.01)
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
     label: str
     name: str
-    path: Path
+    path: str
 
 
 class Judged(NamedTuple):
@@ -54,7 +54,7 @@ class Judged(NamedTuple):
         Examples
         --------
         >>> from surebayes.trec import Entry, Judged
-        >>> Judged(Entry("spam", "../data/1", None), "ham", -0.25).line()
+        >>> Judged(Entry("spam", "../data/1", "data/1"), "ham", -0.25).line()
         '../data/1 judge=spam class=ham score=-0.25'
         """
         return f"{self.entry.name} judge={self.entry.label} class={self.label} score={self.score!r}"
@@ -70,42 +70,55 @@ class Online(Protocol):
         """Learn a message."""
 
 
-class OnlinePool:
-    r"""`ViewPool` as the jig asks for it: everything in memory, nothing on disk.
+class OnlineFilter:
+    r"""What a filter of mail has in memory, without its journal and files: it judges and learns, nothing is kept.
 
     Parameters
     ----------
-    **settings
-        Of `ViewPool`.
+    model : {"pool", "words"}, default="pool"
+        As in `Filter.create`.
+    width : int, default=2**22
+        Hashed columns of each view.
 
     Examples
     --------
-    >>> from surebayes.trec import OnlinePool
-    >>> pool = OnlinePool()
-    >>> pool.judge(b"Subject: pills")
+    >>> from surebayes.trec import OnlineFilter
+    >>> mine = OnlineFilter()
+    >>> mine.judge(b"Subject: pills")
     ('ham', 0.0)
     >>> for i in range(8):
-    ...     pool.teach(b"Subject: cheap pills\n\nbuy now %d" % i, "spam")
-    ...     pool.teach(b"Subject: lunch\n\nat noon as always %d" % i, "ham")
-    >>> pool.judge(b"Subject: pills\n\nbuy")[0]
+    ...     mine.teach(b"Subject: cheap pills\n\nbuy now %d" % i, "spam")
+    ...     mine.teach(b"Subject: lunch\n\nat noon as always %d" % i, "ham")
+    >>> mine.judge(b"Subject: pills\n\nbuy")[0]
     'spam'
     """
 
-    def __init__(self, **settings: Any) -> None:
-        from surebayes.pool import ViewPool
+    def __init__(self, model: str = "pool", width: int = 2**22) -> None:
+        from surebayes._state import State, views_of
 
-        self.pool: Any = ViewPool(**settings)
-        self._seen: set[str] = set()
+        self._state = State.new("mail", ["ham", "spam"], views_of(model, "mail", width))
+        self._last: tuple[bytes, Any, Any] | None = None
+        self._taught = 0
 
     def judge(self, raw: bytes) -> tuple[str, float]:
         """Give a label and a score; 0 before both classes were seen."""
-        score = float(self.pool.decision_function([raw])[0]) if len(self._seen) == 2 else 0.0
-        return ("spam" if score > 0 else "ham"), score
+        from surebayes._judge import Document, decide, pooled
+
+        rows = self._state.rows(Document(raw, "mail"))
+        opinions = self._state.opinions(rows)
+        self._last = raw, rows, opinions
+        label, score, _, _ = decide(self._state.scoring, pooled(self._state.scoring, opinions))
+        return label, score
 
     def teach(self, raw: bytes, label: str) -> None:
-        """Learn a message."""
-        self.pool.partial_fit([raw], [label], classes=None if self._seen else ["ham", "spam"])
-        self._seen.add(label)
+        """Learn a message; one that has just been judged isn't read again."""
+        if self._last is None or self._last[0] is not raw:
+            self.judge(raw)
+        assert self._last is not None
+        _, rows, opinions = self._last
+        self._taught += 1
+        self._state.count(rows, self._state.moves(rows, label, opinions), label, self._taught, 1)
+        self._last = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +187,7 @@ def read_index(index: str | os.PathLike[str]) -> list[Entry]:
         path = path / "full" / "index" if (path / "full" / "index").is_file() else path / "index"
     if not path.is_file():
         raise NoInput(f"There is no index {path}; it is called full/index in TREC's spam corpora.")
-    entries = []
+    entries, folder = [], os.path.dirname(path)
     with path.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             fields = line.split(maxsplit=1)
@@ -186,7 +199,7 @@ def read_index(index: str | os.PathLike[str]) -> list[Entry]:
                     f"{path}, line {number}: expected 'ham PATH' or 'spam PATH', got {line.rstrip()[:80]!r}."
                 )
             name = fields[1].rstrip("\r\n")
-            entries.append(Entry(label, name, path.parent / name))
+            entries.append(Entry(label, name, os.path.join(folder, name)))
     if not entries:
         raise NoInput(f"{path} has no lines 'ham PATH' or 'spam PATH'.")
     return entries
@@ -330,7 +343,7 @@ def run(
     index : path
         The index, or the corpus's folder.
     model : object with judge and teach, optional
-        A filter that knows nothing yet; by default `OnlinePool`.
+        A filter that knows nothing yet; by default `OnlineFilter`.
     feedback, delay, share, seed
         See `stream`.
     limit : int, optional
@@ -346,7 +359,7 @@ def run(
     """
     entries = read_index(index)[:limit]
     truth, labels, scores = [], [], []
-    for judged in stream(entries, model or OnlinePool(), feedback, delay=delay, share=share, seed=seed):
+    for judged in stream(entries, model or OnlineFilter(), feedback, delay=delay, share=share, seed=seed):
         truth.append(judged.entry.label)
         labels.append(judged.label)
         scores.append(judged.score)
