@@ -31,7 +31,7 @@ def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
     """Give the views of a model: "pool" (those of `ViewPool` on mail or text) or "words" (one view, one expert)."""
     plan: list[tuple[View, tuple[Counted, ...]]]
     if model == "words":
-        plan = [(View("words", "text", "word", 1, 1, tokens=reader == "mail"), (Counted(0.01),))]
+        plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.01),))]
     elif model == "pool" and reader == "mail":
         plan = [(view, (Counted(0.01), Counted(0.01, 100))) for view in MAIL_VIEWS]
     elif model == "pool":
