@@ -38,7 +38,9 @@ def classify(
     with Filter.open(model) as mine, _show.progress("judging", _inputs.total(inputs), hidden=hidden) as counter:
         negative = mine.classes[0]
         lines = None if json_lines else _Lines(mine.classes)
-        for document in _show.tracked(inputs.sources, counter):
+        for number, document in enumerate(_show.tracked(inputs.sources, counter)):
+            if number == _MANY:
+                _load(mine)
             verdict = mine.judge(document.content)
             found = found or verdict.label != negative
             record = {"path": document.name, "label": verdict.label, "score": verdict.score,
@@ -50,6 +52,21 @@ def classify(
     inputs.report()
     if exit_code and found:
         ctx.exit(1)
+
+
+# Judging from the mapped file costs 2.8 ms a mail and no loading; from memory 1.0 ms, after half a second of loading
+# the tables of 6,000 mails: from here on that pays.
+_MANY = 300
+
+
+def _load(mine: Any) -> None:
+    """Have the filter's tables in memory; where its folder can't be written to, it goes on without."""
+    from contextlib import suppress
+
+    from surebayes._manifest import StoreError
+
+    with suppress(StoreError):
+        mine.status()
 
 
 class _Lines:
