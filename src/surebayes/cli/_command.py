@@ -113,7 +113,7 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
 
 
 _METAVARS = {"model": "DIR", "data": "DIR", "cache": "DIR", "text": "COL", "label": "COL", "encoding": "NAME",
-             "delimiter": "CHAR"}  # fmt: skip
+             "delimiter": "CHAR", "who": "NAME", "measure": "NAME"}  # fmt: skip
 
 
 class _Checked(click.ParamType):

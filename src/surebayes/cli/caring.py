@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from surebayes.cli import _show
-from surebayes.cli._command import Command, Subgroup, model_option
+from surebayes.cli._command import Command, Subgroup, model_option, setting
 
 
 @click.command(
@@ -61,7 +61,7 @@ def _cell(name: str, value: Any) -> Any:
     examples=(("surebayes rollback -m ~/mail-filter 1207", "Back to version 1207, exactly as it was."),),
 )
 @model_option()
-@click.option("--who", metavar="NAME", help="Who says so; kept in the history.")
+@setting("who")
 @_show.output_options
 @click.argument("version", type=click.IntRange(min=0))
 def rollback(model: str, version: int, who: str | None, as_json: bool | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,20 +30,16 @@ from surebayes.cli._command import Command, setting
     "A classifier: a name of surebayes, or the full name of one of scikit-learn, with settings if wanted. ViewPool "
     "reads documents itself, all others get counts of words; ' + ' puts steps before one. May be repeated."
 ))  # fmt: skip
-@click.option("--split", type=click.Choice(["holdout", "cv", "time"]), default="holdout", help=(
-    "Random hold-outs, cross-validation, or by time: mails by when they were received, rows of a table as they stand. "
-    "Default: holdout."
+@setting("split", about=(
+    "Random hold-outs, cross-validation, or by time: mails by when they were received, rows of a table as they stand."
 ))  # fmt: skip
-@click.option(
-    "--repeats", type=click.IntRange(min=1), default=10, help="Hold-outs, folds or steps in time. Default: 10."
-)
-@click.option("--train-size", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.66, help=(
-    "The share that trains. Default: 0.66."
-))  # fmt: skip
+@setting("repeats", about="Hold-outs, folds or steps in time.")
+@setting("train_size", about="The share that trains.")
 @click.option("--positive", metavar="NAME", help="The positive of two classes. Default: the one named last.")
-@click.option("--measure", default="auc_0.1", metavar="NAME", help="What wins and losses go by. Default: auc_0.1.")
+@setting("measure", about="What wins and losses go by.")
 @setting("seed")
 @setting("jobs")
+@setting("data")
 @click.option(
     "--out", type=click.Path(file_okay=False), help="Write Markdown, JSON, CSV and pictures into this folder."
 )
@@ -59,7 +56,7 @@ from surebayes.cli._command import Command, setting
     "Of a suite: how much of each stream, or of the folds. Default: 1."
 ))  # fmt: skip
 @_show.output_options
-def compare(suite: str | None, as_json: bool | None, **options: Any) -> None:
+def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:
     """Compare classifiers on your own documents, or on public corpora (--suite).
 
     All on the same splits: every measure, wins and losses, the corrected resampled t-test, ROC curves where false
@@ -67,6 +64,8 @@ def compare(suite: str | None, as_json: bool | None, **options: Any) -> None:
     """
     of_suite = {name: options.pop(name) for name in ("names", "systems", "flips", "online", "part")}
     if suite is not None:
+        if data:
+            os.environ["SUREBAYES_DATA"] = data  # the suites know no other way
         _run_suite(suite, as_json, **of_suite)
         return
     _on_documents(as_json, **options)

@@ -146,7 +146,7 @@ def _lessons(model: str, inputs: _inputs.Inputs, as_json: bool | None, lesson: A
 )
 @model_option()
 @click.option("--as", "as_", metavar="LABEL", required=True, help="The class that the documents belong to.")
-@click.option("--who", metavar="NAME", help="Who says so; kept in the history.")
+@setting("who")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
@@ -168,7 +168,7 @@ def learn(model: str, as_: str, who: str | None, paths: tuple[str, ...], as_json
     ),
 )
 @model_option()
-@click.option("--who", metavar="NAME", help="Who says so; kept in the history.")
+@setting("who")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())

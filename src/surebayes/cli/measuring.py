@@ -46,7 +46,8 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     if known:
         _show.note(f"{known:,} of {len(truth):,} documents were learnt by this filter: the figures flatter it.")
     positive = classes[1] if len(classes) == 2 else None
-    found = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
+    with _show.progress("measuring"):
+        found = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
     mark = found["false_positive_rate"].value if positive else None
     if plots and positive is None:
         raise click.UsageError("--plot needs a filter of two classes.")
@@ -148,9 +149,7 @@ def calibrate(
     ),
 )
 @model_option()
-@click.option("--weights", type=click.Choice(["reliability", "stack", "equal"]), default="reliability", help=(
-    "How experts are weighed. Default: reliability."
-))  # fmt: skip
+@setting("weights")
 @_show.output_options
 def tune(model: str, weights: str, as_json: bool | None) -> None:
     """Weigh the experts of a filter anew, on a third of what it has learnt.
