@@ -141,6 +141,12 @@ class TunedNB(CountClassifier):
             "random_state": (lambda v: is_number(v, 0, whole=True), "a whole number, 0 or above"),
         }
 
+    def _freeze(self, documents, keep):
+        return self.best_estimator_._freeze(documents, keep)
+
+    def _model(self, columns):
+        return self.best_estimator_._model(columns)
+
     def _search(self, read: Documents, y: Any, order: Any) -> None:
         """Try the candidates on these documents and set up the winner, unfitted."""
         documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts)
