@@ -288,3 +288,15 @@ def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
     tuned = TunedNB()
     cost = cpu(lambda: tuned.fit(X, y))
     assert cost / fit * 50 / len(tuned.results_["stage"]) < 20
+
+
+def test_the_winner_scores_straight_from_text():
+    from surebayes import CountVectorizer, synthetic
+
+    stream = list(synthetic.text_stream(120, seed=2, topics=2, length=30))
+    texts, y = [text.text for text in stream], np.array([str(text.labels[0]) for text in stream])
+    vectorizer = CountVectorizer()
+    X = vectorizer.fit_transform(texts)
+    tuned = TunedNB().fit(X, y)
+    got = tuned.best_estimator_.text_scorer(vectorizer).decision_function(texts)
+    np.testing.assert_array_equal(tuned.text_scorer(vectorizer).decision_function(texts), got)

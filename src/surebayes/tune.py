@@ -254,6 +254,11 @@ class TunedNB(CountClassifier):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.explain(X, top=top, terms=terms)
 
+    def text_scorer(self, vectorizer):
+        """Give the winner's scores straight from text."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.text_scorer(vectorizer)
+
     def summary(self, n=15):
         """Make a `rich` table of the best candidates, and of how many there were.
 
