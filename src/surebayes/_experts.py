@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
 from scipy.special import expit
-from sklearn.base import BaseEstimator, clone
-from sklearn.svm import LinearSVC
 
-from surebayes import metrics
+# scikit-learn and scipy's optimizer take a second of start-up, and a filter that judges or learns a mail needs neither:
+# the functions that do import them.
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 from surebayes._views import CountTable, Parts, Rows, View
 
+RATE = 0.01
+"""The step of the weights online."""
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[Any]
 Contrasts = Sequence[int]
@@ -104,6 +106,8 @@ class SecondStage:
             log_odds, own, coefficient, intercept = table.every_log_odds(c, self.smoothing), labels == c, 0.0, 0.0
             if own.any() and not own.all():
                 z = self._rows(log_odds, table.place[rows.columns], rows.indptr)
+                from sklearn.svm import LinearSVC
+
                 svm = LinearSVC(C=self.C, class_weight="balanced", random_state=0, tol=1e-2).fit(z, own)
                 coefficient, intercept = svm.coef_[0], float(svm.intercept_[0])
             coefficients.append((coefficient * log_odds).astype(np.float32))
@@ -113,6 +117,8 @@ class SecondStage:
 
     @staticmethod
     def _rows(log_odds: FloatArray, where: IntArray, indptr: IntArray) -> csr_array:
+        from scipy.sparse import csr_array
+
         values = log_odds[where]
         size = np.sqrt(_row_sums(values * values, indptr))
         values = values / np.repeat(np.where(size > 0, size, 1.0), np.diff(indptr))
@@ -244,6 +250,8 @@ class GivenView:
     """A vectorizer and classifiers of one's own: whatever follows scikit-learn's conventions. Rows are documents."""
 
     def __init__(self, vectorizer: Any, experts: Sequence[tuple[str, Any]], n_classes: int, contrasts: Contrasts):
+        from sklearn.base import clone
+
         self.names = [name for name, _ in experts]
         self.contrasts, self.codes = contrasts, np.arange(n_classes)
         self.vectorizer, self.experts = clone(vectorizer), [clone(classifier) for _, classifier in experts]
@@ -263,6 +271,8 @@ class GivenView:
         return scores
 
     def _fit(self, documents: Sequence[Any], labels: IntArray) -> None:
+        from sklearn.base import clone
+
         self.vectorizer = clone(self.vectorizer)
         rows = self.vectorizer.fit_transform(documents)
         self.experts = [clone(expert).fit(rows, labels) for expert in self.experts]
@@ -341,6 +351,8 @@ def weigh_experts(scores: FloatArray, own: npt.NDArray[np.bool_], how: str) -> P
     Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
     the pool is given the gain and bias of a logistic model of the same documents.
     """
+    from surebayes import metrics
+
     inside, outside = scores[own], scores[~own]
     centre = (inside.mean(0) + outside.mean(0)) / 2
     spread = np.sqrt((inside.var(0) + outside.var(0)) / 2)
@@ -362,6 +374,8 @@ def weigh_experts(scores: FloatArray, own: npt.NDArray[np.bool_], how: str) -> P
 
 def _logistic(z: FloatArray, own: npt.NDArray[np.bool_], C: float) -> tuple[FloatArray, float]:
     """Fit a logistic model with weights of at least 0, the classes counting the same."""
+    from scipy.optimize import minimize
+
     sign = np.where(own, 1.0, -1.0)
     share = np.where(own, 0.5 / own.sum(), 0.5 / (~own).sum()) * len(own) * C
 
@@ -386,5 +400,7 @@ def move(pool: PoolWeights, scores: FloatArray, own: bool, rate: float) -> PoolW
 
 def is_classifier_like(classifier: Any) -> bool:
     """Tell whether an object can be an expert."""
+    from sklearn.base import BaseEstimator
+
     scored = hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")
     return isinstance(classifier, BaseEstimator) and hasattr(classifier, "fit") and scored

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from surebayes._experts import Counted, HashedView, equal_start
+from surebayes._experts import RATE, Counted, HashedView, equal_start
 from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows
 from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled
 from surebayes._manifest import BadModel
 from surebayes._views import MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
-from surebayes.pool import RATE
 from surebayes.store import MAX_KEYS, ModelFolder, class_bits
 
 try:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import murmurhash3_32
 
 from surebayes._kernel import kernel
 from surebayes.message import header_tokens, read_message
@@ -152,6 +151,8 @@ class View:
 
 def hash_terms(terms: Sequence[Any], n_features: int) -> IntArray:
     """Give the columns of terms, as scikit-learn's HashingVectorizer has them."""
+    from sklearn.utils import murmurhash3_32
+
     hashed = [murmurhash3_32(t if isinstance(t, bytes) else t.encode("utf-8", "replace")) for t in terms]
     signed = np.array(hashed, dtype=np.int64)
     return (np.where(signed == -(2**31), 2**31 - n_features, np.abs(signed)) % n_features).astype(np.int32)
