@@ -229,7 +229,7 @@ def test_tells_ham_from_spam(weights):
     X, y = mails(80)
     p = pool(weights=weights).fit(X[:50], y[:50], order=range(50))
     assert (p.predict(X[50:]) == y[50:]).mean() > 0.95
-    assert p.weights_.shape == (1, 2 * len(MAIL_VIEWS)) == (1, len(p.experts_))
+    assert p.weights_.shape == (1, 3 * len(MAIL_VIEWS)) == (1, len(p.experts_))
     proba = p.predict_proba(X[50:])
     np.testing.assert_allclose(proba.sum(1), 1)
     assert ((proba[:, 1] > 0.5) == (p.decision_function(X[50:]) > 0)).all()

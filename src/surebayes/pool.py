@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes import score
 from surebayes._experts import (
+    RATE,
     Counted,
     GivenView,
     HashedView,
@@ -33,8 +34,6 @@ HELD_OUT = 1 / 3
 """The share of training documents that the pool weights are fitted on."""
 FEWEST = 5
 """Held-out documents that both sides of a contrast need; with fewer the pool stays the mean of its experts."""
-RATE = 0.01
-"""The step of the weights online."""
 _CHUNK = 2048  # documents scored at a time
 _CHUNK_ONLINE = 256  # documents cut into terms at a time
 
@@ -397,7 +396,7 @@ AUC_0.1 of .693; a pool with one on "phrases" .773, on these three .784, on ever
 def _plan(name: str, n_classes: int) -> list[tuple[View, list[Any]]]:
     """Give the views of a name with their experts."""
     if name == "mail":
-        return [(view, [Counted(0.01), Counted(0.01, 100)]) for view in MAIL_VIEWS]
+        return [(view, [Counted(0.01), Counted(0.01, 100), Counted(1.0)]) for view in MAIL_VIEWS]
     # With many classes a machine for each of them and each view would take gigabytes.
     stages = SECOND_STAGE if n_classes == 2 else ("phrases",)
     return [
