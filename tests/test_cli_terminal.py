@@ -28,11 +28,13 @@ def trained(tmp_path_factory, mails):
     return folder
 
 
-def test_training_shows_a_bar_with_rate_and_time_left_then_a_summary(tmp_path, mails):
-    ran = run_on_terminal("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1])
+def test_training_shows_a_bar_with_rate_and_time_left_then_a_summary(tmp_path):
+    ham, spam = write_mails(tmp_path / "mails", 1500)  # a second or two: a bar is drawn ten times in each
+    ran = run_on_terminal("train", "-m", tmp_path / "f", "--ham", ham, "--spam", spam)
     assert ran.code == 0
     shown = plain(ran.out)
     assert re.search(r"reading .*\d+%.*documents, [\d,]+/s.*\d:\d\d", shown)
+    assert "learning" in shown
     assert "\x1b[" in ran.out
     assert "is trained" in shown
     assert re.search(r"class ham +\d", shown)
@@ -216,3 +218,18 @@ def test_demo_on_real_mail_takes_less_than_a_minute(tmp_path, corpora_folder):
     assert ran.code == 0, ran.err
     assert "the SpamAssassin corpus" in ran.out
     assert time.monotonic() - start < 60
+
+
+def test_judging_one_document_needs_no_scikit_learn(trained, mails, tmp_path):
+    """It costs a second of start-up, and a mail server starts the command once for each lesson."""
+    import sys
+
+    mine, one = copy_of(trained, tmp_path / "mine"), sorted(mails[1].iterdir())[0]
+    code = (
+        "import sys\nfrom surebayes.cli import main\n"
+        f"assert main(['classify', '-m', {str(mine)!r}, {str(one)!r}]) == 0\n"
+        f"assert main(['learn', '-m', {str(mine)!r}, '--as', 'spam', {str(one)!r}]) == 0\n"
+        "print([name for name in ('sklearn', 'scipy.optimize', 'scipy.sparse', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment())
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
