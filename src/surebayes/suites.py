@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes import _suite_peers, corpora, metrics
+from surebayes._experts import RATE
 from surebayes._suite_peers import Batch
-from surebayes.pool import RATE, ViewPool
+from surebayes.pool import ViewPool
 from surebayes.tune import TunedNB
 from surebayes.vectorizers import CountVectorizer
 
@@ -96,7 +97,7 @@ def _our_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray
 def _our_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
     vectorizer = CountVectorizer()
     tuned = TunedNB().fit(vectorizer.fit_transform(batch.train_texts), labels, order=range(len(labels)))
-    said = ", ".join(f"{k}={v}" for k, v in tuned.best_params_.items() if k != "family")
+    said = ", ".join(f"{k}={' '.join(str(v).split())}" for k, v in tuned.best_params_.items() if k != "family")
     return tuned.decision_function(vectorizer.transform(batch.test_texts)), f"{tuned.best_params_['family']} {said}"
 
 
