@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,10 @@ class Batch:
     def test_texts(self) -> list[str]:
         """What a reader sees of the test documents."""
         return self._seen("test")
+
+    def afresh(self) -> Batch:
+        """Give the same documents, none of them read yet: what reads them is charged for it."""
+        return replace(self, _texts={})
 
     def _seen(self, part: str) -> list[str]:
         documents = getattr(self, part)
