@@ -341,7 +341,7 @@ def test_retuning(tmp_path):
         before = [mine.judge(raw).score for raw, _ in MAILS]
         counts = tables(tmp_path / "f")[0]
         found = mine.retune("reliability")
-        assert len(found["weights"]) == 14
+        assert len(found["weights"]) == 21
         assert found["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] != before
         assert tables(tmp_path / "f")[0] == counts
@@ -600,4 +600,4 @@ def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
         rows, moved = unpack_rows(mine._journal.body(2))
         expected = state.rows(Document(MAILS[1][0], "mail"))
         assert [r.tolist() for r in rows] == [r.tolist() for r in expected]
-        assert len(moved) == 14
+        assert len(moved) == 21

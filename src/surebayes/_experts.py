@@ -82,6 +82,11 @@ class Counted:
         return result
 
 
+MAIL_EXPERTS = (Counted(0.01), Counted(0.01, 100), Counted(1.0))
+TEXT_EXPERTS = (Counted(1.0), Counted(0.01))
+"""The experts on every view of "mail" and of "text", of `ViewPool` and of a `Filter`."""
+
+
 @dataclass(slots=True)
 class SecondStage:
     """A linear support vector machine on rows of log-odds: what terms say together, from what each says alone.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surebayes._experts import RATE, Counted, HashedView, equal_start
+from surebayes._experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView, equal_start
 from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows
 from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled
 from surebayes._manifest import BadModel
@@ -32,9 +32,9 @@ def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
     if model == "words":
         plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.01),))]
     elif model == "pool" and reader == "mail":
-        plan = [(view, (Counted(0.01), Counted(0.01, 100))) for view in MAIL_VIEWS]
+        plan = [(view, MAIL_EXPERTS) for view in MAIL_VIEWS]
     elif model == "pool":
-        plan = [(view, (Counted(1.0), Counted(0.01))) for view in TEXT_VIEWS]
+        plan = [(view, TEXT_EXPERTS) for view in TEXT_VIEWS]
     else:
         raise ValueError(f"model must be 'pool' or 'words'. Got {model!r}.")
     return [

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes import score
 from surebayes._experts import (
+    MAIL_EXPERTS,
     RATE,
-    Counted,
+    TEXT_EXPERTS,
     GivenView,
     HashedView,
     PoolWeights,
@@ -396,12 +397,10 @@ AUC_0.1 of .693; a pool with one on "phrases" .773, on these three .784, on ever
 def _plan(name: str, n_classes: int) -> list[tuple[View, list[Any]]]:
     """Give the views of a name with their experts."""
     if name == "mail":
-        return [(view, [Counted(0.01), Counted(0.01, 100), Counted(1.0)]) for view in MAIL_VIEWS]
+        return [(view, list(MAIL_EXPERTS)) for view in MAIL_VIEWS]
     # With many classes a machine for each of them and each view would take gigabytes.
     stages = SECOND_STAGE if n_classes == 2 else ("phrases",)
-    return [
-        (view, [Counted(1.0), Counted(0.01), *([SecondStage()] if view.name in stages else [])]) for view in TEXT_VIEWS
-    ]
+    return [(view, [*TEXT_EXPERTS, *([SecondStage()] if view.name in stages else [])]) for view in TEXT_VIEWS]
 
 
 def _are_views(views: Any) -> bool:
