@@ -16,7 +16,7 @@ from surebayes import papers
 def parser() -> argparse.ArgumentParser:
     """Describe the arguments."""
     told = argparse.ArgumentParser(prog="python -m surebayes.papers", description=__doc__)
-    told.add_argument("paper", nargs="*", choices=[*papers.PAPERS, []], help="; ".join(papers.PAPERS))
+    told.add_argument("paper", nargs="*", metavar="PAPER", help=", ".join(papers.PAPERS))
     told.add_argument("--all", action="store_true", help="all five papers")
     told.add_argument("--table", type=int, help="only the table of this number")
     told.add_argument("--figure", type=int, help="only the figure of this number")

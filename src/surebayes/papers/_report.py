@@ -84,8 +84,12 @@ class Plot:
     def draw(self, path: Path) -> None:
         """Draw it into a file; the suffix says which format. Needs matplotlib (the extra ``plots``)."""
         # The object interface: no window, no global state, no backend of the user's touched.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        try:
+            from matplotlib import rc_context
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError("Plots need matplotlib: install surebayes[plots], or leave out --out.") from error
 
         bars = self.kind == "bars"
         names = max((len(xs) for xs, _ in self.series.values()), default=0) if bars else 0
@@ -104,8 +108,6 @@ class Plot:
             axes.legend(fontsize="small")
         # Without a date or a random id in it the same figures give the same file.
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        from matplotlib import rc_context
-
         with rc_context({"svg.hashsalt": self.name}):
             figure.savefig(path, metadata=metadata, dpi=110)
 
