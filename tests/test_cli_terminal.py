@@ -119,11 +119,15 @@ def test_filter_keeps_to_the_settings_before_and_after_the_next_lesson(trained, 
     assert (mine / "manifest.json").stat().st_mtime_ns > (mine / "config.toml").stat().st_mtime_ns
     assert flag()
     assert not flag("--no-x-spam")
+    (tmp_path / "other.toml").write_text("x_spam = false\n")
+    assert not flag("--config", str(tmp_path / "other.toml"))
+    assert not flag(f"--config={tmp_path / 'other.toml'}")
     assert not flag(SUREBAYES_X_SPAM="0")
 
 
-def test_reader_that_goes_away_is_no_error(trained, mails):
-    line = " ".join(["surebayes classify -m", str(trained), *[str(mails[0])] * 20])
+@pytest.mark.parametrize("form", ["--json", "--no-json"])
+def test_reader_that_goes_away_is_no_error(trained, mails, form):
+    line = " ".join(["surebayes classify", form, "-m", str(trained), *[str(mails[0])] * 20])
     words = line.replace("surebayes", " ".join(f"'{word}'" for word in SCRIPT), 1)
     done = subprocess.run(
         ["bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
@@ -131,7 +135,7 @@ def test_reader_that_goes_away_is_no_error(trained, mails):
     )  # fmt: skip
     assert done.stderr == ""
     first, code = done.stdout.splitlines()
-    assert "path" in json.loads(first)
+    assert "path" in first
     assert code == "141"
 
 
@@ -175,6 +179,13 @@ def test_debug_shows_where(tmp_path):
     assert shown.code == 66
     assert "Traceback" in shown.err
     assert "Traceback" in run_script("classify", "-m", tmp_path, "x", env=clean_environment(SUREBAYES_DEBUG="1")).err
+
+
+def test_module_is_the_same_command():
+    import sys
+
+    done = subprocess.run([sys.executable, "-m", "surebayes", "--version"], capture_output=True, text=True)
+    assert done.stdout == run_script("--version").out
 
 
 def test_help_is_quick_and_imports_nothing_heavy():

@@ -58,7 +58,13 @@ def console(stderr: bool = False) -> Any:
     """Give rich's console for stdout or stderr."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    class Quiet(Console):
+        """A console that leaves it to the program what a closed pipe means."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Quiet(stderr=stderr, highlight=False, soft_wrap=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,11 @@ def calibrate(
     inputs = _inputs.taken(options) if given else None
     with Filter.open(model) as mine, _show.progress("calibrating") as counter:
         wanted = positive or (mine.classes[1] if len(mine.classes) == 2 else None)
-        groups: dict[bool, list[Any]] = {False: [], True: []}
-        for document in _show.tracked(inputs.sources, counter) if inputs else ():
-            _check_label(document, mine.classes)
-            groups[document.label == wanted].append(document.content)
-        found = mine.calibrate(
-            max_fpr, confidence, positive=positive, negatives=groups[False], positives=groups[True]
-        )  # fmt: skip
+        more = {
+            "negatives": _of_side(inputs, False, wanted, mine.classes, counter),
+            "positives": _of_side(inputs, True, wanted, mine.classes, counter),
+        }
+        found = mine.calibrate(max_fpr, confidence, positive=positive, **more)
     if inputs:
         inputs.report()
     if _show.wants_json(as_json):
@@ -139,6 +138,19 @@ def calibrate(
     click.echo(
         f"It rests on {found.n_negatives:,} documents that were never learnt, and holds for model {found.model}."
     )
+
+
+def _of_side(
+    inputs: _inputs.Inputs | None, positive: bool, wanted: str | None, classes: list[str], counter: _show.Progress
+) -> Iterator[Any]:
+    """Yield the contents of one side; sources of the other side's label aren't opened, tables are read for both."""
+    from surebayes.sources import Sources
+
+    own = [s for s in inputs.sources.sources if s.label is None or (s.label == wanted) == positive] if inputs else []
+    for document in _show.tracked(Sources(own), counter):
+        _check_label(document, classes)
+        if (document.label == wanted) == positive:
+            yield document.content
 
 
 @click.command(
