@@ -270,7 +270,7 @@ def printed(name):
 @pytest.mark.slow
 @pytest.mark.corpus
 def test_junejo_movie_reviews(movie_averages):
-    for name in ("DTWC-O", "DTWC-KL", "NB", "ME", "SVM"):
+    for name in junejo_karim.METHODS:
         assert abs(movie_averages[name] - printed(name)) <= 1.0, name
     assert max(movie_averages, key=movie_averages.__getitem__) == "DTWC-KL"
     assert min(movie_averages, key=movie_averages.__getitem__) == "BW"
@@ -278,18 +278,11 @@ def test_junejo_movie_reviews(movie_averages):
 
 @pytest.mark.slow
 @pytest.mark.corpus
-@pytest.mark.xfail(reason="both are 1.06 below print with the text read as the paper describes it", strict=True)
-@pytest.mark.parametrize("name", ["DTWC-LO", "BW"])
-def test_junejo_movie_reviews_within_a_point(movie_averages, name):
-    assert abs(movie_averages[name] - printed(name)) <= 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.corpus
 def test_junejo_four_classes(lab):
     (result,) = papers.reproduce("junejo-karim", "table 3", lab)
     found = {name: result.value("Avg", name, "news20") for name in junejo_karim.METHODS}
-    assert found["DTWC-O"] > found["NB"] > found["DTWC-LO"] > found["SVM"] > max(found["DTWC-KL"], found["BW"])
+    assert found["DTWC-O"] > found["NB"] > max(found["DTWC-LO"], found["SVM"])
+    assert min(found["DTWC-LO"], found["SVM"]) > found["DTWC-KL"] > found["BW"]
 
 
 @pytest.mark.slow
