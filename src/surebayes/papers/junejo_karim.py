@@ -181,9 +181,9 @@ def _drawn_table(
 TRIED = (
     "The paper leaves the tokens, the stop list and the order of rows open. Some twenty combinations of token rule, "
     "stop list, stems and rare words were compared on these reviews: DTWC-O ranged from 78.6 to 80.1, DTWC-LO from "
-    "79.6 to 80.7, NB from 77.4 to 78.9. The one shown follows the paper's words (alphabetic tokens, stop words out, single "
-    "letters among them, as in the toolkit's list); with single letters kept, DTWC-LO and balanced winnow are 1.06 "
-    "below print. Keeping stop words is nearer to print for DTWC and NB, but the paper removes them.",
+    "79.6 to 80.7, NB from 77.4 to 78.9. The one shown follows the paper's words (alphabetic tokens, stop words out, "
+    "single letters among them, as in the toolkit's list); with single letters kept, DTWC-LO and balanced winnow are "
+    "1.06 below print. Keeping stop words is nearer to print for DTWC and NB, but the paper removes them.",
     "Eleven variants of balanced winnow were compared (order of rows, counts, bias, margin, rate, passes): 74.5 to "
     "82.1. Rows class by class were taken because that comes near to print; the toolkit's trainer doesn't shuffle, but "
     "in which order the authors gave the rows is not known. Shuffled it reaches 79.2 and is not the last: NB is.",
