@@ -272,7 +272,7 @@ def test_documents_with_other_labels_share_no_tables():
 
 @pytest.mark.slow
 @pytest.mark.corpus
-def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
+def test_fifty_candidates_cost_at_most_thirty_fits(corpora_folder):
     from surebayes import CountVectorizer, corpora, read_message
 
     mails = corpora.load("spamassassin", corpora_folder)
@@ -287,7 +287,7 @@ def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
     fit = np.median([cpu(lambda: OpinionPoolNB().fit(X, y)) for _ in range(9)])
     tuned = TunedNB()
     cost = cpu(lambda: tuned.fit(X, y))
-    assert cost / fit * 50 / len(tuned.results_["stage"]) < 20
+    assert cost / fit * 50 / len(tuned.results_["stage"]) < 30
 
 
 def test_the_winner_scores_straight_from_text():
