@@ -35,7 +35,9 @@ _HOME = {
     "StoreError": "_manifest",
     "SurebayesError": "_manifest",
 }
-_MODULES = frozenset({"compare", "corpora", "evaluation", "metrics", "papers", "scorers", "sources", "synthetic", "trec"})
+_MODULES = frozenset(
+    {"compare", "corpora", "evaluation", "metrics", "papers", "scorers", "sources", "synthetic", "trec"}
+)
 
 __all__ = ["__version__", *sorted(_HOME)]
 
