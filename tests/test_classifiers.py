@@ -410,6 +410,13 @@ def test_bad_input_is_refused_in_a_sentence(name, X, y, said):
     with pytest.raises(ValueError, match=said):
         good.partial_fit(X, y)
     assert pickle.dumps(good.statistics_) == before
+    scores = good.decision_function([[1, 0], [0, 1]])
+    for call in (good.fit, good.fit_representation, good.refit_representation, good.forget):
+        with pytest.raises(ValueError, match=said):
+            call(X, y)
+    with pytest.raises(ValueError):
+        good.fit([[1, 2, 3], [4, 5, 6]], None)  # another width, and no labels
+    np.testing.assert_array_equal(good.decision_function([[1, 0], [0, 1]]), scores)
 
 
 @every

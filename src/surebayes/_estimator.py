@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,10 +159,11 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             The fitted classifier.
         """
-        documents = self._start(X, y, None, sample_weight)
-        self.statistics_ = self._sum(documents, compact=False)
-        if self._contrast_size() <= FULL_ENTRIES:
-            self._estimate()
+        with _whole_or_not_at_all(self):
+            documents = self._start(X, y, None, sample_weight)
+            self.statistics_ = self._sum(documents, compact=False)
+            if self._contrast_size() <= FULL_ENTRIES:
+                self._estimate()
         return self
 
     def fit_representation(self, X, y, classes=None, sample_weight=None):
@@ -169,8 +171,9 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
         Parameters are those of `partial_fit`.
         """
-        documents = self._start(X, y, classes, sample_weight)
-        self._begin(documents)
+        with _whole_or_not_at_all(self):
+            documents = self._start(X, y, classes, sample_weight)
+            self._begin(documents)
         return self
 
     def refit_representation(self, X, y, sample_weight=None):
@@ -179,8 +182,9 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters are those of `fit`; the classes stay as they are.
         """
         check_is_fitted(self)
-        documents = self._start(X, y, None if self.multilabel_ else self.classes_, sample_weight)
-        self.statistics_ = self._sum(documents, compact=False)
+        with _whole_or_not_at_all(self):
+            documents = self._start(X, y, None if self.multilabel_ else self.classes_, sample_weight)
+            self.statistics_ = self._sum(documents, compact=False)
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -198,15 +202,16 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             The classifier.
         """
-        if not hasattr(self, "statistics_"):
-            documents = self._start(X, y, classes, sample_weight)
-            self._begin(documents)
-        else:
-            documents = self._more(X, y, sample_weight, classes)
-        delta = self._sum(documents, compact=True)
-        with self._named_overflow():
-            self.statistics_ += delta
-        self._holder.clear()
+        with _whole_or_not_at_all(self):
+            if not hasattr(self, "statistics_"):
+                documents = self._start(X, y, classes, sample_weight)
+                self._begin(documents)
+            else:
+                documents = self._more(X, y, sample_weight, classes)
+            delta = self._sum(documents, compact=True)
+            with self._named_overflow():
+                self.statistics_ += delta
+            self._holder.clear()
         return self
 
     def forget(self, X, y, sample_weight=None):
@@ -492,6 +497,18 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.poor_score = True  # on scikit-learn's toy data, whose coordinates are no counts
         return tags
+
+
+@contextmanager
+def _whole_or_not_at_all(estimator: CountClassifier) -> Iterator[None]:
+    """Put an estimator back as it was where learning fails half-way: bad input loses nothing."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
 
 class _NamedOverflow:
