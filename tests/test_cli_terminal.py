@@ -158,6 +158,8 @@ def test_interrupt_is_a_word_and_130(tmp_path):
     process = subprocess.Popen(
         [*SCRIPT, "train", "-m", str(tmp_path / "f"), "--ham", pipe, "--spam", pipe],
         stderr=subprocess.PIPE, env=clean_environment(),
+        # A background job of a shell inherits an ignored SIGINT, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     for _ in range(100):  # until it waits for the pipe
         time.sleep(0.1)
