@@ -250,11 +250,13 @@ def test_kim_table_4(lab):
 
 @pytest.mark.slow
 @pytest.mark.corpus
-@pytest.mark.xfail(reason="by MacroF1 PNB-IG comes out above PNB-PrR, in print it is just below", strict=True)
-def test_kim_table_4_keeps_the_order_of_macro_f1_too(lab):
+def test_kim_table_4_swaps_but_one_pair_by_macro_f1(lab):
+    """In print PNB-PrR is .010 above PNB-IG by MacroF1; no reading of the text that was tried gives that."""
     (result,) = papers.reproduce("kim-seo-rim", "table 4", lab)
-    order = sorted(kim_seo_rim.TABLE_4, key=lambda name: kim_seo_rim.TABLE_4[name][1])
-    assert sorted(order, key=lambda name: result.value(name, "MacroF1")) == order
+    printed_order = sorted(kim_seo_rim.TABLE_4, key=lambda name: kim_seo_rim.TABLE_4[name][1])
+    ours = sorted(printed_order, key=lambda name: result.value(name, "MacroF1"))
+    swapped = ["PNB-PrR" if name == "PNB-IG" else "PNB-IG" if name == "PNB-PrR" else name for name in printed_order]
+    assert ours in (printed_order, swapped)
 
 
 @pytest.fixture(scope="module")
