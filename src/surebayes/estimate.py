@@ -84,7 +84,7 @@ def poisson_means(side: Side, theta: float, interpolation: FloatArray | float, v
     even = np.where(n > 0, (side.mass + theta * u) / np.where(n > 0, n, 1.0), uniform)
     by_length = np.maximum(side.counts - pad * side.mass, 0.0) + theta * np.maximum(n - pad * u, 0.0)
     long = np.where(length > 0, by_length / np.where(length > 0, length, 1.0), even)
-    return np.maximum(alpha * even + (1 - alpha) * long, np.finfo(float).tiny)
+    return np.asarray(np.maximum(alpha * even + (1 - alpha) * long, np.finfo(float).tiny), np.float64)
 
 
 def unit_centroids(inside: Side, outside: Side, norm: str) -> tuple[FloatArray, FloatArray]:

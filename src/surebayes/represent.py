@@ -113,7 +113,7 @@ class Representation:
         if own.norm is not None:
             size = row_norms(values, rows, own.norm) + own.pad
             values = values * spread(np.divide(own.length, size, out=np.zeros_like(size), where=size > 0), rows)
-        return values
+        return np.asarray(values, np.float64)
 
     def _even(self, rows: csr_array) -> FloatArray:
         """Give rows whose terms all count the same: no need to look at any of them."""
@@ -135,7 +135,7 @@ class Representation:
         key = key + spread(np.arange(rows.shape[0]) * width, rows)
         last = np.maximum(np.minimum(rows.indptr[:-1] + self.top, rows.indptr[1:]) - 1, 0)
         best = key <= spread(np.sort(key)[last], rows)
-        return best if kept is None else best & kept
+        return np.asarray(best if kept is None else best & kept, np.bool_)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Representation):

@@ -56,7 +56,7 @@ class Linear:
             return self.bias + self._in_one_pass(rows, self.fused)
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
-            return self.bias + np.asarray(z @ np.ascontiguousarray(self.log_odds.T))
+            return np.asarray(self.bias + z @ np.ascontiguousarray(self.log_odds.T), np.float64)
         each = range(len(self.bias))
         models = [Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in each]
         return np.hstack([model.scores(rows) for model in models])
@@ -74,11 +74,12 @@ class Linear:
             if r.norm is None:
                 return sums
             sums, size = sums[:, :-1], sums[:, -1:] + r.pad
-        return r.length * np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
+        means = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
+        return np.asarray(r.length * means, np.float64)
 
     def contributions(self, rows: csr_array, c: int) -> FloatArray:
         """Give each entry's share of the score of class c, on the rows' own pattern."""
-        return self.represent(rows, c) * self.log_odds[c][rows.indices]
+        return np.asarray(self.represent(rows, c) * self.log_odds[c][rows.indices], np.float64)
 
 
 def _product(tf: csr_array, columns: FloatArray) -> FloatArray:
@@ -362,7 +363,7 @@ def transductive_key(
         two = np.log(2.0)
         lost = np.where(log_j < -30, log_j + np.log(two), np.log(-np.expm1(-two * np.exp(np.minimum(log_j, 700)))))
     key = -np.logaddexp(doubt, log_expit(before) + lost)
-    return np.where(inside, key, -key)
+    return np.asarray(np.where(inside, key, -key), np.float64)
 
 
 def discounted(form: str, gamma: float, result: Reversal) -> FloatArray:

@@ -87,9 +87,9 @@ class Sums:
         chosen = list(range(self.shape[0])) if rows is None else list(rows)
         if not self.sparse:
             picked = self.values if rows is None else self.values[chosen]
-            return picked if columns is None else picked[:, columns]
+            return np.asarray(picked if columns is None else picked[:, columns], np.int64)
         if columns is None:
-            return self.values[chosen].toarray()
+            return np.asarray(self.values[chosen].toarray(), np.int64)
         found = np.zeros((len(chosen), len(columns)), np.int64)
         for place, r in enumerate(chosen):
             stored, sums = _row(self.values, r)

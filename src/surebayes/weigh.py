@@ -39,12 +39,12 @@ class Contingency:
 
 def inverse_document_frequency(frequency: FloatArray, n: float) -> FloatArray:
     """Kolcz & Yih, section 6: idf = const - log(1 + f), const = log(1 + N)."""
-    return np.log1p(n) - np.log1p(frequency)
+    return np.asarray(np.log1p(n) - np.log1p(frequency), np.float64)
 
 
 def plain_inverse_document_frequency(frequency: FloatArray, n: float) -> FloatArray:
     """Frank & Bouckaert, section 5: log(m / m_w); a term never seen counts as seen once."""
-    return np.maximum(np.log(max(n, 1.0)) - np.log(np.maximum(frequency, 1.0)), 0.0)
+    return np.asarray(np.maximum(np.log(max(n, 1.0)) - np.log(np.maximum(frequency, 1.0)), 0.0), np.float64)
 
 
 def absolute_log_odds(log_odds: FloatArray) -> FloatArray:
@@ -85,18 +85,19 @@ def odds(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def log_odds(a: FloatArray, b: FloatArray) -> FloatArray:
     """Junejo & Karim, eq. (3), and the terms of eq. (10): the absolute log-odds of presence."""
-    return np.abs(np.log(a) - np.log(b))
+    return np.asarray(np.abs(np.log(a) - np.log(b)), np.float64)
 
 
 def divergence(a: FloatArray, b: FloatArray) -> FloatArray:
     """Junejo & Karim, eqs. (4)-(5): KL divergence of presence, from the side that the term favours."""
     p, q = np.maximum(a, b), np.minimum(a, b)
-    return np.maximum(p * (np.log(p) - np.log(q)) + (1 - p) * (np.log1p(-p) - np.log1p(-q)), 0.0)
+    gain = p * (np.log(p) - np.log(q)) + (1 - p) * (np.log1p(-p) - np.log1p(-q))
+    return np.asarray(np.maximum(gain, 0.0), np.float64)
 
 
 def odds_ratio(a: FloatArray, b: FloatArray) -> FloatArray:
     """Kolcz & Yih, section 5.1: the odds-ratio criterion OR, as an absolute logarithm."""
-    return np.abs(np.log(a) - np.log(b) + np.log1p(-b) - np.log1p(-a))
+    return np.asarray(np.abs(np.log(a) - np.log(b) + np.log1p(-b) - np.log1p(-a)), np.float64)
 
 
 UNSUPERVISED: dict[str, Callable[[FloatArray, float], FloatArray]] = {
