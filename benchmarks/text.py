@@ -27,7 +27,7 @@ from sklearn.feature_extraction.text import HashingVectorizer as TheirHashing
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
-from surebayes import CountVectorizer, HashingVectorizer, TextScorer, _vectorizing
+from surebayes import CountVectorizer, HashingVectorizer, TextScorer
 
 Row = tuple[str, float, float, float, float]
 REPEATS = 3
@@ -78,37 +78,6 @@ def wall(one: Callable[[], object], two: Callable[[], object], repeats: int = 7)
             work()
             times[side].append(time.perf_counter() - start)
     return min(times[0]), min(times[1])
-
-
-def longest_path(work: Callable[[], object], repeats: int = 5) -> float:
-    """Give the CPU seconds of the caller plus those of the busiest of each group of threads, the best of several.
-
-    It is the wall-clock time on cores that have nothing else to do.
-    """
-    run, best = _vectorizing.in_threads, float("inf")
-    waited = 0.0
-
-    def timed(task: Callable[[int], None], jobs: int) -> None:
-        nonlocal waited
-        used = [0.0] * jobs
-
-        def one(job: int) -> None:
-            start = time.thread_time()
-            task(job)
-            used[job] = time.thread_time() - start
-
-        run(one, jobs)
-        waited += max(used) if jobs > 1 else 0.0
-
-    _vectorizing.in_threads = timed
-    try:
-        for _ in range(repeats):
-            waited, start = 0.0, time.thread_time()
-            work()
-            best = min(best, time.thread_time() - start + waited)
-    finally:
-        _vectorizing.in_threads = run
-    return best
 
 
 def only_core(cores: set[int]) -> set[int]:
@@ -175,15 +144,13 @@ def thread_rows(name: str, texts: list[str], labels: np.ndarray) -> list[Row]:
     vectorizers = [CountVectorizer(n_jobs=jobs).fit(texts) for jobs in (1, 2)]
     weights = np.random.default_rng(0).normal(size=len(vectorizers[0].vocabulary_))
     scorers = [TextScorer(vectorizer, weights) for vectorizer in vectorizers]
-    busy = os.getloadavg()[0] > 0.5
     rows = []
     for what, floor, works in (
         ("fit", 1.25, [lambda jobs=jobs: CountVectorizer(n_jobs=jobs).fit_transform(texts) for jobs in (1, 2)]),
         ("score", 1.6, [lambda s=s: s.decision_function(texts) for s in scorers]),
     ):
-        one, two = (longest_path(works[0]), longest_path(works[1])) if busy else wall(*works)
-        how = "CPU of the longest path, the machine is busy" if busy else "wall"
-        rows.append((f"2 threads against 1, {what}, {name} ({how})", two, one, one / two, floor))
+        one, two = wall(*works)
+        rows.append((f"2 threads against 1, {what}, {name} (wall)", two, one, one / two, floor))
     return rows
 
 
