@@ -81,3 +81,46 @@ def test_equality_is_by_value():
     assert a != "binary"
     with pytest.raises(TypeError):
         hash(a)
+
+
+def by_sorting(z, rows):
+    """Select the best terms of each document by a sort of all entries: simple, and slow."""
+    kept = np.ones(rows.nnz, bool) if z.keep is None else z.keep[rows.indices]
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    order = np.lexsort((z.ranking[rows.indices], ~kept, row))
+    within = np.empty(rows.nnz, np.int64)
+    within[order] = np.arange(rows.nnz) - rows.indptr[row[order]]
+    return kept & (within < z.top)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    longest=st.sampled_from([0, 1, 8, 60, 300]),
+    columns=st.sampled_from([1, 7, 400, 5000]),
+    top=st.sampled_from([1, 2, 5, 25, 100, 10**6]),
+    kept=st.booleans(),
+)
+def test_the_best_terms_of_a_document_are_those_of_a_sort(seed, longest, columns, top, kept):
+    generator = np.random.default_rng(seed)
+    share = generator.random(40) ** 2 * min(longest / columns, 1)
+    rows = csr_array(generator.random((40, columns)) < share[:, None]).astype(float)
+    worth = generator.integers(0, 6, columns).astype(float)  # ties on purpose: the lower column goes first
+    keep = generator.random(columns) < 0.7 if kept else None
+    z = Representation("count", ranking=places(worth), top=top, keep=keep)
+    if not rows.nnz:
+        return
+    found = z.selected(rows)
+    np.testing.assert_array_equal(found, by_sorting(z, rows))
+    one_by_one = [z.selected(rows[[i]]) for i in range(40) if rows[[i]].nnz]
+    np.testing.assert_array_equal(found, np.concatenate(one_by_one))
+
+
+def test_rows_of_very_different_lengths_are_selected_from_together():
+    generator = np.random.default_rng(0)
+    lengths = [3000, 0, 1, 2, 26, 25, 24, 700, 701, 2999, 30, 31] * 9
+    columns = [np.sort(generator.permutation(4000)[:n]) for n in lengths]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    rows = csr_array((np.ones(indptr[-1]), np.concatenate(columns), indptr), shape=(len(lengths), 4000))
+    z = Representation("binary", ranking=places(generator.random(4000)), top=25)
+    np.testing.assert_array_equal(z.selected(rows), by_sorting(z, rows))
+    assert (np.add.reduceat(z.selected(rows[:1]), [0]) == 25).all()

@@ -128,13 +128,10 @@ class Representation:
         kept = None if self.keep is None else self.keep[rows.indices]
         if self.top is None or self.ranking is None or not rows.nnz:
             return kept
-        width = int(self.ranking.max()) + 2
-        key = self.ranking[rows.indices]
+        place = _taken(self.ranking, rows.indices)
         if kept is not None:
-            key = np.where(kept, key, width - 1)
-        key = key + spread(np.arange(rows.shape[0]) * width, rows)
-        last = np.maximum(np.minimum(rows.indptr[:-1] + self.top, rows.indptr[1:]) - 1, 0)
-        best = key <= spread(np.sort(key)[last], rows)
+            place = np.where(kept, place, _NOWHERE)
+        best = place <= spread(_last_places(place, rows.indptr, self.top), rows)
         return np.asarray(best if kept is None else best & kept, np.bool_)
 
     def __eq__(self, other: object) -> bool:
@@ -149,6 +146,43 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a is not None and b is not None and np.array_equal(a, b)
     return bool(a == b)
+
+
+_NOWHERE = np.int32(np.iinfo(np.int32).max)
+_BLOCK = 1 << 16  # entries looked at together: they stay in the processor's cache
+_LONGER = 1.25  # how much longer than the shortest row of a block its longest may be
+
+
+def _taken(ranking: IntArray, columns: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """Give the places of the named columns; half the width of the table makes the look-up twice as fast."""
+    if len(columns) > len(ranking):
+        return np.take(ranking.astype(np.int32), columns)
+    return np.take(ranking, columns).astype(np.int32)
+
+
+def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: int) -> npt.NDArray[np.int32]:
+    """Give the place of each row's `top`-th best entry; a place behind all of them where it has no more than that.
+
+    Rows of about the same length are laid side by side and partitioned together: a tenth of the time that sorting
+    all entries takes.
+    """
+    length = np.diff(indptr)
+    last = np.full(len(length), _NOWHERE)
+    longer = np.flatnonzero(length > top)
+    longer = longer[np.argsort(length[longer], kind="stable")]
+    size, start = length[longer], indptr[longer]
+    i = 0
+    while i < len(longer):
+        widest = int(size[i] * _LONGER)
+        j = min(int(np.searchsorted(size, widest, side="right")), i + max(_BLOCK // widest, 1))
+        step = np.arange(size[j - 1], dtype=indptr.dtype)
+        block = np.take(place, start[i:j, None] + step, mode="clip")
+        if size[i] < size[j - 1]:
+            block[step >= size[i:j, None]] = _NOWHERE
+        block.partition(top - 1, axis=1)
+        last[longer[i:j]] = block[:, top - 1]
+        i = j
+    return last
 
 
 def places(worth: FloatArray) -> IntArray:
