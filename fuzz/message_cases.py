@@ -1,8 +1,9 @@
-"""What fuzzing asks of the mail reader: any bytes give a message, and HTML the same text in C and in Python."""
+"""What fuzzing asks of the mail reader: any bytes give a message, and C and Python agree on HTML and header tokens."""
 
 from surebayes import _text as kernel
+from surebayes._header_tokens import header_tokens, tokens_in_python
 from surebayes._html_python import html_text
-from surebayes.message import read_message
+from surebayes.message import Limits, Message, read_message
 
 MAIL = b"From: a@b.c\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nContent-Type: %s\r\n\r\n%s"
 
@@ -14,13 +15,26 @@ def seeds():
     parts = b"--b\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+aGk8L3A+\r\n--b--\r\n"
     yield MAIL % (b"multipart/mixed; boundary=b", parts)
     yield MAIL % (b"text/plain\r\nContent-Transfer-Encoding: quoted-printable", b"soft=\r\nline =E9 =XX")
+    yield (
+        b"From: Ann Lee <Ann@Example.org>\r\nReply-To: x@y.z\r\nTo: a@b.c,\r\n d@e.f\r\n"
+        b"Received: from a.b.c ([1.2.3.4])\r\n"
+        b'\tby d.e.f; x\r\nMessage-ID: <1@b.c>\r\nContent-Type: text/plain; charset="utf-8"\r\nX-Mailer: Some 1.0\r\n'
+        b"Date: Mon, 1 Jan 2024 10:00:00 +0100\r\nX-Other: 1"
+    )
+
+
+LIMITS = (Limits(), Limits(headers=4, header_length=30))
 
 
 def check(data):
-    """Read the bytes as a message, and as HTML in both kernels."""
+    """Read the bytes as a message, as a header block and as HTML, in both kernels."""
     message = read_message(data)
     assert isinstance(message.text, str)
     assert isinstance(message.subject, str)
+    for limits in LIMITS:
+        block = Message(message.subject, attachments=message.attachments)
+        block._head, block._limits = data, limits
+        assert header_tokens(block) == tokens_in_python(block), data
     html = data[:20000].decode("utf-8", "replace")
     for flags in (0, 7):
         assert kernel.html_text(html, flags) == html_text(html, flags), (html, flags)

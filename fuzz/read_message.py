@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes import _html_python, _mail_python, message
+from surebayes import _header_tokens, _html_python, _mail_python, message
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
@@ -32,6 +32,7 @@ TWINS = {
     "html_text": _html_python.html_text,
     "mail_head": _mail_python.mail_head,
     "fold_blanks": _mail_python.fold_blanks,
+    "header_tokens": _header_tokens.tokens_in_python,
 }
 KERNEL = {name: getattr(message, name) for name in TWINS}
 LIMITS = (None, message.Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2))
@@ -40,6 +41,14 @@ WORDS = [
     *(b"\nContent-Type: ", b"text/html", b"text/plain; charset=", b"multipart/mixed; boundary=sep", b"\n--sep\n"),
     *(b"\n--sep--\n", b"message/rfc822\n\n", b"\nContent-Transfer-Encoding: ", b"base64", b"quoted-printable"),
     *(b"x-uuencode\n\nbegin 644 x\n", b"\nSubject: ", b"=?utf-8?q?", b"=?utf-8?b?", b"?=", b"filename*0*=utf-8''%41"),
+    *(
+        b"\nFrom: Ann <a@b.c>",
+        b"\nTo: ",
+        b"\nReceived: from a.b.c [1.2.3.4]",
+        b"\nX-Mailer: ",
+        b"\nDate: 1 2 3 4 +0100",
+    ),
+    *(b"@", b".", b",", b"charset=", b"\x1c", b"\x0b"),
     *(b"\nMessage-ID: <a@b>", b"From ", b">From ", b"utf-7", b"utf-16", b"gb2312", b"iso-2022-jp", b"windows-1255"),
     *(b"<p>", b"</p>", b"<!--", b"-->", b"<script>", b"</script>", b"<table><tr><td>", b"</table>", b"<title>"),
     *(

@@ -2,6 +2,11 @@
 
 from ._headers import Headers, content_kind, parameter
 
+try:
+    from ._text import header_tokens as _kernel_tokens
+except ImportError:
+    _kernel_tokens = None  # type: ignore[assignment]
+
 # fields that nearly every mail has
 _COMMON = frozenset(
     (
@@ -50,6 +55,30 @@ def header_tokens(message: "object") -> list[str]:
     >>> header_tokens(read_message(b"From: Ann Lee <ann@example.org>\nSubject: Hi there\n\n"))
     ['subject:hi', 'subject:there', 'from:ann@example.org', 'from:@example.org', 'from:ann', 'from:lee']
     """
+    # A message made by hand has fields, and no block of them. SpamAssassin's mails: 119 us each in Python, 8 in C.
+    head = getattr(message, "_head", b"")
+    tokens = _from_kernel(message, head) if head and _kernel_tokens is not None else None
+    return tokens_in_python(message) if tokens is None else tokens
+
+
+def _from_kernel(message: "object", head: bytes) -> list[str] | None:
+    """Let the kernel do it; None where a field isn't plain ASCII. A subject that isn't is done here."""
+    limits, subject = message._limits, message.subject  # type: ignore[attr-defined]
+    plain = subject.isascii()
+    found: list[str] | None = _kernel_tokens(
+        head,
+        subject if plain else "",
+        message.attachments,  # type: ignore[attr-defined]
+        limits.headers,
+        limits.header_length,
+    )
+    if plain or found is None:
+        return found
+    return ([f"subject:{word}" for word in words(subject)] + found)[:_TOKENS]
+
+
+def tokens_in_python(message: "object") -> list[str]:
+    """Do the same as `header_tokens`, for any header; the kernel is tested against it."""
     headers = message.headers  # type: ignore[attr-defined]
     tokens = [f"subject:{word}" for word in words(message.subject)]  # type: ignore[attr-defined]
     for name in ("from", "reply-to", "sender"):
