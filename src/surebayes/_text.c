@@ -183,7 +183,7 @@ static inline uint32_t murmur3(const uint8_t *p, size_t n)
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
         h = rotate(h ^ rotate(little4(p + i) * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
-    if (n & 3) {
+    if (n & 3) { /* reads up to 3 bytes after the end */
         uint32_t tail = little4(p + i) & (0xffffffffu >> (32 - 8 * (n & 3)));
         h ^= rotate(tail * 0xcc9e2d51u, 15) * 0x1b873593u;
     }
@@ -191,6 +191,41 @@ static inline uint32_t murmur3(const uint8_t *p, size_t n)
     h = (h ^ h >> 16) * 0x85ebca6bu;
     h = (h ^ h >> 13) * 0xc2b2ae35u;
     return h ^ h >> 16;
+}
+
+/* scikit-learn's column of a hash: its absolute value modulo the width. For -2^31, whose absolute value an int32 can't hold, it takes
+ * 2^31 - width instead, which is the same modulo the width. */
+static inline uint32_t column_of(uint32_t h, uint32_t width)
+{
+    uint32_t absolute = h >> 31 ? 0u - h : h;
+    return width & (width - 1) ? absolute % width : absolute & (width - 1);
+}
+
+/* Compiled twice where the loader can choose: with AVX2 the loops below take eight n-grams at a time. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
+/* The columns of n-grams of 4 to 8 bytes: words[i] are the four bytes from i on, little-endian. `tail` masks those after the first
+ * four, if there are some and not four. */
+WIDE static void hash_short_grams(const uint32_t *words, size_t n, uint32_t size, uint32_t mask, uint32_t *out)
+{
+    uint32_t tail = size > 4 && size < 8 ? 0xffffffffu >> (32 - 8 * (size - 4)) : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = rotate(rotate(words[i] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+        if (size == 8)
+            h = rotate(h ^ rotate(words[i + 4] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+        else if (size > 4)
+            h ^= rotate((words[i + 4] & tail) * 0xcc9e2d51u, 15) * 0x1b873593u;
+        h ^= size;
+        h = (h ^ h >> 16) * 0x85ebca6bu;
+        h = (h ^ h >> 13) * 0xc2b2ae35u;
+        h ^= h >> 16;
+        uint32_t sign = 0u - (h >> 31);
+        out[i] = ((h ^ sign) - sign) & mask; /* mask: the width less 1, if that is a power of two; otherwise all ones */
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ Unicode */
@@ -695,7 +730,7 @@ struct Workspace {
     /* what this call does */
     const Analyzer *analyzer;
     Table *table; /* NULL: hash */
-    bool grow, alternate_sign;
+    bool grow, alternate_sign, presence; /* presence: a row is the document's distinct columns, ascending */
     uint32_t columns; /* of the hash */
     /* the document */
     uint8_t *text, *joined;
@@ -718,6 +753,9 @@ struct Workspace {
     /* where a column is in the current row, for hashes only: two tokens may share a column */
     uint32_t *places;
     size_t places_room;
+    /* the columns of the document as they come, for presence, and room to sort them in */
+    uint32_t *found, *spare;
+    size_t found_used, found_room, spare_room;
     /* the best terms of a row, when only some are scored */
     Candidate *heap;
     size_t heap_room;
@@ -727,6 +765,7 @@ static void workspace_free(Workspace *ws)
 {
     free(ws->text), free(ws->joined), free(ws->mask), free(ws->edges), free(ws->spans), free(ws->starts);
     free(ws->tokens), free(ws->seen), free(ws->ids), free(ws->counts), free(ws->places), free(ws->heap);
+    free(ws->found), free(ws->spare);
     free(ws);
 }
 
@@ -741,6 +780,7 @@ static Workspace *workspace_take(State *state)
     }
     ws->state = state;
     ws->used = ws->row = 0;
+    ws->presence = false;
     return ws;
 }
 
@@ -862,9 +902,7 @@ static Status hash_columns(Workspace *ws)
     memset(ws->places, 0, slots * sizeof *ws->places);
     for (size_t i = 0; i < ws->distinct; i++) {
         const Token *token = &ws->tokens[i];
-        uint32_t h = murmur3(token->text, token->size), absolute = h >> 31 ? 0u - h : h;
-        /* scikit-learn's own arithmetic for the hash -2^31, whose absolute value an int32 can't hold */
-        uint32_t column = h == 0x80000000u ? (0x7fffffffu - (ws->columns - 1)) % ws->columns : absolute % ws->columns;
+        uint32_t h = murmur3(token->text, token->size), column = column_of(h, ws->columns);
         int32_t value = ws->alternate_sign && h >> 31 ? -token->count : token->count;
         size_t slot = (size_t)(column * UINT64_C(0x9E3779B97F4A7C15) >> ws->seen_shift);
         while (ws->places[slot] && ws->ids[ws->row + ws->places[slot] - 1] != column)
@@ -1180,6 +1218,140 @@ static Status analyze_bytes(Workspace *ws, const Document *document)
     return status;
 }
 
+/* -- presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less than telling
+ * terms apart first. */
+
+static Status found_room(Workspace *ws, size_t more)
+{
+    return reserve(&ws->found, &ws->found_room, ws->found_used + more + 1, sizeof *ws->found);
+}
+
+static Status find_byte_columns(Workspace *ws, const Document *document)
+{
+    size_t n = document->size, words = n + PADDING;
+    if (reserve(&ws->text, &ws->text_room, n + PADDING + 4, 1) != OK || reserve(&ws->edges, &ws->edges_room, words, sizeof *ws->edges) != OK)
+        return NO_MEMORY;
+    if (n)
+        memcpy(ws->text, document->text, n);
+    memset(ws->text + n, 0, PADDING + 4);
+    for (size_t i = 0; i < words; i++)
+        ws->edges[i] = little4(ws->text + i);
+    uint32_t width = ws->columns;
+    for (size_t size = ws->analyzer->low; size <= ws->analyzer->high && size <= n; size++) {
+        size_t grams = n - size + 1;
+        if (found_room(ws, grams) != OK)
+            return NO_MEMORY;
+        uint32_t *out = ws->found + ws->found_used;
+        ws->found_used += grams;
+        if (size < 4 || size > 8) {
+            for (size_t i = 0; i < grams; i++)
+                out[i] = column_of(murmur3(ws->text + i, size), width);
+            continue;
+        }
+        bool divide = width & (width - 1);
+        hash_short_grams(ws->edges, grams, (uint32_t)size, divide ? 0xffffffffu : width - 1, out);
+        for (size_t i = 0; divide && i < grams; i++)
+            out[i] %= width;
+    }
+    return OK;
+}
+
+static Status find_word_columns(Workspace *ws, size_t n)
+{
+    const Analyzer *analyzer = ws->analyzer;
+    size_t count = 0;
+    if (analyzer->high == 1 && analyzer->shortest == 1 && !analyzer->has_stop_words) { /* words where they lie */
+        if (find_runs(ws, n, false, false, &count) != OK || found_room(ws, count) != OK)
+            return NO_MEMORY;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t start = ws->edges[2 * i];
+            ws->found[i] = column_of(murmur3(ws->text + start, ws->edges[2 * i + 1] - start), ws->columns);
+        }
+        ws->found_used = count;
+        return OK;
+    }
+    if (join_words(ws, n, &count) != OK)
+        return NO_MEMORY;
+    for (size_t size = analyzer->low; size <= analyzer->high && size <= count; size++) {
+        size_t grams = count - size + 1;
+        if (found_room(ws, grams) != OK)
+            return NO_MEMORY;
+        uint32_t *out = ws->found + ws->found_used;
+        ws->found_used += grams;
+        for (size_t i = 0; i < grams; i++) {
+            uint32_t start = ws->spans[i].start;
+            out[i] = column_of(murmur3(ws->joined + start, ws->spans[i + size - 1].end - start), ws->columns);
+        }
+    }
+    return OK;
+}
+
+/* Least digit first, digits of `width` bits; the sorted array is the one that is returned. */
+static inline uint32_t *sort_by_digits(uint32_t *from, uint32_t *to, size_t n, int bits, const int width)
+{
+    uint32_t count[4][2048];
+    const uint32_t last = (1u << width) - 1;
+    int passes = (bits + width - 1) / width;
+    for (int pass = 0; pass < passes; pass++)
+        memset(count[pass], 0, sizeof(uint32_t) << width);
+    for (size_t i = 0; i < n; i++)
+        for (int pass = 0; pass < passes; pass++)
+            count[pass][from[i] >> (width * pass) & last]++;
+    for (int pass = 0; pass < passes; pass++) {
+        uint32_t at = 0, *places = count[pass];
+        for (uint32_t digit = 0; digit <= last; digit++) {
+            uint32_t here = places[digit];
+            places[digit] = at;
+            at += here;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[places[from[i] >> (width * pass) & last]++] = from[i];
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+static uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width)
+{
+    if (n <= 40) {
+        for (size_t i = 1; i < n; i++) {
+            uint32_t item = from[i];
+            size_t j = i;
+            for (; j && from[j - 1] > item; j--)
+                from[j] = from[j - 1];
+            from[j] = item;
+        }
+        return from;
+    }
+    int bits = 0;
+    while (bits < 31 && (width - 1) >> bits)
+        bits++;
+    return n < 1000 ? sort_by_digits(from, spare, n, bits, 8) : sort_by_digits(from, spare, n, bits, 11);
+}
+
+/* The columns found become a row at the end of ws->ids. */
+static Status settle_columns(Workspace *ws)
+{
+    size_t n = ws->found_used;
+    if (reserve(&ws->ids, &ws->ids_room, ws->used + n + 1, sizeof *ws->ids) != OK ||
+        reserve(&ws->spare, &ws->spare_room, n + 1, sizeof *ws->spare) != OK)
+        return NO_MEMORY;
+    if (!n)
+        return OK;
+    const uint32_t *sorted = sort_columns(ws->found, ws->spare, n, ws->columns);
+    uint32_t *row = ws->ids + ws->used;
+    size_t used = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        row[used] = sorted[i];
+        used += sorted[i] != sorted[i + 1];
+    }
+    row[used++] = sorted[n - 1];
+    ws->used += used;
+    return OK;
+}
+
 /* One document as a row at the end of ws->ids and ws->counts. */
 static Status count_document(Workspace *ws, const Document *document)
 {
@@ -1188,6 +1360,11 @@ static Status count_document(Workspace *ws, const Document *document)
         Status status = prepare(ws, document, kind == WORDS ? WORD : SPACE);
         if (status != OK)
             return status;
+    }
+    if (ws->presence && (kind == WORDS || kind == BYTES)) {
+        ws->row = ws->used;
+        ws->found_used = 0;
+        return kind == WORDS ? find_word_columns(ws, document->size) : find_byte_columns(ws, document);
     }
     Status status = document_begin(ws);
     if (status == OK)
@@ -1853,6 +2030,150 @@ static PyObject *hash_count(PyObject *module, PyObject *args, PyObject *kwargs)
     ws->columns = (uint32_t)n_features;
     ws->alternate_sign = alternate_sign;
     PyObject *result = count_all(ws, documents);
+    workspace_give_back(ws);
+    return result;
+}
+
+/* Columns of further terms of each document. */
+typedef struct {
+    uint32_t *columns, *lengths; /* lengths: of the rows made so far */
+    size_t *ends, used, room, text_room;
+    uint8_t *text;
+} Terms;
+
+static void terms_close(Terms *terms)
+{
+    free(terms->columns), free(terms->ends), free(terms->text);
+}
+
+/* Hash the str of one list. */
+static int terms_add(Terms *terms, PyObject *list, uint32_t width)
+{
+    if (!PyList_Check(list)) {
+        PyErr_Format(PyExc_TypeError, "terms must be lists of str, got %R", (PyObject *)Py_TYPE(list));
+        return -1;
+    }
+    Py_ssize_t n = PyList_Size(list);
+    if (reserve(&terms->columns, &terms->room, terms->used + (size_t)n + 1, sizeof *terms->columns) != OK) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *term = PyList_GetItem(list, i), *bytes = NULL;
+        if (!term || !PyUnicode_Check(term)) {
+            PyErr_SetString(PyExc_TypeError, "terms must be lists of str");
+            return -1;
+        }
+        Py_ssize_t size = 0;
+        char *text = (char *)PyUnicode_AsUTF8AndSize(term, &size);
+        if (!text && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+            PyErr_Clear(); /* lone surrogates */
+            if (!(bytes = PyUnicode_AsEncodedString(term, "utf-8", "replace")) || PyBytes_AsStringAndSize(bytes, &text, &size) < 0)
+                text = NULL;
+        }
+        if (text && reserve(&terms->text, &terms->text_room, (size_t)size + PADDING, 1) != OK) {
+            PyErr_NoMemory();
+            text = NULL;
+        }
+        if (text) { /* copied, because the hash reads beyond the end */
+            memcpy(terms->text, text, (size_t)size);
+            memset(terms->text + size, 0, PADDING);
+            terms->columns[terms->used++] = column_of(murmur3(terms->text, (size_t)size), width);
+        }
+        Py_XDECREF(bytes);
+        if (!text)
+            return -1;
+    }
+    return 0;
+}
+
+/* Hash a list of lists of str, one for each document. */
+static int terms_open(Terms *terms, PyObject *lists, Py_ssize_t n, uint32_t width)
+{
+    if (!PyList_Check(lists) || PyList_Size(lists) != n) {
+        PyErr_Format(PyExc_ValueError, "terms must be a list with one list of str for each of the %zd documents", n);
+        return -1;
+    }
+    if (!(terms->ends = malloc(((size_t)n + 1) * sizeof *terms->ends))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    terms->ends[0] = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *list = PyList_GetItem(lists, i);
+        if (!list || terms_add(terms, list, width) < 0)
+            return -1;
+        terms->ends[i + 1] = terms->used;
+    }
+    return 0;
+}
+
+static Status settle_row(Workspace *ws, size_t index, void *context)
+{
+    Terms *terms = context;
+    size_t distinct = ws->used - ws->row;
+    if (ws->analyzer->kind != WORDS && ws->analyzer->kind != BYTES) { /* counted as hash_count() does */
+        ws->found_used = 0;
+        if (found_room(ws, distinct) != OK)
+            return NO_MEMORY;
+        memcpy(ws->found, ws->ids + ws->row, distinct * sizeof *ws->found);
+        ws->found_used = distinct;
+        ws->used = ws->row;
+    }
+    if (terms->ends) {
+        size_t start = terms->ends[index], more = terms->ends[index + 1] - start;
+        if (found_room(ws, more) != OK)
+            return NO_MEMORY;
+        memcpy(ws->found + ws->found_used, terms->columns + start, more * sizeof *ws->found);
+        ws->found_used += more;
+    }
+    Status status = settle_columns(ws);
+    terms->lengths[index] = (uint32_t)(ws->used - ws->row);
+    return status;
+}
+
+PyDoc_STRVAR(hash_rows_doc, "hash_rows(analyzer, n_features, documents, terms=None)\n--\n\n"
+                            "Which columns the tokens of documents are hashed to: (lengths, columns) as uint32, ascending in each row, each once.\n\n"
+                            "terms: for each document a list of str that are hashed too.");
+static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"analyzer", "n_features", "documents", "terms", NULL};
+    State *state = PyModule_GetState(module);
+    PyObject *analyzer, *documents, *more = Py_None;
+    Py_ssize_t n_features;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO|O:hash_rows", names, state->analyzer_type, &analyzer, &n_features, &documents,
+                                     &more) ||
+        !is_list(documents))
+        return NULL;
+    if (n_features < 1 || n_features > 0x7fffffff)
+        return PyErr_Format(PyExc_ValueError, "n_features must be between 1 and 2147483647, got %zd", n_features);
+    Workspace *ws = workspace_take(state);
+    if (!ws)
+        return NULL;
+    ws->analyzer = (Analyzer *)analyzer;
+    ws->table = NULL;
+    ws->columns = (uint32_t)n_features;
+    ws->alternate_sign = false;
+    ws->presence = true;
+    size_t n = (size_t)PyList_Size(documents);
+    Terms terms = {.lengths = calloc(n ? n : 1, sizeof(uint32_t))};
+    PyObject *result = NULL, *lengths = NULL, *columns = NULL;
+    if (!terms.lengths)
+        PyErr_NoMemory();
+    else if ((more != Py_None && terms_open(&terms, more, (Py_ssize_t)n, ws->columns) < 0) || drive(ws, documents, settle_row, &terms) < 0)
+        free(terms.lengths);
+    else if ((lengths = block_of(state, terms.lengths, n * sizeof(uint32_t)))) {
+        if (ws->used > 1u << 20) { /* too large to be kept for the next call: handed over as it is */
+            columns = block_of(state, ws->ids, ws->used * sizeof *ws->ids);
+            ws->ids = NULL;
+            ws->ids_room = 0;
+        } else
+            columns = block_copy(state, ws->ids, ws->used * sizeof *ws->ids);
+        result = columns ? PyTuple_Pack(2, lengths, columns) : NULL;
+    }
+    Py_XDECREF(lengths);
+    Py_XDECREF(columns);
+    terms_close(&terms);
     workspace_give_back(ws);
     return result;
 }
@@ -3798,6 +4119,7 @@ header_tokens(PyObject *module, PyObject *args)
 static PyMethodDef functions[] = {
     {"count", (PyCFunction)(void (*)(void))count, METH_VARARGS | METH_KEYWORDS, count_doc},
     {"hash_count", (PyCFunction)(void (*)(void))hash_count, METH_VARARGS | METH_KEYWORDS, hash_count_doc},
+    {"hash_rows", (PyCFunction)(void (*)(void))hash_rows, METH_VARARGS | METH_KEYWORDS, hash_rows_doc},
     {"place", (PyCFunction)(void (*)(void))place, METH_VARARGS | METH_KEYWORDS, place_doc},
     {"html_text", html_text, METH_VARARGS, html_text_doc},
     {"mail_head", mail_head, METH_VARARGS, mail_head_doc},

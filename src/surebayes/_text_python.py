@@ -167,6 +167,27 @@ def hash_count(analyzer, n_features, documents, alternate_sign=False):
     return _rows(row, documents)
 
 
+def hash_rows(analyzer, n_features, documents, terms=None):
+    """Give the columns that the tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
+
+    `terms` has for each document a list of str that are hashed too.
+    """
+    if terms is not None and (not isinstance(terms, list) or len(terms) != len(documents)):
+        raise ValueError(f"terms must be a list with one list of str for each of the {len(documents)} documents")
+    lengths, ids, _ = hash_count(analyzer, n_features, documents)
+    at, columns = 0, array("I")
+    for i, length in enumerate(lengths):
+        row = set(ids[at : at + length])
+        at += length
+        for term in terms[i] if terms is not None else ():
+            if not isinstance(term, str):
+                raise TypeError("terms must be lists of str")
+            row.add(hashed(term.encode("utf-8", "replace"), n_features)[0])
+        columns.extend(sorted(row))
+        lengths[i] = len(row)
+    return lengths, columns
+
+
 def _rows(row, documents):
     if not isinstance(documents, list):
         raise TypeError(f"documents must be a list, got {type(documents)!r}")

@@ -125,19 +125,11 @@ class View:
     def rows(self, parts: Parts, n_features: int) -> Rows:
         """Cut and hash the documents."""
         text = kernel()
-        lengths, ids, _ = text.hash_count(self._analyzer(text), n_features, self._seen(parts))
-        length = np.frombuffer(lengths, np.uint32).astype(np.int64)
-        indptr = np.concatenate([[0], np.cumsum(length)])
-        columns = np.frombuffer(ids, np.uint32).astype(np.int32)
-        if self.tokens:
-            hashed = [hash_terms(terms, n_features) for terms in parts.tokens]
-            each = [np.union1d(columns[a:b], more) for a, b, more in zip(indptr[:-1], indptr[1:], hashed)]
-            indptr = np.concatenate([[0], np.cumsum([len(e) for e in each])]).astype(np.int64)
-            return Rows(indptr, np.concatenate(each) if each else columns)
-        columns = columns.copy()
-        for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist()):
-            columns[a:b].sort()
-        return Rows(indptr, columns)
+        terms = parts.tokens if self.tokens else None
+        lengths, columns = text.hash_rows(self._analyzer(text), n_features, self._seen(parts), terms)
+        indptr = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum(np.frombuffer(lengths, np.uint32), out=indptr[1:])
+        return Rows(indptr, np.frombuffer(columns, np.int32))
 
     def terms(self, parts: Parts, i: int, n_features: int) -> tuple[list[bytes], IntArray]:
         """Give every occurrence of a term in one document, in order, and its column."""
