@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 
 flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"]
 flags += os.environ.get("SUREBAYES_CFLAGS", "").split()
-libraries = {"_lookup": [] if sys.platform == "win32" else ["m"]}
+libraries = {name: [] if sys.platform == "win32" else ["m"] for name in ("_lookup", "_pool")}
 
 
 def kernel(name):
@@ -23,4 +23,4 @@ def kernel(name):
     )
 
 
-setup(ext_modules=[kernel(name) for name in ("_text", "_lookup") if os.path.exists(f"src/surebayes/{name}.c")])
+setup(ext_modules=[kernel(name) for name in ("_text", "_lookup", "_pool") if os.path.exists(f"src/surebayes/{name}.c")])

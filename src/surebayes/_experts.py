@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 from surebayes._views import CountTable, Parts, Rows, View
+
+try:
+    from surebayes._pool import score_rows
+except ImportError:
+    from surebayes._pool_python import score_rows
 
 RATE = 0.01
 """The step of the weights online."""
@@ -54,32 +60,6 @@ class Counted:
         level = np.flatnonzero(absolute == limit)  # among equals the lower column comes first
         kept[level[: (self.top or 0) - int(kept.sum())]] = True
         return np.where(kept, absolute, 0.0)
-
-    def scores(self, log_odds: FloatArray, indptr: IntArray) -> FloatArray:
-        """Score documents from the log-odds of their terms."""
-        absolute = np.abs(log_odds)
-        products = absolute * log_odds
-        n = len(indptr) - 1
-        result = np.zeros(n)
-        if self.top is None:
-            filled = np.flatnonzero(np.diff(indptr))
-            if len(filled):
-                size = np.add.reduceat(absolute, indptr[filled])
-                said = np.add.reduceat(products, indptr[filled])
-                result[filled] = np.divide(said, size, out=np.zeros(len(filled)), where=size > 0)
-            return result
-        for i, (a, b) in enumerate(zip(indptr[:-1].tolist(), indptr[1:].tolist())):
-            if b - a <= self.top:
-                size, said = absolute[a:b].sum(), products[a:b].sum()
-            else:
-                own = absolute[a:b]
-                limit = np.partition(own, b - a - self.top)[b - a - self.top]
-                kept = np.flatnonzero(own > limit)
-                level = np.flatnonzero(own == limit)[: self.top - len(kept)]
-                size = own[kept].sum() + limit * len(level)
-                said = products[a:b][kept].sum() + products[a:b][level].sum()
-            result[i] = said / size if size > 0 else 0.0
-        return result
 
 
 MAIL_EXPERTS = (Counted(0.01), Counted(0.01, 100), Counted(1.0))
@@ -160,6 +140,14 @@ def _row_sums(values: FloatArray, indptr: IntArray) -> FloatArray:
 # ---------------------------------------------------------------------- a view with its experts
 
 
+@lru_cache(maxsize=8)
+def _logs(smoothing: float) -> FloatArray:
+    """Give the logarithms of small counts; most are."""
+    logs = np.log(np.arange(4096) + smoothing)
+    logs.flags.writeable = False
+    return logs
+
+
 class HashedView:
     """A view, the sums of its columns, and the experts that share them."""
 
@@ -181,24 +169,25 @@ class HashedView:
         """Learn all documents; give the scores that the held-out ones got before they were learnt."""
         scores = np.zeros((0, len(self.contrasts), len(self.experts)))
         if held.any():
-            head, tail = rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
-            self.table.learn(head, labels[~held])
-            self._freeze(head, labels[~held])
-            scores = self.scores(tail)
-            self.table.learn(tail, labels[held])
+            head, tail = np.flatnonzero(~held), np.flatnonzero(held)
+            self.table.learn(rows, labels, head)
+            self._freeze(rows, labels, head)
+            scores = self.scores(rows, tail)
+            self.table.learn(rows, labels, tail)
         else:
             self.table.learn(rows, labels)
         self._freeze(rows, labels)
         return scores
 
-    def _freeze(self, rows: Rows, labels: IntArray) -> None:
+    def _freeze(self, rows: Rows, labels: IntArray, which: IntArray | None = None) -> None:
         for expert in self.experts:
             if isinstance(expert, SecondStage):
-                expert.fit(self.table, rows, labels, self.contrasts)
+                own = (rows, labels) if which is None else (rows.take(which), labels[which])
+                expert.fit(self.table, *own, self.contrasts)
 
-    def learn(self, rows: Rows, labels: IntArray) -> None:
-        """Learn documents, exactly."""
-        self.table.learn(rows, labels)
+    def learn(self, rows: Rows, labels: IntArray, which: IntArray | None = None) -> None:
+        """Learn documents, exactly; `which` of the rows, or all of them."""
+        self.table.learn(rows, labels, which)
 
     def forget(self, rows: Rows, labels: IntArray) -> None:
         """Forget documents, exactly."""
@@ -208,28 +197,32 @@ class HashedView:
         documents = self.table.documents
         return documents[c] == 0 or documents.sum() == documents[c]
 
-    def scores(self, rows: Rows) -> FloatArray:
-        """Score documents: (documents, contrasts, experts); 0 where a class has no documents yet."""
-        result = np.zeros((len(rows), len(self.contrasts), len(self.experts)))
-        where = self.table.place[rows.columns]
-        whole = len(where) > self.table.size
-        counts = None if whole else np.where((where < 0)[:, None], 0, self.table.counts[where])
-        for k, c in enumerate(self.contrasts):
-            if self._silent(c):
-                continue
-            known: dict[float, FloatArray] = {}
-            for e, expert in enumerate(self.experts):
-                if isinstance(expert, SecondStage):
-                    result[:, k, e] = expert.scores(k, where, rows.indptr)
-                    continue
-                if expert.smoothing not in known:
-                    known[expert.smoothing] = (
-                        self.table.log_odds(counts, c, expert.smoothing)
-                        if counts is not None
-                        else self.table.every_log_odds(c, expert.smoothing)[where]
-                    )
-                result[:, k, e] = expert.scores(known[expert.smoothing], rows.indptr)
+    def scores(self, rows: Rows, which: IntArray | None = None) -> FloatArray:
+        """Score documents, `which` of the rows or all: (documents, contrasts, experts); 0 while a class has none."""
+        chosen = np.arange(len(rows)) if which is None else which
+        result = np.zeros((len(chosen), len(self.contrasts), len(self.experts)))
+        table, smoothings = self.table, self._smoothings()
+        asked = np.array([-1 if self._silent(c) else c for c in self.contrasts])
+        sums = table.place, table.counts, rows.indptr, rows.columns, chosen, table.n_classes
+        totals = np.array([[table.log_totals(c, s) for s in smoothings] for c in self.contrasts])
+        logs = np.concatenate([_logs(s) for s in smoothings]) if smoothings else np.zeros(0)
+        experts = np.array([self._asked(expert, smoothings) for expert in self.experts])
+        score_rows(*sums, asked, np.array(smoothings), logs, totals, experts, result)
+        second = [e for e, expert in enumerate(self.experts) if isinstance(expert, SecondStage)]
+        if second:
+            own = rows if which is None else rows.take(which)
+            where = table.place[own.columns]
+            for e in second:
+                for k in np.flatnonzero(asked >= 0):
+                    result[:, k, e] = self.experts[e].scores(k, where, own.indptr)
         return result
+
+    def _smoothings(self) -> list[float]:
+        return sorted({expert.smoothing for expert in self.experts if isinstance(expert, Counted)})
+
+    @staticmethod
+    def _asked(expert: Any, smoothings: list[float]) -> tuple[int, int]:
+        return (smoothings.index(expert.smoothing), expert.top or 0) if isinstance(expert, Counted) else (-1, 0)
 
     def shares(self, columns: IntArray, k: int, weights: FloatArray) -> tuple[FloatArray, float]:
         """Give what each column of one document adds to the pool's score, and what the experts add without any."""
@@ -292,8 +285,10 @@ class GivenView:
                     "on all documents, or give the view a classifier of this library."
                 )
 
-    def learn(self, documents: Sequence[Any], labels: IntArray) -> None:
-        """Learn documents by the classifiers' partial_fit."""
+    def learn(self, documents: Sequence[Any], labels: IntArray, which: IntArray | None = None) -> None:
+        """Learn documents, `which` of them or all, by the classifiers' partial_fit."""
+        if which is not None:
+            documents, labels = [documents[i] for i in which], labels[which]
         if not self.fitted:
             self.vectorizer.fit(documents)
         rows = self.vectorizer.transform(documents)
@@ -307,8 +302,9 @@ class GivenView:
         for expert in self.experts:
             expert.forget(rows, labels)
 
-    def scores(self, documents: Sequence[Any]) -> FloatArray:
-        """Score documents by decision_function, or by the log-odds of predict_proba."""
+    def scores(self, documents: Sequence[Any], which: IntArray | None = None) -> FloatArray:
+        """Score documents, `which` of them or all, by decision_function or by the log-odds of predict_proba."""
+        documents = documents if which is None else [documents[i] for i in which]
         result = np.zeros((len(documents), len(self.contrasts), len(self.experts)))
         if self.fitted:
             rows = self.vectorizer.transform(documents)

@@ -168,7 +168,7 @@ def hash_count(analyzer, n_features, documents, alternate_sign=False):
 
 
 def hash_rows(analyzer, n_features, documents, terms=None):
-    """Give the columns that the tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
+    """Give the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
 
     `terms` has for each document a list of str that are hashed too.
     """
@@ -180,8 +180,8 @@ def hash_rows(analyzer, n_features, documents, terms=None):
         row = set(ids[at : at + length])
         at += length
         for term in terms[i] if terms is not None else ():
-            if not isinstance(term, str):
-                raise TypeError("terms must be lists of str")
+            if not isinstance(terms[i], list) or not isinstance(term, str):
+                raise TypeError(f"terms must be lists of str, got {terms[i]!r:.80}")
             row.add(hashed(term.encode("utf-8", "replace"), n_features)[0])
         columns.extend(sorted(row))
         lengths[i] = len(row)

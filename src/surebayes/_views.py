@@ -17,6 +17,11 @@ import numpy.typing as npt
 from surebayes._kernel import kernel
 from surebayes.message import header_tokens, read_message
 
+try:
+    from surebayes._pool import count_rows
+except ImportError:
+    from surebayes._pool_python import count_rows
+
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
 
@@ -205,21 +210,19 @@ class CountTable:
         """The number of classes."""
         return len(self.totals)
 
-    def learn(self, rows: Rows, labels: IntArray) -> None:
-        """Add documents of these classes."""
-        if int(self.documents.sum()) + len(rows) >= 2**31:
+    def learn(self, rows: Rows, labels: IntArray, which: IntArray | None = None) -> None:
+        """Add documents of these classes; `which` of the rows, or all of them."""
+        which = np.arange(len(rows)) if which is None else which
+        if int(self.documents.sum()) + len(which) >= 2**31:
             raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-        columns = rows.columns
-        new = columns[self.place[columns] < 0]
-        if len(new):
-            if len(rows) > 1:  # each column once; marking beats sorting and hashing
-                first = np.zeros(len(self.place), bool)
-                first[new] = True
-                new = np.flatnonzero(first)
-            self._room(self.size + len(new))
-            self.place[new] = np.arange(self.size, self.size + len(new), dtype=np.int32)
-            self.size += len(new)
-        self._add(rows, labels, self.place[columns], 1)
+        done, length = 0, np.diff(rows.indptr)
+        while done < len(which):
+            self._room(self.size + int(length[which[done]]))
+            where = (self.place, self.counts, rows.indptr, rows.columns, which, self.n_classes)
+            done, self.size, more = count_rows(*where, labels, done, self.size)
+            self.alive += more
+        np.add.at(self.totals, labels[which], length[which])
+        np.add.at(self.documents, labels[which], 1)
 
     def forget(self, rows: Rows, labels: IntArray) -> None:
         """Subtract documents of these classes; ValueError, and nothing changed, where a sum would go below zero."""
@@ -233,7 +236,7 @@ class CountTable:
         cells, times = np.unique(cell, return_counts=True)
         if (self.counts.reshape(-1)[cells] < times).any():
             raise refused
-        self._add(rows, labels, where, -1)
+        self._subtract(rows, labels, where)
 
     def _room(self, size: int) -> None:
         if size > len(self.counts):
@@ -241,19 +244,18 @@ class CountTable:
             grown[: self.size] = self.counts[: self.size]
             self.counts = grown
 
-    def _add(self, rows: Rows, labels: IntArray, where: IntArray, sign: int) -> None:
+    def _subtract(self, rows: Rows, labels: IntArray, where: IntArray) -> None:
         length = np.diff(rows.indptr)
         if len(rows) == 1:  # no column twice
-            before = self.counts[where].sum(1)
-            self.counts[where, labels[0]] += sign
-            self.alive += int((before == 0).sum()) if sign > 0 else -int((before == 1).sum())
+            self.alive -= int((self.counts[where].sum(1) == 1).sum())
+            self.counts[where, labels[0]] -= 1
         else:
             cell = where.astype(np.int64) * self.n_classes + np.repeat(labels, length)
-            added = np.bincount(cell, minlength=self.size * self.n_classes).reshape(self.size, self.n_classes)
-            self.counts[: self.size] += (sign * added).astype(np.int32)
+            taken = np.bincount(cell, minlength=self.size * self.n_classes).reshape(self.size, self.n_classes)
+            self.counts[: self.size] -= taken.astype(np.int32)
             self.alive = int((self.counts[: self.size] > 0).any(1).sum())
-        np.add.at(self.totals, labels, sign * length)
-        np.add.at(self.documents, labels, sign)
+        np.subtract.at(self.totals, labels, length)
+        np.subtract.at(self.documents, labels, 1)
 
     def log_odds(self, counts: IntArray, c: int, smoothing: float) -> FloatArray:
         """Give the log-odds of columns with these counts, class c against the rest; 0 for a column without documents.
@@ -262,13 +264,16 @@ class CountTable:
         """
         inside = counts[:, c].astype(np.float64)
         everything = counts.sum(1, dtype=np.float64)
-        s, v = smoothing, max(self.alive, 1)
-        total = float(self.totals[c])
-        rest = float(self.totals.sum()) - total
+        total, rest = self.log_totals(c, smoothing)
         # in the order of operations of `estimate`, so that terms as strong as each other are so to the last bit
-        result = (np.log(inside + s) - np.log(total + s * v)) - (np.log(everything - inside + s) - np.log(rest + s * v))
+        result = (np.log(inside + smoothing) - total) - (np.log(everything - inside + smoothing) - rest)
         result[everything == 0] = 0.0
         return result
+
+    def log_totals(self, c: int, smoothing: float) -> tuple[float, float]:
+        """Give the logarithms of the smoothed totals inside and outside of a class."""
+        more, total = smoothing * max(self.alive, 1), float(self.totals[c])
+        return float(np.log(total + more)), float(np.log(float(self.totals.sum()) - total + more))
 
     def every_log_odds(self, c: int, smoothing: float) -> FloatArray:
         """Give the log-odds of all columns ever learnt, in their places; the last entry, 0, is for all others."""

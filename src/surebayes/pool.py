@@ -159,11 +159,11 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             parts = self._read(documents[start : start + _CHUNK_ONLINE])
             rows = [view.rows(parts) for view in self._models]
             for i, label in enumerate(chunk):
-                own = [_one(r, i) for r in rows]
-                scores = np.concatenate([view.scores(r) for view, r in zip(self._models, own)], axis=2)[0]
+                one = np.array([i])
+                scores = np.concatenate([view.scores(r, one) for view, r in zip(self._models, rows)], axis=2)[0]
                 pools = [move(p, s, label == c, RATE) for p, s, c in zip(pools, scores, self._contrasts)]
-                for view, r in zip(self._models, own):
-                    view.learn(r, chunk[i : i + 1])
+                for view, r in zip(self._models, rows):
+                    view.learn(r, chunk, one)
         self._set_weights(pools)
         return self
 
@@ -435,8 +435,3 @@ def _labels(y: Any) -> np.ndarray:
 def _check_lengths(documents: list[Any], y: np.ndarray) -> None:
     if len(documents) != len(y):
         raise ValueError(f"There must be one label for each document. Got {len(documents)} documents, {len(y)} labels.")
-
-
-def _one(rows: Any, i: int) -> Any:
-    """Take one document out of a batch."""
-    return rows.single(i) if hasattr(rows, "single") else rows[i : i + 1]
