@@ -34,7 +34,7 @@ def test_training_shows_a_bar_with_rate_and_time_left_then_a_summary(tmp_path):
     assert ran.code == 0
     shown = plain(ran.out)
     assert re.search(r"reading .*\d+%.*documents, [\d,]+/s.*\d:\d\d", shown)
-    assert "learning" in shown
+    assert re.search(r"learning .*\d+%.*documents, [\d,]+/s", shown)
     assert "\x1b[" in ran.out
     assert "is trained" in shown
     assert re.search(r"class ham +\d", shown)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes import _keeper, _lessons
 from surebayes._journal import Journal, unpack_rows
-from surebayes._judge import Document, MappedModel
+from surebayes._judge import Document, MappedModel, decide
 from surebayes._manifest import BadModel, NoModel
 from surebayes._state import State
 from surebayes.synthetic import mail_stream
@@ -88,9 +88,9 @@ def test_reversal_is_how_often_it_must_be_taught(tmp_path):
             if copies > 50:
                 continue
             for n in range(int(copies)):
-                assert _lessons.decide(state.scoring, state.scores(rows))[0] == verdict.label, n
+                assert decide(state.scoring, state.scores(rows))[0] == verdict.label, n
                 state.count(rows, (), other, 1, 1)
-            assert _lessons.decide(state.scoring, state.scores(rows))[0] == other
+            assert decide(state.scoring, state.scores(rows))[0] == other
             for _ in range(int(copies)):
                 state.count(rows, (), other, 1, -1)
 
@@ -243,8 +243,9 @@ def test_training_does_not_depend_on_the_order(tmp_path):
     for name, mails in (("a", MAILS), ("b", MAILS[::-1])):
         with sb.Filter.create(tmp_path / name, width=2**14) as mine:
             seen = []
-            done = mine.train(iter(mails), reserve=0.3, progress=seen.append)
-            assert seen == [50, 100, 150]
+            done = mine.train(iter(mails), reserve=0.3, progress=lambda *said, seen=seen: seen.append(said))
+            assert [done for step, done, total in seen if step == "reading"] == [50, 100, 150]
+            assert seen[-1] == ("learning", len(MAILS), len(MAILS))
             assert done["learnt"] + done["reserved"] == len(MAILS)
             assert done["reserved"] == sum(mine.status()["reserved"].values()) > 0
             assert mine.train(mails, reserve=0.3)["already"] == len(MAILS)
@@ -316,6 +317,68 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
         assert renewed.model == mine.model
         more = mine.calibrate(negatives=[b"Subject: %d\n\nquite plain" % i for i in range(30)])
         assert more.n_negatives == renewed.n_negatives + 30
+
+
+def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
+    monkeypatch.setattr(_lessons, "FEWEST", 5)
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:100], reserve=0.5)
+        first = mine.calibrate(max_fpr=0.2, confidence=0.9)
+        version = mine.versions()[0]["version"]
+        mine.train(MAILS[100:], reserve=0.5)
+        trained = mine.certificate
+        assert not trained.stale
+        assert (trained.max_fpr, trained.confidence) == (0.2, 0.9)
+        assert trained.n_negatives > first.n_negatives
+        assert trained.model == mine.model != first.model
+        assert mine.judge(MAILS[0][0]).threshold == trained.threshold
+        mine.retune("equal")
+        assert not mine.certificate.stale
+        assert mine.certificate.model == mine.model != trained.model
+        mine.rollback(version)
+        again = mine.certificate
+        assert not again.stale
+        assert (again.threshold, again.n_negatives) == (first.threshold, first.n_negatives)
+        assert mine.history(limit=3)[1]["who"] == "renew"
+    with sb.Filter.open(tmp_path / "f", renew=False) as mine:
+        mine.train(MAILS[100:150], reserve=0.5)
+        assert mine.certificate.stale
+        assert mine.judge(MAILS[0][0]).threshold == first.threshold
+        assert mine.problems() == []
+
+
+def test_lessons_renew_a_promise_when_there_were_enough(tmp_path):
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS, reserve=0.5)
+        mine.calibrate(max_fpr=0.2, confidence=0.9)
+        mine.teach(b"Subject: new\n\nsomething new", "ham")
+        mine.absorb()
+        assert mine.certificate.stale  # one lesson is no hundredth of the documents
+        mine.teach(b"Subject: other\n\nsomething else", "ham")
+        mine.absorb()
+        assert not mine.certificate.stale
+        renewed = mine.certificate
+        for i in range(3):
+            mine.teach(b"Subject: %d\n\nmore of it" % i, "ham")
+        mine._next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
+        mine.absorb()
+        assert mine.certificate.stale
+        mine._next_renewal = 0.0
+    with sb.Filter.open(tmp_path / "f") as mine:  # closing absorbs, and an open filter knows what others have written
+        assert not mine.certificate.stale
+        assert mine.certificate.model == mine.model != renewed.model
+        # what is taught leaves the reserve; too few are left for the promise
+        reserved = [
+            raw
+            for raw, label in MAILS
+            if label == "ham" and _lessons.is_reserved(Document(raw, "mail").fingerprint, 0.5)
+        ]
+        for raw in reserved[:-5]:
+            assert mine.teach(raw, "ham") == "learnt"
+        mine.absorb()
+        assert mine.certificate.stale
+        with pytest.raises(NotEnoughNegatives):
+            mine.calibrate()
 
 
 def test_a_promise_for_one_of_many_classes(tmp_path):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 # scikit-learn and scipy's optimizer take a second of start-up, and a filter that judges or learns a mail needs neither:
 # the functions that do import them.
@@ -376,6 +375,7 @@ def weigh_experts(scores: FloatArray, own: npt.NDArray[np.bool_], how: str) -> P
 def _logistic(z: FloatArray, own: npt.NDArray[np.bool_], C: float) -> tuple[FloatArray, float]:
     """Fit a logistic model with weights of at least 0, the classes counting the same."""
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     sign = np.where(own, 1.0, -1.0)
     share = np.where(own, 0.5 / own.sum(), 0.5 / (~own).sum()) * len(own) * C
@@ -395,6 +395,8 @@ def _logistic(z: FloatArray, own: npt.NDArray[np.bool_], C: float) -> tuple[Floa
 
 def move(pool: PoolWeights, scores: FloatArray, own: bool, rate: float) -> PoolWeights:
     """Move the weights one online step after a document with these scores: logistic loss, never below 0, no bias."""
+    from scipy.special import expit
+
     error = float(own) - float(expit(pool.bias + pool.weights @ scores))
     return PoolWeights(np.maximum(pool.weights + rate * error * scores, 0.0), pool.bias)
 

@@ -176,6 +176,11 @@ class Journal:
             raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
         return row[1]
 
+    def times(self, action: str) -> dict[int, float]:
+        """Give when the rows of an action were written, by their numbers."""
+        with _errors_named(self.path):
+            return dict(self._db.execute("SELECT seq, time FROM events WHERE action = ?", (action,)))
+
     def settle(self) -> None:
         """Move the write-ahead log into the main file, as far as readers allow."""
         with _errors_named(self.path):

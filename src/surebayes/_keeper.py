@@ -22,6 +22,8 @@ ABSORB_AFTER = 100
 """Learns after which a long-lived process writes the model anew, unless that took more than a tenth of the time ..."""
 ABSORB_SECONDS = 5.0
 """... and the seconds after which it does in any case."""
+RENEW_AFTER = 100
+"""Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
 
 
 class Keeper:
@@ -32,8 +34,8 @@ class Keeper:
     transaction. The model's files follow later ("absorbing"); the journal has everything at once.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, renew: bool = True) -> None:
+        self.path, self.renew = path, renew
         self._folder = ModelFolder(path)
         self._mutex = threading.RLock()  # the state in memory
         self._writer = threading.Lock()  # one thread writes, the others' requests go with it
@@ -49,7 +51,7 @@ class Keeper:
         self._closed = False
         self._in_bulk = False
         self._ahead = False  # whether the journal has more than the model's files
-        self._next_absorb = 0.0
+        self._next_absorb = self._next_renewal = 0.0
         self._last: tuple[Any, ...] = ()  # the last document, what was seen of it, and its rows
 
     def __enter__(self) -> Self:
@@ -122,18 +124,45 @@ class Keeper:
 
     def absorb(self, note: str | None = None) -> None:
         """Write the model with everything that was taught, so that `surebayes filter` sees it."""
-        with self._writer:
-            self._absorb(note)
+        self._absorb_all(note)
 
-    def _absorb(self, note: str | None) -> None:
+    def _absorb_all(self, note: str | None, renew: bool = False) -> None:
+        """Absorb; with `renew` a stale certificate is renewed however little has changed."""
+        with self._writer:
+            self._absorb(note, renew)
+
+    def _absorb(self, note: str | None, renew: bool = False) -> None:
         with locked(self.path), self._mutex:
             state = self._ready_to_write()
+            if renew:
+                self._next_renewal = 0.0
+            self._renew_certificate(1 if renew else RENEW_AFTER)
             if note is not None:
                 write = Writing(state, self._open_journal())
                 write.add(Event("mark", label=note, time=time.time()))
                 write.commit()
                 self._taught = 0
             self._absorb_locked()
+
+    def _renew_certificate(self, least: int) -> None:
+        """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
+
+        To score the reserve costs as much as judging all of it: it takes at most a tenth of the time of a process.
+        """
+        state = self._state
+        assert state is not None
+        behind = state.lessons_since_certificate()
+        least = min(least, 1 + int(state.tables[0].documents.sum()) // 100)
+        began = time.monotonic()
+        if not self.renew or behind < least or began < self._next_renewal:
+            return
+        from surebayes._promises import renew
+
+        write = Writing(state, self._open_journal())
+        if renew(write):
+            write.commit()
+        ended = time.monotonic()
+        self._next_renewal = ended + 9 * (ended - began)
 
     def _absorb_locked(self) -> None:
         state = self._state
@@ -151,13 +180,15 @@ class Keeper:
         self._stop_timer()
 
     @contextlib.contextmanager
-    def bulk(self, note: str | None = None) -> Iterator[None]:
+    def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
         """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
 
         Parameters
         ----------
         note : str, optional
             What the history says of the version that the block ends with.
+        renew : bool, default=False
+            Renew a stale certificate at the end, however little has changed.
         """
         outer, self._in_bulk = self._in_bulk, True
         try:
@@ -165,7 +196,7 @@ class Keeper:
         finally:
             self._in_bulk = outer
         if not outer:
-            self.absorb(note)
+            self._absorb_all(note, renew)
 
     def _loaded(self) -> State:
         with self._mutex:
@@ -210,6 +241,7 @@ class Keeper:
                     pass
                 elif write.state.seq - self._absorbed >= ABSORB_AFTER and time.monotonic() >= self._next_absorb:
                     try:
+                        self._renew_certificate(RENEW_AFTER)
                         self._absorb_locked()
                     except OSError:  # the lessons are safe in the journal; the model can wait
                         self._start_timer()
@@ -274,7 +306,7 @@ class Writing:
 
     def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
         """Change settings."""
-        was = {name: self.state.settings[name] for name in change}
+        was = {name: self.state.settings.get(name, 0) for name in change}
         self.state.settings = {**self.state.settings, **change}
         body = json.dumps({"set": change, "was": was}).encode()
         self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))

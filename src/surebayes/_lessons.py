@@ -1,4 +1,4 @@
-"""What a filter does with its state and journal: lessons, calibration, explanations, and the way back."""
+"""What a filter does with its state and journal: lessons, weights, and the way back."""
 
 from __future__ import annotations
 
@@ -13,18 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surebayes._experts import weigh_experts
 from surebayes._folder import locked
-from surebayes._journal import Event, Journal, join_rows, pack_rows, pack_views, unpack_rows, unpack_views
-from surebayes._judge import UNIT, Document, contrasts_of, decide
+from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows, unpack_views
+from surebayes._judge import UNIT, Document, contrasts_of
 from surebayes._manifest import StoreError
-from surebayes._pool_explain import PoolExplanation, hashed_share
 from surebayes._state import State
-from surebayes._views import CountTable, Parts
-from surebayes.calibration import fit_probability
-from surebayes.certificate import EXACT, Certificate, certify
-from surebayes.decide import order_statistic_threshold
-from surebayes.significance import Interval
+from surebayes._views import CountTable
 
 if TYPE_CHECKING:
     from surebayes._keeper import Writing
@@ -127,13 +121,17 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
             if not spool.add(seen.fingerprint, label, state.rows(seen)):
                 done["already"] += 1
             if progress is not None and n % 50 == 0:
-                progress(n)
+                progress("reading", n, None)
         if not journal:
             _train_without_journal(filter, spool, done, who)
             return done
-        with filter.bulk(f"trained on {len(spool.places)}"):
+        with filter.bulk(f"trained on {len(spool.places)}", renew=True):
+            learnt = 0
             for batch in batched(spool.sorted(len(state.views)), BATCH):
                 filter._submit(partial(_learn_batch, batch=batch, reserve=reserve, who=who, done=done))
+                learnt += len(batch)
+                if progress is not None:
+                    progress("learning", learnt, len(spool.places))
     return done
 
 
@@ -175,117 +173,21 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
             write.add(Event("bulk", label=f"{done['learnt']} without journal", time=time.time(), who=who))
             state.floor = state.seq
             write.commit()
+            filter._next_renewal = 0.0
+            filter._renew_certificate(1)
             filter._absorb_locked()
         except BaseException:
             filter._state, filter._ahead = None, True
             raise
 
 
-# ---------------------------------------------------------------------- thresholds and weights
-
-
-def held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str]]:
-    """Score what was set aside."""
-    scores, labels, _ = _held_out(state, journal)
-    return (scores[:, 0] if len(state.classes) == 2 else scores), labels
-
-
-def _held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str], list[int]]:
-    kept = [(label, row) for action, label, row in state.messages.values() if action == "reserve"]
-    scores = [state.scores(unpack_rows(journal.body(row))[0]) for _, row in kept]
-    shape = (len(kept), len(contrasts_of(state.classes)))
-    return np.array(scores, float).reshape(shape), [label for label, _ in kept], [row for _, row in kept]
-
-
-def certificate(state: State) -> Certificate | None:
-    """Read the certificate; it is stale for any model but its own."""
-    said = state.settings["certificate"]
-    if said is None:
-        return None
-    found = Certificate.from_json(json.dumps(said))
-    if found.model != state.model:
-        return found.revoke(f"made for model {found.model}, which has changed to {state.model}; calibrate again")
-    return found
-
-
-def calibrate(
-    filter: Filter,
-    max_fpr: float | None,
-    confidence: float | None,
-    positive: str | None,
-    negatives: Iterable,
-    positives: Iterable,
-) -> Certificate:
-    """See `Filter.calibrate`."""
-    state = filter._loaded()
-    before = state.settings["certificate"] or {}
-    max_fpr = before.get("max_fpr", 0.001) if max_fpr is None else max_fpr
-    confidence = before.get("confidence", 0.95) if confidence is None else confidence
-    if positive is None:
-        if len(state.classes) > 2 and before.get("pos_label") is None:
-            raise ValueError(f"With {len(state.classes)} classes, name the positive one. Classes: {state.classes}.")
-        positive = state.classes[1] if len(state.classes) == 2 else before["pos_label"]
-    if positive not in state.classes or (len(state.classes) == 2 and positive != state.classes[1]):
-        raise ValueError(f"The positive class must be one of {state.classes[1:]}. Got {positive!r}.")
-    with filter.bulk():
-        _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
-
-    def lesson(write: Writing) -> Certificate:
-        scores, labels, rows = _held_out(write.state, write.journal)
-        when = {event.seq: event.time for event, _ in write.journal.heads()}
-        own = scores[:, 0 if scores.shape[1] == 1 else write.state.classes.index(positive)]
-        truth = np.array([label == positive for label in labels], bool)
-        days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
-        found = _certify(own, truth, max_fpr, confidence, days, write.state.model, positive)
-        chance = write.state.settings["probability"]
-        if len(write.state.classes) == 2 and truth.any() and not truth.all():
-            fitted = fit_probability(own, truth)
-            (centre, scale), (slope, intercept) = fitted.knots, fitted.values
-            chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
-        thresholds = {**write.state.settings["thresholds"], positive: found.threshold}
-        write.settings(
-            {"thresholds": thresholds, "probability": chance, "certificate": json.loads(found.to_json())}, "calibrate"
-        )
-        return found
-
-    found = filter._submit(lesson)
-    filter.absorb(f"calibrated: false alarms at most {max_fpr:g}")
-    return found
-
-
-def _certify(
-    scores: np.ndarray, truth: np.ndarray, max_fpr: float, confidence: float, days: list[str], model: str, positive: str
-) -> Certificate:
-    if truth.any():
-        return certify(
-            scores, truth, max_fpr=max_fpr, confidence=confidence, order=np.array(days), model=model, pos_label=positive
-        )
-    threshold, allowed = order_statistic_threshold(scores, max_fpr, confidence)
-    first, last = (min(days), max(days)) if days else (None, None)
-    return Certificate(  # nothing is known of the recall without positives
-        threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, Interval(0.0, 1.0), 0.0,
-        EXACT,
-        first, last, model, positive,
-    )  # fmt: skip
-
-
-def _set_aside(filter: Filter, groups: Sequence[tuple[str, Iterable]]) -> None:
-    """Put documents to the reserve that the filter doesn't know."""
-    reader = filter._loaded().reader
-    for label, documents in groups:
-        for batch in batched((Document(content, reader) for content in documents), BATCH):
-            rows = [(seen.fingerprint, pack_rows(filter._loaded().rows(seen))) for seen in batch]
-
-            def lesson(write: Writing, rows=rows, label=label) -> None:
-                for fingerprint, body in rows:
-                    if fingerprint not in write.state.messages:
-                        write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
-
-            filter._submit(lesson)
+# ---------------------------------------------------------------------- weights
 
 
 def retune(filter: Filter, how: str, who: str | None) -> dict[str, Any]:
     """See `Filter.retune`."""
+    from surebayes._experts import weigh_experts
+
     if how not in ("reliability", "stack", "equal"):
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
 
@@ -312,7 +214,7 @@ def retune(filter: Filter, how: str, who: str | None) -> dict[str, Any]:
         return {"weights": said[0] if len(said) == 1 else said, "documents": len(labels)}
 
     result = filter._submit(lesson)
-    filter.absorb(f"retuned: {how}")
+    filter._absorb_all(f"retuned: {how}", renew=True)
     return result
 
 
@@ -327,55 +229,6 @@ def _without(state: State, write: Writing, messages: Iterable) -> State:
     for _, label, row in messages:
         rest.count(write.terms(row)[0], (), label, row, -1)
     return rest
-
-
-# ---------------------------------------------------------------------- why
-
-
-def explain(state: State, document: Document, top: int | None) -> Any:
-    """See `Filter.explain`."""
-    one = Parts([document.raw], [document.text], [document.tokens])
-    models = state.hashed_views()
-    result = []
-    for k in range(len(contrasts_of(state.classes))):
-        bias, first, shares = float(state.settings["bias"][k]), 0, []
-        units = state.settings["weights"][k]
-        for model in models:
-            weights = np.array([max(u, 0) * UNIT for u in units[first : first + len(model.experts)]])
-            first += len(model.experts)
-            share, constant = hashed_share(model, one, k, weights, top)
-            bias += constant
-            shares.append(share)
-        shares.sort(key=lambda s: -abs(s.share))
-        result.append(PoolExplanation(shares, bias, bias + sum(s.share for s in shares)))
-    return result[0] if len(state.classes) == 2 else result
-
-
-def reasons(state: State, document: Document, label: str, top: int = 10) -> list[tuple[str, float]]:
-    """Give the strongest words, header tokens and passages, with what each adds to the score."""
-    said = explain(state, document, None)
-    why = said if isinstance(said, PoolExplanation) else said[state.classes.index(label)]
-    found: dict[str, float] = {}
-    for view in why.views:
-        for term, share in zip(view.terms, view.contributions):
-            found[term] = found.get(term, 0.0) + float(share)
-        for start, stop, share in view.spans(top) if view.text is not None else ():
-            passage = " ".join((view.text or "")[start:stop].split())
-            if passage:
-                shown = f"…{passage if len(passage) <= 60 else passage[:29] + ' … ' + passage[-28:]}…"
-                found[shown] = found.get(shown, 0.0) + share
-    return sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
-
-
-def corrections(state: State, rows: Sequence[np.ndarray], label: str) -> float:
-    """Tell how many times a message would have to be taught as another class before its verdict turns."""
-    scores, classes = state.scores(rows), state.classes
-    if len(classes) == 2:
-        other = 1 - classes.index(label)
-    else:
-        others = [c for c, name in enumerate(classes) if name != label]
-        other = max(others, key=lambda c: scores[c])
-    return state.reversal(rows, other, lambda now: decide(state.scoring, now)[0] != label)
 
 
 # ---------------------------------------------------------------------- the past
@@ -420,7 +273,7 @@ def rollback(filter: Filter, version: int, who: str | None) -> int:
         return len(undone)
 
     undone = filter._submit(lesson)
-    filter.absorb(f"rolled back to {version}")
+    filter._absorb_all(f"rolled back to {version}", renew=True)
     return undone
 
 

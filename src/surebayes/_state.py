@@ -105,6 +105,7 @@ class State:
         self.settings = settings
         self.messages: dict[str, tuple[str, str, int]] = {}  # fingerprint: "learn" or "reserve", label, row of terms
         self.seq = self.chain = self.learnt_at = self.floor = 0
+        self.lessons = 0  # rows of the journal that changed counts
         self.journal_id = ""
         self._scoring: dict[str, Any] | None = None
         self._asked: tuple[Any, ...] = ()  # the last row that was judged, and the experts' opinions
@@ -178,6 +179,7 @@ class State:
         self._scoring = None
 
     def _remember(self, event: Event) -> None:
+        self.lessons += event.action in LEARNING
         if event.action in ("learn", "reserve"):
             self.messages[event.fingerprint or ""] = (event.action, event.label or "", event.source or event.seq)
         elif event.action in ("forget", "release"):
@@ -211,6 +213,13 @@ class State:
     def model(self) -> str:
         """The version of the model: the journal, and the last row that changed scores."""
         return f"{self.journal_id}-{self.learnt_at}"
+
+    def lessons_since_certificate(self) -> int:
+        """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
+        made = self.settings["certificate"]
+        if made is None or made["model"] == self.model:
+            return 0
+        return max(self.lessons - self.settings.get("certified_at", 0), 1)
 
     @property
     def scoring(self) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], li
         if others or any(documents):
             write.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
             state.floor = state.seq
-        settings = {**header["settings"], "weights_since": 0}
+        settings = {**header["settings"], "weights_since": 0, "certified_at": state.lessons}
         kept = settings.get("certificate")
         if kept and kept.get("model") == header["model"]:  # the same model under another name
             settings["certificate"] = {**kept, "model": f"{journal.id}-{state.seq + 1}"}

@@ -133,6 +133,7 @@ SETTINGS = _settings(
     Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need."),
     Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True),
     Setting("confidence", float, 0.95, "How sure that promise and intervals are.", low=0, high=1, is_open=True),
+    Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale."),
     Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
     Setting("text", str, "text", "The column or key of the text in CSV, JSON lines and Parquet."),
     Setting("label", str, "label", "The column or key of the label."),

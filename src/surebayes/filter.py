@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from surebayes._keeper import Keeper, Writing
 from surebayes._manifest import NAME, BadModel, StoreError
 from surebayes._state import State, check_classes, views_of
 from surebayes._verdict import Verdict
-from surebayes.certificate import Certificate
+
+if TYPE_CHECKING:
+    from surebayes.certificate import Certificate
 
 __all__ = ["Filter", "Verdict"]
 
@@ -65,6 +67,7 @@ class Filter(Keeper):
         reader: str = "mail",
         model: str = "pool",
         width: int = 2**22,
+        renew: bool = True,
     ) -> Filter:
         """Make a filter that has learnt nothing.
 
@@ -81,6 +84,8 @@ class Filter(Keeper):
             size and four times the speed, less precise.
         width : int, default=2**22
             Hashed columns of each view; only those seen take room.
+        renew : bool, default=True
+            As in `open`.
         """
         names = check_classes(classes, width)
         if reader not in ("mail", "text"):
@@ -90,7 +95,7 @@ class Filter(Keeper):
         if os.path.isdir(folder) and set(os.listdir(folder)) - {"lock", "config.toml"}:
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
         os.makedirs(folder, exist_ok=True)
-        self = cls(folder)
+        self = cls(folder, renew)
         with locked(folder):
             self._journal = Journal(folder, create=True)
             self._state = State.new(reader, names, views)
@@ -100,17 +105,26 @@ class Filter(Keeper):
         return self
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Filter:
+    def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Filter:
         """Open a filter.
 
         The model's files are checked whole; what the journal has and the model has not yet absorbed is replayed.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        renew : bool, default=True
+            Whether this process renews the certificate of the threshold when what it teaches has made it stale: after
+            `train`, `retune` and `rollback`, and whenever the model is written after 100 lessons, or as many as a
+            hundredth of all documents.
 
         Raises
         ------
         surebayes.StoreError
             No filter there, a damaged one, or one that a later release wrote.
         """
-        self = cls(os.fspath(path))
+        self = cls(os.fspath(path), renew)
         for attempt in range(3):
             self._stamp = self._folder.stamp()
             manifest = self._folder.manifest()
@@ -199,11 +213,11 @@ class Filter(Keeper):
 
         def reasons() -> list[tuple[str, float]]:
             with self._mutex:
-                return _lessons.reasons(self._fresh_state(), seen, label)
+                return _late("_why").reasons(self._fresh_state(), seen, label)
 
         def reversal() -> float:
             with self._mutex:
-                return _lessons.corrections(self._fresh_state(), rows, label)
+                return _late("_why").corrections(self._fresh_state(), rows, label)
 
         fingerprint = seen.fingerprint
         return Verdict(label, score, threshold, probability, reasons, reversal, fingerprint, scoring["model"])
@@ -225,7 +239,7 @@ class Filter(Keeper):
         """
         with self._mutex:
             state = self._fresh_state()
-            return _lessons.explain(state, Document(document, state.reader), top)
+            return _late("_why").explain(state, Document(document, state.reader), top)
 
     # ---- teaching
 
@@ -281,7 +295,7 @@ class Filter(Keeper):
         reserve: float = 0.2,
         journal: bool = True,
         who: str | None = "train",
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
     ) -> dict[str, Any]:
         """Learn many documents at once.
 
@@ -301,7 +315,8 @@ class Filter(Keeper):
         who : str, optional
             Who says so.
         progress : callable, optional
-            Called with the number of documents done, now and then.
+            Called now and then with the step ("reading", then "learning"), the documents done, and of how many (None
+            while they are read).
 
         Returns
         -------
@@ -319,7 +334,7 @@ class Filter(Keeper):
         """The promise of the threshold, marked stale if the model has changed since; None without one."""
         with self._mutex:
             state = self._fresh_state()
-            return _lessons.certificate(state)
+            return _late("_promises").certificate(state)
 
     def calibrate(
         self,
@@ -349,14 +364,14 @@ class Filter(Keeper):
         Returns
         -------
         Certificate
-            Kept with the model. Teaching makes it stale; calling this again renews it.
+            Kept with the model. Teaching makes it stale; it is renewed as `open` says, or by calling this again.
 
         Raises
         ------
         NotEnoughNegatives
             If there are too few for the promise; it says how many are needed.
         """
-        return _lessons.calibrate(self, max_fpr, confidence, positive, negatives, positives)
+        return _late("_promises").calibrate(self, max_fpr, confidence, positive, negatives, positives)
 
     def retune(self, weights: str = "reliability", who: str | None = None) -> dict[str, Any]:
         """Weigh the experts anew, from the messages in the journal.
@@ -380,7 +395,7 @@ class Filter(Keeper):
     def held_out(self) -> tuple[np.ndarray, list[str]]:
         """Score what was set aside: scores (n,) or (n, classes), and labels."""
         with self._mutex:
-            return _lessons.held_out(self._fresh_state(), self._open_journal())
+            return _late("_promises").held_out(self._fresh_state(), self._open_journal())
 
     # ---- the past
 
@@ -427,7 +442,7 @@ class Filter(Keeper):
             for action, label, _ in state.messages.values():
                 if action == "reserve":
                     reserved[label] += 1
-            known = _lessons.certificate(state)
+            known = _late("_promises").certificate(state)
             return {
                 "reader": state.reader,
                 "model": state.model,
@@ -480,6 +495,13 @@ class Filter(Keeper):
 
     def __repr__(self) -> str:
         return f"Filter({self.path!r})"
+
+
+def _late(name: str) -> Any:
+    """Import what judging and teaching a message don't need: it brings scipy along, a third of a second."""
+    from importlib import import_module
+
+    return import_module(f"surebayes.{name}")
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:

@@ -10,13 +10,10 @@ import sys
 from collections.abc import Sequence
 
 import click
-from click.shell_completion import shell_complete
 
 from surebayes import __version__
-from surebayes.cli import caring, comparing, judging, learning, measuring, research
-from surebayes.cli._command import Group
+from surebayes.cli._command import Group, Lazily
 from surebayes.cli._exit import code_of, sentence_of
-from surebayes.cli.demo import demo
 
 __all__ = ["commands", "main"]
 
@@ -35,15 +32,16 @@ def commands(debug: bool) -> None:
     """
 
 
-for _command in (
-    learning.train, learning.learn, learning.forget,
-    judging.classify, judging.filter_mail, judging.explain,
-    measuring.evaluate, measuring.calibrate, measuring.tune, comparing.compare, measuring.trec,
-    caring.history, caring.rollback, caring.doctor, caring.config, caring.completion,
-    caring.export, caring.import_, caring.dump, caring.restore,
-    demo, research.corpora, research.reproduce,
-):  # fmt: skip
-    commands.add_command(_command)
+commands.commands = Lazily(
+    "surebayes.cli",
+    learning="train learn forget",
+    judging="classify filter=filter_mail explain",
+    measuring="evaluate calibrate tune trec",
+    comparing="compare",
+    caring="history rollback doctor config completion export import=import_ dump restore",
+    demo="demo",
+    research="corpora reproduce",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
+        from surebayes.cli import judging
+
         return judging.run_filter(words[1:])
     debug = bool(os.environ.get("SUREBAYES_DEBUG"))
     options = words[: words.index("--")] if "--" in words else words
@@ -76,6 +76,8 @@ def _run(words: list[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     asked, code = os.environ.get(COMPLETE), 0
     if asked:
+        from click.shell_completion import shell_complete
+
         return shell_complete(commands, {}, "surebayes", COMPLETE, asked)
     try:
         with commands.make_context("surebayes", words) as ctx:

@@ -71,6 +71,41 @@ def _value_of(args: Sequence[str], *flags: str) -> str | None:
     return found
 
 
+class Lazily(dict[str, click.Command]):
+    """Commands by name, each imported when it is asked for: a command must not pay for the start-up of the others.
+
+    Parameters
+    ----------
+    package : str
+        Where the modules are.
+    **modules : str
+        For each module its commands; ``name=function`` where the two differ.
+    """
+
+    def __init__(self, package: str, **modules: str) -> None:
+        self.package = package
+        self.homes = {}
+        for module, words in modules.items():
+            for word in words.split():
+                name, _, function = word.partition("=")
+                self.homes[name] = (module, function or name)
+        super().__init__(dict.fromkeys(self.homes))  # type: ignore[arg-type]
+
+    def __getitem__(self, name: str) -> click.Command:
+        found = super().__getitem__(name)
+        if found is None:
+            from importlib import import_module
+
+            module, function = self.homes[name]
+            found = getattr(import_module(f"{self.package}.{module}"), function)
+            self[name] = found
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give a command, or the default."""
+        return self[name] if name in self else default  # noqa: SIM401 - dict.get would not import it
+
+
 class Group(click.Group):
     """Commands of commands (`corpora list`), and the overview in sections."""
 

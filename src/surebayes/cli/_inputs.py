@@ -131,7 +131,6 @@ def content_and_label(inputs: Inputs, counter: _show.Progress) -> Any:
     """Yield (document, label) pairs, and count them."""
     for document in _show.tracked(inputs.sources, counter):
         yield document.content, document.label
-    counter.show("learning", counter.items, None)
 
 
 def total(inputs: Inputs) -> int | None:

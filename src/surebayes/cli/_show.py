@@ -132,7 +132,7 @@ class Progress:
         self._next = 0.0
         self._bar: Any = None
         self._start = time.monotonic()
-        self.unit = unit
+        self._what, self.unit = what, unit
         if sys.stderr.isatty() and not hidden:
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bars
@@ -157,11 +157,21 @@ class Progress:
             self._draw(now)
 
     def show(self, what: str, done: int, total: int | None) -> None:
-        """Show another task, with its own count."""
-        self.done, self.items = done, done
-        if self._bar is not None:
-            self._bar.update(self._task, description=what, total=total)
-            self._draw(time.monotonic())
+        """Show another task, with its own count, rate and time left."""
+        if what != self._what:
+            self._what, self._start = what, time.monotonic()
+            if self._bar is not None:
+                self._bar.reset(self._task, description=what, total=total, rate="")
+        self.done = self.items = done
+        if self._bar is not None and ((now := time.monotonic()) >= self._next or done == total):
+            self._next = now + 0.1
+            self._bar.update(self._task, total=total)
+            self._draw(now)
+
+    def step(self, what: str, done: int, total: int | None) -> None:
+        """Show a later step of the work; the first one is counted by `advance`."""
+        if total is not None:
+            self.show(what, done, total)
 
     def _draw(self, now: float) -> None:
         rate = f"{self.items:,} {self.unit}, {self.items / max(now - self._start, 1e-9):,.0f}/s"

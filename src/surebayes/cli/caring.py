@@ -62,22 +62,25 @@ def _cell(name: str, value: Any) -> Any:
 )
 @model_option()
 @setting("who")
+@setting("renew")
 @_show.output_options
 @click.argument("version", type=click.IntRange(min=0))
-def rollback(model: str, version: int, who: str | None, as_json: bool | None) -> None:
+def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bool | None) -> None:
     """Go back to an earlier version; `history` lists them.
 
     Nothing is lost: going back is one more step in the history, and can be undone in the same way.
     """
     from surebayes.filter import Filter
 
-    with Filter.open(model) as mine, _show.progress("undoing"):
+    with Filter.open(model, renew=renew) as mine, _show.progress("undoing"):
         undone = mine.rollback(version, who)
-        name = mine.model
+        name, known = mine.model, mine.certificate
     if _show.wants_json(as_json):
         _show.print_json({"version": version, "undone": undone, "model": name})
     else:
-        click.echo(f"{undone:,} steps undone. Calibrate again if the certificate is stale: surebayes doctor -m {model}")
+        stale = known is not None and known.stale
+        advice = f" The certificate is stale; renew it: surebayes calibrate -m {model}" if stale else ""
+        click.echo(f"{undone:,} steps undone.{advice}")
 
 
 # ---------------------------------------------------------------------- doctor
@@ -172,7 +175,7 @@ def _filter(model: str) -> list[Check]:
         checks.append(("lessons", "ok", f"the latest at {latest['time']}; {recent:,} in the last 30 days"))
     if status["unabsorbed"]:
         checks.append(("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
-    return [*checks, _balance(status["documents"]), _certificate(mine.path, status["certificate"])]
+    return [*checks, _balance(status["documents"]), _certificate(mine.path, status["certificate"], status["reserved"])]
 
 
 def _recent(mine: Any) -> int:
@@ -190,13 +193,22 @@ def _balance(documents: dict[str, int]) -> Check:
     return "balance", "ok", said
 
 
-def _certificate(model: str, found: dict[str, Any] | None) -> Check:
+def _certificate(model: str, found: dict[str, Any] | None, reserved: dict[str, int]) -> Check:
+    """Say whether there is a promise, whether it holds, and what to do if it doesn't."""
     if found is None:
         return "certificate", "note", f"none: the threshold is 0. Get one: surebayes calibrate -m {model}"
     promise = f"false alarms at most {found['max_fpr']:g} with confidence {found['confidence']:g}"
-    if found["stale"]:
-        return "certificate", "note", f"stale ({found['reason']}). Renew it: surebayes calibrate -m {model}"
-    return "certificate", "ok", f"{promise}, from {found['n_negatives']:,} documents"
+    if not found["stale"]:
+        return "certificate", "ok", f"{promise}, from {found['n_negatives']:,} documents"
+    from surebayes.decide import negatives_needed
+
+    needed = negatives_needed(found["max_fpr"], found["confidence"])
+    kept = sum(count for name, count in reserved.items() if name != found["pos_label"])
+    if kept < needed:
+        told = f"{kept:,} documents are set aside and {needed:,} are needed"
+        return "certificate", "note", f"stale ({promise}): {told}. Add some: surebayes calibrate -m {model} --ham PATH"
+    told = "it is renewed after 100 lessons or a hundredth of all documents"
+    return "certificate", "note", f"stale ({promise}): {told}. Renew it now: surebayes calibrate -m {model}"
 
 
 # ---------------------------------------------------------------------- settings

@@ -30,12 +30,13 @@ from surebayes.cli._command import Command, model_option, setting
 @setting("width")
 @setting("reserve")
 @setting("journal", about="Keep what forgetting and retuning need; --no-journal gives them up for these documents.")
+@setting("renew")
 @_show.output_options
-def train(model: str, positive: str | None, as_json: bool | None, **options: Any) -> None:
+def train(model: str, positive: str | None, renew: bool, as_json: bool | None, **options: Any) -> None:
     """Train a filter on labelled documents.
 
     DIR is made if it isn't there; a filter that is there learns on. Documents are learnt once, however often they come.
-    A share of the first class is set aside, for `calibrate`.
+    A share of the first class is set aside, for `calibrate`; a certificate that was there before is renewed from it.
     """
     from surebayes.filter import Filter, is_filter
 
@@ -48,10 +49,11 @@ def train(model: str, positive: str | None, as_json: bool | None, **options: Any
         mine = (
             Filter.create(model, classes, reader=options["reader"], model=options["views"], width=options["width"])
             if new
-            else Filter.open(model)
+            else Filter.open(model, renew=renew)
         )
         with mine, _show.progress("reading", _inputs.total(inputs)) as counter:
-            done = mine.train(_inputs.content_and_label(inputs, counter), reserve=reserve, journal=journal)
+            documents = _inputs.content_and_label(inputs, counter)
+            done = mine.train(documents, reserve=reserve, journal=journal, progress=counter.step)
     except BaseException:
         if new:
             _take_away(model, before)
@@ -120,13 +122,13 @@ def _summary(mine: Any, done: dict[str, int], skipped: int, as_json: bool | None
     click.echo(f"Next: surebayes calibrate -m {mine.path}   (a threshold with a promise)")
 
 
-def _lessons(model: str, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
+def _lessons(model: str, renew: bool, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
     """Give every document to a lesson, print what became of each or of all."""
     from surebayes.filter import Filter
 
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
-    with Filter.open(model) as mine, _show.progress(verb, _inputs.total(inputs)) as counter:
+    with Filter.open(model, renew=renew) as mine, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
             outcome = lesson(mine, document)
             outcomes[outcome] += 1
@@ -147,17 +149,21 @@ def _lessons(model: str, inputs: _inputs.Inputs, as_json: bool | None, lesson: A
 @model_option()
 @click.option("--as", "as_", metavar="LABEL", required=True, help="The class that the documents belong to.")
 @setting("who")
+@setting("renew")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
-def learn(model: str, as_: str, who: str | None, paths: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
+def learn(
+    model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
     """Teach a filter documents of one class.
 
     Each is learnt, already known, or moved from the class that it was learnt with. What is said to be learnt is on
-    disk. Undo it with `forget`, or with `rollback`.
+    disk. Undo it with `forget`, or with `rollback`. A certificate goes stale; it is renewed when 100 lessons, or a
+    hundredth of all documents, have come since it was made.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
-    _lessons(model, inputs, as_json, lambda mine, document: mine.teach(document.content, as_, who), "learning")
+    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.teach(document.content, as_, who), "learning")
 
 
 @click.command(
@@ -169,14 +175,17 @@ def learn(model: str, as_: str, who: str | None, paths: tuple[str, ...], as_json
 )
 @model_option()
 @setting("who")
+@setting("renew")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
-def forget(model: str, who: str | None, paths: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
+def forget(
+    model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
     """Undo the learning of documents, without a trace.
 
     Each is forgotten, or unknown: then nothing is done. Documents are recognised by their content, also after a mail
     server has changed their line ends and headers.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
-    _lessons(model, inputs, as_json, lambda mine, document: mine.forget(document.content, who), "forgetting")
+    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.forget(document.content, who), "forgetting")

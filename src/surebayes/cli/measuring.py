@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from surebayes.cli import _inputs, _show
 from surebayes.cli._command import Command, model_option, setting
@@ -110,16 +111,28 @@ def _print_evaluation(found: Any, plots: tuple[str, ...], mark: float | None) ->
     "--positive", metavar="NAME", help="The class whose false alarms are limited, if there are more than two."
 )
 @_show.output_options
+@click.pass_context
 def calibrate(
-    model: str, max_fpr: float, confidence: float, positive: str | None, as_json: bool | None, **options: Any
+    ctx: click.Context,
+    model: str,
+    max_fpr: float | None,
+    confidence: float | None,
+    positive: str | None,
+    as_json: bool | None,
+    **options: Any,
 ) -> None:
     """Choose the threshold that keeps a promise: false alarms at most this often.
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
-    from now on. The certificate is kept with the filter; learning makes it stale, and calibrating again renews it.
+    from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
+    renew it; calibrating again renews it at once, with the promise that it had unless another is given.
     """
     from surebayes.filter import Filter
 
+    if ctx.get_parameter_source("max_fpr") is ParameterSource.DEFAULT:
+        max_fpr = None  # what was promised last time
+    if ctx.get_parameter_source("confidence") is ParameterSource.DEFAULT:
+        confidence = None
     given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
     inputs = _inputs.taken(options) if given else None
     with Filter.open(model) as mine, _show.progress("calibrating") as counter:
@@ -162,18 +175,20 @@ def _of_side(
 )
 @model_option()
 @setting("weights")
+@setting("renew")
 @_show.output_options
-def tune(model: str, weights: str, as_json: bool | None) -> None:
+def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     """Weigh the experts of a filter anew, on a third of what it has learnt.
 
-    That third is judged by the model of the rest. The threshold's certificate goes stale: calibrate again.
+    That third is judged by the model of the rest. A certificate of the threshold is renewed.
     """
     from surebayes.filter import Filter
 
-    with Filter.open(model) as mine:
+    with Filter.open(model, renew=renew) as mine:
         with _show.progress("tuning"):
             found = mine.retune(weights)
-        classes = mine.classes
+        classes, known = mine.classes, mine.certificate
+        promised = known is not None and not known.stale
     if _show.wants_json(as_json):
         _show.print_json(found)
         return
@@ -182,7 +197,8 @@ def tune(model: str, weights: str, as_json: bool | None) -> None:
     for own, whose in zip(several, names):
         rows = sorted(own.items(), key=lambda item: -item[1])
         _show.print_table(("expert", "weight"), rows, f"Weights{whose}, from {found['documents']:,} documents:")
-    click.echo(f"Next: surebayes calibrate -m {model}")
+    if not promised:
+        click.echo(f"Next: surebayes calibrate -m {model}")
 
 
 @click.command(
