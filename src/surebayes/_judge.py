@@ -9,14 +9,15 @@ import os
 import sys
 from math import exp
 
+from ._header_tokens import header_columns, header_tokens
 from ._kernel import kernel
 from ._manifest import BadModel, NewerModel, StoreError, read_manifest
-from .message import MAX_BYTES, Message, fingerprint_of, header_tokens, read_message
+from .message import MAX_BYTES, Message, fingerprint_of, read_message
 
 try:
-    from ._lookup import counts_at, hash_tokens, opinions, sorted_columns
+    from ._lookup import counts_at, opinions, sorted_columns
 except ImportError:
-    from ._lookup_python import counts_at, hash_tokens, opinions, sorted_columns
+    from ._lookup_python import counts_at, opinions, sorted_columns
 
 KIND = "filter"
 UNIT = 2.0**-40
@@ -44,7 +45,7 @@ class Document:
         Which of the two it is.
     """
 
-    __slots__ = ("message", "raw", "text", "tokens")
+    __slots__ = ("message", "raw", "text")
 
     def __init__(self, content: "bytes | str", reader: str) -> None:
         if not isinstance(content, (bytes, str)):
@@ -57,14 +58,17 @@ class Document:
             self.raw = plain_head(raw)
             self.message = read_message(raw)
             self.text = self.message.subject + "\n" + self.message.text
-            self.tokens = header_tokens(self.message)
             return
         if isinstance(content, str):
             self.text, self.raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
         else:
             self.raw = content[:MAX_BYTES]
             self.text = self.raw.decode("utf-8", "replace")
-        self.tokens = []
+
+    @property
+    def tokens(self) -> list[str]:
+        """The header tokens of a mail; a text has none."""
+        return [] if self.message is None else header_tokens(self.message)
 
     @property
     def fingerprint(self) -> str:
@@ -139,10 +143,9 @@ def columns_of(view: dict, document: Document) -> bytes:
         seen = seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
         analyzer = text.Analyzer("word", view["low"], view["high"], shortest=1)
     ids = text.hash_count(analyzer, width, [seen])[1]
-    if not view["tokens"] or not document.tokens:
+    if not view["tokens"] or document.message is None:
         return sorted_columns(ids)
-    tokens = [token.encode("utf-8", "replace") for token in document.tokens]
-    return sorted_columns(b"".join((memoryview(ids).cast("B"), hash_tokens(tokens, width))))
+    return sorted_columns(b"".join((memoryview(ids).cast("B"), header_columns(document.message, width))))
 
 
 def contrasts_of(classes: "list[str]") -> "list[int]":

@@ -3658,13 +3658,13 @@ static const struct { const char *name; uint8_t size; } transport_fields[] = {
     {"x-spam", 6}, {"x-virus", 7}, {"x-original-to", 13}, {"x-received", 10}, {"x-google", 8}, {"x-ms-exchange", 13}, {"x-bogosity", 10},
 };
 
-enum { ENDS_ADDRESS = 1, ENDS_HOST = 2, ENDS_WORD = 4, NOT_PLAIN = 8 };
+enum { ENDS_ADDRESS = 1, ENDS_HOST = 2, ENDS_WORD = 4, NOT_PLAIN = 8, ENDS_LINE = 16, MAY_ENCODE = 32 };
 static const uint8_t ascii_marks[128] = {
     [' '] = ENDS_ADDRESS | ENDS_HOST | ENDS_WORD, ['\t'] = ENDS_ADDRESS | ENDS_HOST | ENDS_WORD,
     ['<'] = ENDS_ADDRESS | ENDS_HOST, ['>'] = ENDS_ADDRESS | ENDS_HOST, [','] = ENDS_ADDRESS | ENDS_HOST,
     [';'] = ENDS_ADDRESS | ENDS_HOST, ['('] = ENDS_ADDRESS | ENDS_HOST, [')'] = ENDS_ADDRESS | ENDS_HOST,
     ['['] = ENDS_ADDRESS | ENDS_HOST, [']'] = ENDS_ADDRESS | ENDS_HOST, ['"'] = ENDS_ADDRESS, ['\''] = ENDS_ADDRESS,
-    [':'] = ENDS_ADDRESS, ['='] = ENDS_HOST,
+    [':'] = ENDS_ADDRESS, ['='] = ENDS_HOST, ['\r'] = ENDS_LINE, ['\n'] = ENDS_LINE, ['?'] = MAY_ENCODE,
     [0x0b] = NOT_PLAIN, [0x0c] = NOT_PLAIN, [0x1c] = NOT_PLAIN, [0x1d] = NOT_PLAIN, [0x1e] = NOT_PLAIN, [0x1f] = NOT_PLAIN,
 };
 
@@ -3828,9 +3828,10 @@ put_hops(Tokens *t, Piece value)
     while (n < MOST_HOPS && (word = next_run(stop, end, ENDS_HOST, &stop))) {
         const uint8_t *last = stop, *dot[3] = {NULL, NULL, NULL};   /* the last three dots, from the end */
         int dots = 0;
-        bool numbers = true, sign = false;
         while (word < last && *word == '.') word++;
         while (word < last && last[-1] == '.') last--;
+        if (word == last || !(is_digit(last[-1]) || is_low(last[-1])) || !memchr(word, '.', (size_t)(last - word))) continue;
+        bool numbers = true, sign = false;
         for (const uint8_t *p = last; p > word; p--) {
             uint8_t c = p[-1];
             if (c == '.') {
@@ -3922,11 +3923,17 @@ put_zone(Tokens *t, Piece value)
 static bool
 unfold(Piece *value)
 {
-    uint8_t *p = value->at, *end = p + value->size, *out = NULL;
+    uint8_t *p = value->at, *end = p + value->size, *out = NULL, every = 0;
+    for (size_t i = 0; i < value->size; i++) every |= p[i];
+    if (every >= 128) return false;
     while (p < end) {
         uint8_t *start = p;
-        for (; p < end && *p != '\r' && *p != '\n'; p++)
-            if (*p >= 128 || ascii_marks[*p] & NOT_PLAIN || (*p == '?' && p > start && p[-1] == '=')) return false;
+        for (; p < end; p++) {
+            uint8_t mark = ascii_marks[*p] & (ENDS_LINE | NOT_PLAIN | MAY_ENCODE);
+            if (LIKELY(!mark)) continue;
+            if (mark == ENDS_LINE) break;
+            if (mark == NOT_PLAIN || (p > start && p[-1] == '=')) return false;
+        }
         uint8_t *stop = p;
         p += p < end;
         while (start < stop && (*start == ' ' || *start == '\t')) start++;
@@ -4051,7 +4058,7 @@ make_tokens(Tokens *t, uint8_t *head, size_t head_size, const uint8_t *subject, 
     return put_attachments(t, attachments);
 }
 
-/* The tokens of a header as a list of str, or hashed to one of `width` columns as bytes (width 0: the list). */
+/* The tokens as a list of str; with a width hashed, as bytes. */
 static PyObject *
 tokens_result(const Tokens *t, uint32_t width)
 {
@@ -4071,21 +4078,31 @@ tokens_result(const Tokens *t, uint32_t width)
 }
 
 PyDoc_STRVAR(header_tokens_doc,
-"header_tokens(head, subject, attachments, most, longest, width=0, /)\n--\n\n"
-"The tokens of a header block of at most `most` fields of `longest` bytes: a list, or with a width their hashed columns\n"
-"(uint32). None for a header that isn't plain ASCII, or has another oddity: then Python's own function must do it.");
+"header_tokens(head, subject, attachments, most, longest, width=None, /)\n--\n\n"
+"The tokens of a header block of at most `most` fields of `longest` bytes: a list, or with a width their columns among so\n"
+"many, as scikit-learn's HashingVectorizer has them (uint32). None for a header that isn't plain ASCII, or has another oddity: then Python's own function must do it.");
 
 static PyObject *
 header_tokens(PyObject *module, PyObject *args)
 {
-    PyObject *head, *subject, *attachments, *most_object, *longest_object, *result = NULL;
+    PyObject *head, *subject, *attachments, *most_object, *longest_object, *width_object = Py_None, *result = NULL;
     Py_ssize_t head_size, subject_size;
-    unsigned int width = 0;
     char *head_data;
     (void)module;
-    if (!PyArg_ParseTuple(args, "SUOOO|I:header_tokens", &head, &subject, &attachments, &most_object, &longest_object, &width)) return NULL;
-    Py_ssize_t most = PyNumber_AsSsize_t(most_object, NULL), longest = PyNumber_AsSsize_t(longest_object, NULL);
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(head, &head_data, &head_size) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "SUOOO|O:header_tokens", &head, &subject, &attachments, &most_object, &longest_object, &width_object))
+        return NULL;
+    Py_ssize_t most = PyNumber_AsSsize_t(most_object, NULL), longest, width = 0;   /* clipped: Python cuts by any number */
+    if (most == -1 && PyErr_Occurred()) return NULL;
+    longest = PyNumber_AsSsize_t(longest_object, NULL);
+    if (longest == -1 && PyErr_Occurred()) return NULL;
+    if (width_object != Py_None) {
+        width = PyNumber_AsSsize_t(width_object, NULL);
+        if (width < 1 || width > 0x7fffffff) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "width must be between 1 and 2147483647");
+            return NULL;
+        }
+    }
+    if (PyBytes_AsStringAndSize(head, &head_data, &head_size) < 0) return NULL;
     const char *subject_data = PyUnicode_AsUTF8AndSize(subject, &subject_size);
     if (!subject_data || subject_size != PyUnicode_GetLength(subject)) {
         PyErr_Clear();
@@ -4104,7 +4121,7 @@ header_tokens(PyObject *module, PyObject *args)
         bool done = make_tokens(t, scratch, (size_t)head_size, scratch + head_size, (size_t)subject_size, attachments,
                                most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4, longest < 0 ? 0 : (size_t)longest);
         if (t->no_memory) PyErr_NoMemory();
-        else if (done) result = tokens_result(t, width);
+        else if (done) result = tokens_result(t, (uint32_t)width);
         else result = Py_NewRef(Py_None);
         free(t->text);
     }
