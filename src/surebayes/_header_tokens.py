@@ -1,6 +1,6 @@
 """Tokens from a mail's header: what a filter learns from it besides the text."""
 
-from ._headers import Headers, content_kind, parameter
+from ._headers import Headers, content_kind, decode_header, parameter
 
 try:
     from ._text import header_tokens as _kernel_tokens
@@ -15,7 +15,11 @@ _COMMON = frozenset(
     )
 )  # fmt: skip
 _TOKENS = 500  # of one message; a header flood must not become a flood of tokens
-_RECEIVED = 6  # hops that are looked at: the latest ones, which the reader's own side wrote
+# Fields that are read, in this order, and how many of each. Of Received the latest, which the reader's own side wrote.
+_READ = (
+    ("from", 2), ("reply-to", 2), ("sender", 2), ("to", 2), ("cc", 2), ("received", 6), ("message-id", 1),
+    ("content-type", 1), ("x-mailer", 1), ("user-agent", 1), ("date", 1),
+)  # fmt: skip
 # Written on the way or by other filters: they differ between the copy that is judged and the copy that is taught,
 # or tell the verdict of the past.
 _TRANSPORT = ("x-spam", "x-virus", "x-original-to", "x-received", "x-google", "x-ms-exchange", "x-bogosity")
@@ -57,10 +61,7 @@ def header_tokens(message: "object") -> list[str]:
     """
     # SpamAssassin's mails take 119 us each in Python, 7 in C.
     found: list[str] | None = _from_kernel(message)
-    if found is None:
-        return tokens_in_python(message)
-    plain = message.subject.isascii()  # type: ignore[attr-defined]
-    return found if plain else (_subject_tokens(message) + found)[:_TOKENS]
+    return tokens_in_python(message) if found is None else found
 
 
 def header_columns(message: "object", width: int) -> bytes:
@@ -85,55 +86,38 @@ def header_columns(message: "object", width: int) -> bytes:
     [95, 561]
     """
     found: bytes | None = _from_kernel(message, width)
-    if found is None:
-        return _hashed(tokens_in_python(message), width)
-    plain = message.subject.isascii()  # type: ignore[attr-defined]
-    return found if plain else (_hashed(_subject_tokens(message), width) + found)[: 4 * _TOKENS]
-
-
-def _from_kernel(message, width=None):  # type: ignore[no-untyped-def]
-    """Let the kernel do it, but for a subject that isn't ASCII; None where a field isn't, or something else is odd."""
-    head = getattr(message, "_head", b"")  # a message made by hand has fields, and no block of them
-    if not head or _kernel_tokens is None:
-        return None
-    subject = message.subject if message.subject.isascii() else ""
-    limits = message._limits
-    return _kernel_tokens(head, subject, message.attachments, limits.headers, limits.header_length, width)
-
-
-def _hashed(tokens: list[str], width: int) -> bytes:
+    if found is not None:
+        return found
     try:
         from ._lookup import hash_tokens
     except ImportError:
         from ._lookup_python import hash_tokens
-    return hash_tokens([token.encode("utf-8", "replace") for token in tokens], width)
+    return hash_tokens([token.encode("utf-8", "replace") for token in tokens_in_python(message)], width)
 
 
-def _subject_tokens(message: "object") -> list[str]:
-    return [f"subject:{word}" for word in words(message.subject)]  # type: ignore[attr-defined]
+def _from_kernel(message, width=None):  # type: ignore[no-untyped-def]
+    """Let the kernel do it; None for a message made by hand (fields, and no block of them) and for a few oddities."""
+    head = getattr(message, "_head", b"")
+    if not head or _kernel_tokens is None:
+        return None
+    limits = message._limits
+    sizes = limits.headers, limits.header_length, limits.encoded_words
+    return _kernel_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+
+
+def _odd_tokens(name: str, values: "list[bytes | str]", encoded_words: int) -> list[str]:
+    """Make the tokens of one field that isn't plain ASCII, for the kernel."""
+    return _field_tokens(name, [v if isinstance(v, str) else decode_header(v, encoded_words) for v in values])
 
 
 def tokens_in_python(message: "object") -> list[str]:
     """Do the same as `header_tokens`, for any header; the kernel is tested against it."""
-    headers = message.headers  # type: ignore[attr-defined]
-    tokens = _subject_tokens(message)
-    for name in ("from", "reply-to", "sender"):
-        for value in headers.get_all(name, 2):
-            tokens += _sender_tokens(name, value[:1000])
-    for name in ("to", "cc"):
-        value = ", ".join(headers.get_all(name, 2))[:4000]
-        if value:
-            found = addresses(value)
-            tokens += sorted({f"{name}:@{host}" for _, host in found})[:20]
-            tokens.append(f"{name}:count:{min(len(found), 16).bit_length()}")  # 0, 1, 2-3, 4-7, 8-15, more
-    for value in headers.get_all("received", _RECEIVED):
-        tokens += _received_tokens(value[:1000])
-    tokens += [f"message-id:@{host}" for _, host in addresses((headers.get("message-id") or "")[:500])[:1]]
-    tokens += _content_tokens(headers)
-    for name in ("x-mailer", "user-agent"):
-        tokens += [f"x-mailer:{word}" for word in words((headers.get(name) or "")[:200])[:8]]
-    zone = (headers.get("date") or "")[:100].split()[4:]
-    tokens += [f"date:{word}" for word in zone if word[:1] in "+-" and word[1:].isdigit()][:1]
+    headers: Headers = message.headers  # type: ignore[attr-defined]
+    tokens = _field_tokens("subject", [message.subject])  # type: ignore[attr-defined]
+    for name, most in _READ:
+        values = headers.get_all(name, most)
+        if values:
+            tokens += _field_tokens(name, values)
     names = {name for name in headers if name not in _COMMON and not name.startswith(_TRANSPORT)}
     tokens += [f"header:{name[:40]}" for name in sorted(names)[:60]]
     for kind, file in message.attachments[:20]:  # type: ignore[attr-defined]
@@ -141,6 +125,27 @@ def tokens_in_python(message: "object") -> list[str]:
         if "." in file:
             tokens.append(f"attachment:.{file.rpartition('.')[2][:12].lower()}")
     return tokens[:_TOKENS]
+
+
+def _field_tokens(name: str, values: list[str]) -> list[str]:
+    """Make the tokens of a field that occurs, from its decoded values."""
+    value = values[0]
+    if name == "subject":
+        return [f"subject:{word}" for word in words(value)]
+    if name in ("from", "reply-to", "sender"):
+        return [token for value in values for token in _sender_tokens(name, value[:1000])]
+    if name in ("to", "cc"):
+        return _receiver_tokens(name, ", ".join(values)[:4000])
+    if name == "received":
+        return [token for value in values for token in _received_tokens(value[:1000])]
+    if name == "message-id":
+        return [f"message-id:@{host}" for _, host in addresses(value[:500])[:1]]
+    if name == "content-type":
+        return _content_tokens(value)
+    if name == "date":
+        zone = [word for word in value[:100].split()[4:] if word[:1] in "+-" and word[1:].isdigit()]
+        return [f"date:{word}" for word in zone[:1]]
+    return [f"x-mailer:{word}" for word in words(value[:200])[:8]]
 
 
 def addresses(value: str) -> list[tuple[str, str]]:
@@ -171,6 +176,14 @@ def _sender_tokens(name: str, value: str) -> list[str]:
     return tokens
 
 
+def _receiver_tokens(name: str, value: str) -> list[str]:
+    if not value:
+        return []
+    found = addresses(value)
+    count = min(len(found), 16).bit_length()  # 0, 1, 2-3, 4-7, 8-15, more
+    return [*sorted({f"{name}:@{host}" for _, host in found})[:20], f"{name}:count:{count}"]
+
+
 def _received_tokens(value: str) -> list[str]:
     """Give the hosts that a Received field names, and the networks (the first three numbers) of its addresses."""
     for mark in "()[];,<>=":
@@ -186,8 +199,7 @@ def _received_tokens(value: str) -> list[str]:
     return list(dict.fromkeys(tokens))[:12]
 
 
-def _content_tokens(headers: Headers) -> list[str]:
-    value = headers.get("content-type")
+def _content_tokens(value: str) -> list[str]:
     if not value:
         return []
     raw = value.encode("utf-8", "replace")

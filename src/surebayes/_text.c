@@ -3636,8 +3636,8 @@ done:
     return folded;
 }
 
-/* Header tokens, as _header_tokens.py makes them, for mail whose fields of interest are plain ASCII: 98.7 % of SpamAssassin's, all
- * of Enron's. Anything else (encoded words, raw 8-bit letters, white space that only str.split knows, RFC 2231) is left to Python.
+/* Header tokens, as _header_tokens.py makes them. Fields of plain ASCII are read here; for one that has anything else (encoded words,
+ * raw 8-bit letters, white space that only str.split knows, RFC 2231) the caller's function makes the tokens of that field.
  *
  * All work is done on a copy of the header block in lower case; values are unfolded in place. Each byte is looked at a few times. */
 
@@ -3669,7 +3669,7 @@ static const uint8_t ascii_marks[128] = {
 };
 
 typedef struct { uint8_t *at; size_t size; } Piece;
-typedef struct { Piece value[MOST_VALUES]; int n; } Values;
+typedef struct { Piece value[MOST_VALUES], before[MOST_VALUES]; int n; } Values;   /* unfolded, and as they are */
 typedef struct {
     uint8_t *text;               /* the tokens, one after the other */
     size_t size, room;
@@ -3680,6 +3680,8 @@ typedef struct {
     Piece name[MOST_NAMES + 1];  /* less usual field names, distinct and ascending */
     int names;
 } Tokens;
+
+typedef struct { PyObject *function, *encoded_words; } Odd;
 
 static void
 token_put(Tokens *t, const char *field, const uint8_t *word, size_t size)
@@ -4028,34 +4030,73 @@ put_attachments(Tokens *t, PyObject *attachments)
     return true;
 }
 
-/* All tokens; false: Python must do it. Head and subject come in lower case. */
+/* Let Python's `odd(name, values, encoded_words)` give the tokens of a field; the values are bytes, or the subject. */
 static bool
-make_tokens(Tokens *t, uint8_t *head, size_t head_size, const uint8_t *subject, size_t subject_size, PyObject *attachments,
-            Py_ssize_t most, size_t longest)
+put_odd(Tokens *t, const Odd *odd, const char *name, PyObject *values)
 {
-    Values *field = t->field;
-    if (most < 1 || !take_fields(t, head, head + head_size, most, longest)) return false;
-    for (int k = 0; k < READ_FIELDS; k++)
-        for (int i = 0; i < field[k].n; i++)
-            if (!unfold(&field[k].value[i])) return false;
-    put_words(t, "subject:", subject, subject_size, MOST_TOKENS);
-    for (int i = 0; i < field[FROM].n; i++) put_sender(t, "from:", "from:@", field[FROM].value[i], true);
-    for (int i = 0; i < field[REPLY_TO].n; i++) put_sender(t, "reply-to:", "reply-to:@", field[REPLY_TO].value[i], false);
-    for (int i = 0; i < field[SENDER].n; i++) put_sender(t, "sender:", "sender:@", field[SENDER].value[i], false);
-    put_receivers(t, "to:@", "to:count:", &field[TO]);
-    put_receivers(t, "cc:@", "cc:count:", &field[CC]);
-    for (int i = 0; i < field[RECEIVED].n; i++) put_hops(t, field[RECEIVED].value[i]);
-    if (field[MESSAGE_ID].n) {
-        Piece value = field[MESSAGE_ID].value[0], local, host;
-        const uint8_t *p = value.at;
-        if (next_address(&p, p + at_most(value.size, 500), &local, &host)) token_put(t, "message-id:@", host.at, host.size);
+    PyObject *found = values ? PyObject_CallFunction(odd->function, "sOO", name, values, odd->encoded_words) : NULL;
+    Py_ssize_t n = found && PyList_Check(found) ? PyList_Size(found) : 0, size;
+    if (found && !PyList_Check(found)) PyErr_SetString(PyExc_TypeError, "odd must return a list of str");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *token = PyUnicode_AsUTF8AndSize(PyList_GetItem(found, i), &size);
+        if (!token) break;
+        token_put(t, "", (const uint8_t *)token, (size_t)size);
     }
-    if (field[CONTENT_TYPE].n && !put_content(t, field[CONTENT_TYPE].value[0])) return false;
-    for (int k = X_MAILER; k <= USER_AGENT; k++)
-        if (field[k].n) put_words(t, "x-mailer:", field[k].value[0].at, at_most(field[k].value[0].size, 200), 8);
-    if (field[DATE].n) put_zone(t, field[DATE].value[0]);
-    for (int k = 0; k < t->names; k++) token_put(t, "header:", t->name[k].at, at_most(t->name[k].size, 40));
-    return put_attachments(t, attachments);
+    Py_XDECREF(found);
+    Py_XDECREF(values);
+    return !PyErr_Occurred();
+}
+
+static PyObject *
+values_as_sent(const Values *values, const uint8_t *block, const char *head)
+{
+    PyObject *list = PyList_New(values->n);
+    for (int i = 0; list && i < values->n; i++) {
+        Piece value = values->before[i];
+        PyObject *bytes = PyBytes_FromStringAndSize(head + (value.at - block), (Py_ssize_t)value.size);
+        if (!bytes || PyList_SetItem(list, i, bytes) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool
+put_field(Tokens *t, int number, const Values *values)
+{
+    Piece value = values->value[0], local, host;
+    const uint8_t *p = value.at;
+    switch (number) {
+    case FROM: for (int i = 0; i < values->n; i++) put_sender(t, "from:", "from:@", values->value[i], true); return true;
+    case REPLY_TO: for (int i = 0; i < values->n; i++) put_sender(t, "reply-to:", "reply-to:@", values->value[i], false); return true;
+    case SENDER: for (int i = 0; i < values->n; i++) put_sender(t, "sender:", "sender:@", values->value[i], false); return true;
+    case TO: put_receivers(t, "to:@", "to:count:", values); return true;
+    case CC: put_receivers(t, "cc:@", "cc:count:", values); return true;
+    case RECEIVED: for (int i = 0; i < values->n; i++) put_hops(t, values->value[i]); return true;
+    case MESSAGE_ID:
+        if (next_address(&p, p + at_most(value.size, 500), &local, &host)) token_put(t, "message-id:@", host.at, host.size);
+        return true;
+    case CONTENT_TYPE: return put_content(t, value);
+    case DATE: put_zone(t, value); return true;
+    default: put_words(t, "x-mailer:", value.at, at_most(value.size, 200), 8); return true;
+    }
+}
+
+/* The tokens of all fields that are read; false: error. */
+static bool
+put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const char *head)
+{
+    for (int k = 0; k < READ_FIELDS; k++) {
+        Values *values = &t->field[k];
+        bool plain = true;
+        int n = t->n;
+        size_t size = t->size;
+        memcpy(values->before, values->value, (size_t)values->n * sizeof *values->value);
+        for (int i = 0; i < values->n; i++) plain = plain && unfold(&values->value[i]);
+        if (!values->n || (plain && put_field(t, k, values))) continue;
+        t->n = n;
+        t->size = size;
+        if (!put_odd(t, odd, token_fields[k].name, values_as_sent(values, block, head))) return false;
+    }
+    return true;
 }
 
 /* The tokens as a list of str; with a width hashed, as bytes. */
@@ -4078,19 +4119,21 @@ tokens_result(const Tokens *t, uint32_t width)
 }
 
 PyDoc_STRVAR(header_tokens_doc,
-"header_tokens(head, subject, attachments, most, longest, width=None, /)\n--\n\n"
+"header_tokens(head, subject, attachments, most, longest, encoded_words, odd, width=None, /)\n--\n\n"
 "The tokens of a header block of at most `most` fields of `longest` bytes: a list, or with a width their columns among so\n"
-"many, as scikit-learn's HashingVectorizer has them (uint32). None for a header that isn't plain ASCII, or has another oddity: then Python's own function must do it.");
+"many, as scikit-learn's HashingVectorizer has them (uint32). For a field that isn't plain ASCII, `odd(name, values,\n"
+"encoded_words)` gives the list. None for more lines than are cut, and attachments that aren't pairs of ASCII.");
 
 static PyObject *
 header_tokens(PyObject *module, PyObject *args)
 {
     PyObject *head, *subject, *attachments, *most_object, *longest_object, *width_object = Py_None, *result = NULL;
     Py_ssize_t head_size, subject_size;
+    Odd odd;
     char *head_data;
     (void)module;
-    if (!PyArg_ParseTuple(args, "SUOOO|O:header_tokens", &head, &subject, &attachments, &most_object, &longest_object, &width_object))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "SUOOOOO|O:header_tokens", &head, &subject, &attachments, &most_object, &longest_object,
+                          &odd.encoded_words, &odd.function, &width_object)) return NULL;
     Py_ssize_t most = PyNumber_AsSsize_t(most_object, NULL), longest, width = 0;   /* clipped: Python cuts by any number */
     if (most == -1 && PyErr_Occurred()) return NULL;
     longest = PyNumber_AsSsize_t(longest_object, NULL);
@@ -4104,29 +4147,36 @@ header_tokens(PyObject *module, PyObject *args)
     }
     if (PyBytes_AsStringAndSize(head, &head_data, &head_size) < 0) return NULL;
     const char *subject_data = PyUnicode_AsUTF8AndSize(subject, &subject_size);
-    if (!subject_data || subject_size != PyUnicode_GetLength(subject)) {
-        PyErr_Clear();
-        Py_RETURN_NONE;
-    }
+    bool plain_subject = subject_data && subject_size == PyUnicode_GetLength(subject);
+    if (!subject_data) PyErr_Clear();   /* lone surrogates */
+    if (!plain_subject) subject_size = 0;
     Tokens *t = PyMem_Malloc(sizeof *t);
-    uint8_t *scratch = PyMem_Malloc((size_t)head_size + (size_t)subject_size + PADDING);
-    if (t && scratch) {
-        t->text = NULL;
-        t->size = t->room = 0;
-        t->n = t->names = 0;
-        t->no_memory = false;
-        for (int k = 0; k < READ_FIELDS; k++) t->field[k].n = 0;
-        lower_copy(scratch, (const uint8_t *)head_data, (size_t)head_size);
-        lower_copy(scratch + head_size, (const uint8_t *)subject_data, (size_t)subject_size);
-        bool done = make_tokens(t, scratch, (size_t)head_size, scratch + head_size, (size_t)subject_size, attachments,
-                               most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4, longest < 0 ? 0 : (size_t)longest);
-        if (t->no_memory) PyErr_NoMemory();
-        else if (done) result = tokens_result(t, (uint32_t)width);
-        else result = Py_NewRef(Py_None);
-        free(t->text);
+    uint8_t *block = PyMem_Malloc((size_t)head_size + (size_t)subject_size + PADDING);
+    if (!t || !block) {
+        PyErr_NoMemory();
+        goto done;
     }
-    else PyErr_NoMemory();
-    PyMem_Free(scratch);
+    t->text = NULL;
+    t->size = t->room = 0;
+    t->n = t->names = 0;
+    t->no_memory = false;
+    for (int k = 0; k < READ_FIELDS; k++) t->field[k].n = 0;
+    lower_copy(block, (const uint8_t *)head_data, (size_t)head_size);
+    lower_copy(block + head_size, (const uint8_t *)subject_data, (size_t)subject_size);
+    most = most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4;
+    bool whole = most > 0 && take_fields(t, block, block + head_size, most, longest < 0 ? 0 : (size_t)longest);
+    if (whole) {
+        put_words(t, "subject:", block + head_size, (size_t)subject_size, MOST_TOKENS);
+        if (!plain_subject && !put_odd(t, &odd, "subject", Py_BuildValue("[O]", subject))) goto done;
+        if (!put_fields(t, &odd, block, head_data)) goto done;
+        for (int k = 0; k < t->names; k++) token_put(t, "header:", t->name[k].at, at_most(t->name[k].size, 40));
+        whole = put_attachments(t, attachments);
+    }
+    if (t->no_memory) PyErr_NoMemory();
+    else result = whole ? tokens_result(t, (uint32_t)width) : Py_NewRef(Py_None);
+done:
+    if (t && block) free(t->text);
+    PyMem_Free(block);
     PyMem_Free(t);
     return result;
 }
