@@ -94,33 +94,32 @@ static int batch_open(Batch *b, Buffers *buffers, PyObject *const *from, Py_ssiz
     return good ? 0 : -1;
 }
 
-/* The rows of the next columns in the table; their counts are on the way when this returns. */
-static inline size_t next_rows(const Batch *b, const int32_t *columns, size_t left, int32_t *row)
+/* The rows of the next columns in the table; their counts are on the way when this returns. Looks ahead into the next document too. */
+static inline size_t next_rows(const Batch *b, const int32_t *columns, size_t left, int32_t *row, const size_t classes)
 {
-    size_t n = left < CHUNK ? left : CHUNK;
+    size_t n = left < CHUNK ? left : CHUNK, ahead = (size_t)(b->columns + b->n_columns - columns);
     for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < left)
+        if (i + AHEAD < ahead)
             PREFETCH(b->place + columns[i + AHEAD]);
-        row[i] = b->place[columns[i]];
-        row[i] = (uint32_t)row[i] < b->rows ? row[i] : -1;
-        if (row[i] >= 0)
-            PREFETCH(b->counts + (size_t)row[i] * b->classes);
+        int32_t at = b->place[columns[i]];
+        row[i] = (uint32_t)at < b->rows ? at : -1;
+        PREFETCH(b->counts + ((uint32_t)at < b->rows ? (size_t)at * classes : 0)); /* no branch: half of the columns may be new */
     }
     return n;
 }
 
 /* ------------------------------------------------------------------------------------------------ learning */
 
-static int is_empty(const int32_t *row, size_t classes)
+static inline int is_empty(const int32_t *row, const size_t classes)
 {
+    int32_t any = 0;
     for (size_t k = 0; k < classes; k++)
-        if (row[k])
-            return 0;
-    return 1;
+        any |= row[k];
+    return !any;
 }
 
 /* Add the documents from `start` on for which there is room; the number of those that are done. */
-static size_t add_documents(const Batch *b, const int64_t *labels, size_t start, size_t *size, size_t *alive)
+static inline size_t add_documents(const Batch *b, const int64_t *labels, size_t start, size_t *size, size_t *alive, const size_t classes)
 {
     int32_t row[CHUNK];
     size_t at = start;
@@ -131,13 +130,13 @@ static size_t add_documents(const Batch *b, const int64_t *labels, size_t start,
         if (left > b->rows - *size)
             break;
         for (; left; columns += n, left -= n) {
-            n = next_rows(b, columns, left, row);
+            n = next_rows(b, columns, left, row, classes);
             for (size_t i = 0; i < n; i++) {
                 int32_t *place = b->place + columns[i];
                 if (row[i] < 0 && (uint32_t)(row[i] = *place) >= b->rows)
                     *place = row[i] = (int32_t)(*size)++;
-                int32_t *own = b->counts + (size_t)row[i] * b->classes;
-                *alive += (size_t)is_empty(own, b->classes);
+                int32_t *own = b->counts + (size_t)row[i] * classes;
+                *alive += (size_t)is_empty(own, classes);
                 own[label]++;
             }
         }
@@ -169,7 +168,8 @@ static PyObject *count_rows(PyObject *module, PyObject *args)
     }
     if (good) {
         Py_BEGIN_ALLOW_THREADS
-        done = add_documents(&b, labels, (size_t)start, &used, &alive);
+        done = b.classes == 2 ? add_documents(&b, labels, (size_t)start, &used, &alive, 2)
+                              : add_documents(&b, labels, (size_t)start, &used, &alive, b.classes);
         Py_END_ALLOW_THREADS
         result_alive = (Py_ssize_t)alive;
     }
@@ -188,7 +188,11 @@ typedef struct {
     uint32_t *counts, *all;
     double *log_odds, *sizes;
     uint8_t *bucket;
+    uint32_t *kept;
+    int32_t *nothing; /* the counts of a column that was never learnt */
     size_t n;
+    /* the next one, which is fetched while this one is worked on */
+    const int32_t *next, *next_end;
 } Asked;
 
 static inline double log_of(const double *logs, size_t known, uint32_t count, double smoothing)
@@ -197,17 +201,15 @@ static inline double log_of(const double *logs, size_t known, uint32_t count, do
 }
 
 /* The counts of a document's columns, without columns that no class has. */
-static void gather(const Batch *b, Asked *q, int64_t d)
+static inline void gather(const Batch *b, Asked *q, int64_t d, const size_t classes)
 {
     int32_t row[CHUNK];
     const int32_t *columns = b->columns + b->indptr[d];
-    size_t left = (size_t)(b->indptr[d + 1] - b->indptr[d]), n, used = 0, classes = b->classes;
+    size_t left = (size_t)(b->indptr[d + 1] - b->indptr[d]), n, used = 0;
     for (; left; columns += n, left -= n) {
-        n = next_rows(b, columns, left, row);
+        n = next_rows(b, columns, left, row, classes);
         for (size_t i = 0; i < n; i++) {
-            if (row[i] < 0)
-                continue;
-            const int32_t *own = b->counts + (size_t)row[i] * classes;
+            const int32_t *own = row[i] < 0 ? q->nothing : b->counts + (size_t)row[i] * classes;
             uint32_t all = 0, *copy = q->counts + used * classes;
             for (size_t k = 0; k < classes; k++) {
                 copy[k] = (uint32_t)own[k];
@@ -224,19 +226,43 @@ typedef struct {
     double said, weight; /* sums of |lo| lo and of |lo| */
 } Sums;
 
-/* Fill in the log-odds of class c against the rest. Two sums side by side: one would wait for itself. */
-static Sums fill(const Asked *q, size_t classes, size_t c, size_t s, const double *totals)
+/* How many strengths fall into each part of their range. */
+typedef struct {
+    uint32_t count[BUCKETS];
+} Buckets;
+
+/* Fill in the log-odds of class c against the rest, and where they are wanted, their buckets. */
+static inline Sums fill(const Batch *b, const Asked *q, size_t c, size_t s, const double *totals, Buckets *buckets, const size_t classes)
 {
     const double *logs = q->logs + s * q->n_logs, smoothing = q->smoothings[s], inside = totals[0], outside = totals[1];
-    double said[2] = {0.0, 0.0}, weight[2] = {0.0, 0.0};
-    for (size_t i = 0; i < q->n; i++) {
-        uint32_t a = q->counts[i * classes + c], rest = q->all[i] - a;
-        double lo = (log_of(logs, q->n_logs, a, smoothing) - inside) - (log_of(logs, q->n_logs, rest, smoothing) - outside), w = fabs(lo);
-        q->log_odds[i] = lo;
-        said[i & 1] += w * lo;
-        weight[i & 1] += w;
+    /* copies, because a byte that is written may be part of anything */
+    const int32_t *next = q->next, *end = q->next_end, *place = b->place;
+    const uint32_t *counts = q->counts + c, *all = q->all;
+    const size_t n_logs = q->n_logs, n = q->n;
+    double *log_odds = q->log_odds;
+    uint8_t *bucket = q->bucket;
+    double said = 0.0, weight = 0.0, scale = 0.0;
+    if (buckets) {
+        double most = (inside > outside ? inside : outside) - log(smoothing) + fabs(inside - outside); /* no log-odds are larger */
+        memset(buckets->count, 0, sizeof buckets->count);
+        scale = (BUCKETS - 1) / (most > 1e-9 ? most : 1e-9);
     }
-    return (Sums){said[0] + said[1], weight[0] + weight[1]};
+    for (size_t i = 0; i < n; i++) {
+        if (next < end)
+            PREFETCH(place + *next++);
+        uint32_t a = counts[i * classes], rest = all[i] - a;
+        double lo = (log_of(logs, n_logs, a, smoothing) - inside) - (log_of(logs, n_logs, rest, smoothing) - outside), w = fabs(lo);
+        said += w * lo;
+        weight += w;
+        if (buckets) {
+            int at = (int)(w * scale);
+            at = at < BUCKETS ? at : BUCKETS - 1;
+            log_odds[i] = lo;
+            bucket[i] = (uint8_t)at;
+            buckets->count[at]++;
+        }
+    }
+    return (Sums){said, weight};
 }
 
 /* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
@@ -266,50 +292,40 @@ static double kth_largest(double *a, size_t n, size_t k)
     return a[want];
 }
 
-/* The same sums over the `top` strongest, of equals the first. Strengths fall into buckets in their order; only those of the bucket in
- * which the last one falls are told apart. */
-static Sums strongest(const Asked *q, size_t top)
+/* The sums over the `top` strongest, of equals the first. Only those of the bucket in which the last one falls are told apart. */
+static Sums strongest(const Asked *q, const Buckets *buckets, size_t top)
 {
-    double largest = 0.0;
-    for (size_t i = 0; i < q->n; i++)
-        largest = fabs(q->log_odds[i]) > largest ? fabs(q->log_odds[i]) : largest;
-    uint32_t count[BUCKETS] = {0};
-    double scale = (BUCKETS - 1) / largest;
-    if (!(scale < 1e300))
-        return (Sums){0.0, 0.0}; /* no column says anything */
-    for (size_t i = 0; i < q->n; i++)
-        count[q->bucket[i] = (uint8_t)(fabs(q->log_odds[i]) * scale)]++;
-    size_t above = 0, last = BUCKETS - 1, level = 0, in_bucket = 0;
-    while (above + count[last] < top)
-        above += count[last--];
-    Sums sums = {0.0, 0.0};
-    for (size_t i = 0; i < q->n; i++)
-        if (q->bucket[i] >= last) {
-            double w = fabs(q->log_odds[i]);
-            if (q->bucket[i] == last)
-                q->sizes[in_bucket++] = w;
-            else {
-                sums.said += w * q->log_odds[i];
-                sums.weight += w;
-            }
-        }
+    size_t above = 0, last = BUCKETS - 1, kept = 0, in_bucket = 0;
+    while (above + buckets->count[last] < top)
+        above += buckets->count[last--];
+    uint32_t *const places = q->kept;
+    const uint8_t *const bucket = q->bucket;
+    for (size_t i = 0, n = q->n; i < n; i++) {
+        places[kept] = (uint32_t)i;
+        kept += bucket[i] >= last;
+    }
+    for (size_t i = 0; i < kept; i++) {
+        q->sizes[in_bucket] = fabs(q->log_odds[q->kept[i]]);
+        in_bucket += q->bucket[q->kept[i]] == last;
+    }
     double limit = kth_largest(q->sizes, in_bucket, top - above);
     for (size_t i = 0; i < in_bucket; i++)
         above += q->sizes[i] > limit;
-    level = top - above;
-    for (size_t i = 0; i < q->n; i++)
-        if (q->bucket[i] == last) {
-            double w = fabs(q->log_odds[i]);
-            if (w > limit || (w == limit && level && level--)) {
-                sums.said += w * q->log_odds[i];
-                sums.weight += w;
-            }
+    Sums sums = {0.0, 0.0};
+    size_t level = top - above;
+    for (size_t i = 0; i < kept; i++) {
+        double lo = q->log_odds[q->kept[i]], w = fabs(lo);
+        if (w > limit || (w == limit && level && level--)) {
+            sums.said += w * lo;
+            sums.weight += w;
         }
+    }
     return sums;
 }
 
-static void ask(const Batch *b, Asked *q, double *out)
+static inline void ask(const Batch *b, const Asked *q, double *out, const size_t classes)
 {
+    Buckets buckets;
     for (size_t k = 0; k < q->n_contrasts; k++, out += q->n_experts) {
         if (q->contrasts[k] < 0)
             continue; /* there is nothing yet to tell this class from */
@@ -319,12 +335,28 @@ static void ask(const Batch *b, Asked *q, double *out)
             int64_t s = q->experts[2 * e], top = q->experts[2 * e + 1];
             if (s < 0)
                 continue;
-            if (s != known)
-                whole = fill(q, b->classes, (size_t)q->contrasts[k], (size_t)s, q->totals + 2 * (k * q->n_smoothings + (size_t)s));
-            known = s;
-            Sums sums = top && (size_t)top < q->n ? strongest(q, (size_t)top) : whole;
+            if (s != known) {
+                const double *totals = q->totals + 2 * (k * q->n_smoothings + (size_t)s);
+                int selects = 0;
+                for (size_t other = e; other < q->n_experts && (q->experts[2 * other] == s || q->experts[2 * other] < 0); other++)
+                    selects |= q->experts[2 * other] == s && q->experts[2 * other + 1] && (size_t)q->experts[2 * other + 1] < q->n;
+                whole = selects ? fill(b, q, (size_t)q->contrasts[k], (size_t)s, totals, &buckets, classes)
+                                : fill(b, q, (size_t)q->contrasts[k], (size_t)s, totals, NULL, classes);
+                known = s;
+            }
+            Sums sums = top && (size_t)top < q->n ? strongest(q, &buckets, (size_t)top) : whole;
             out[e] = sums.weight > 0 ? sums.said / sums.weight : 0.0;
         }
+    }
+}
+
+static inline void score(const Batch *b, Asked *q, const size_t classes)
+{
+    for (size_t i = 0; i < b->n_which; i++) {
+        gather(b, q, b->which[i], classes);
+        int64_t next = b->which[i + 1 < b->n_which ? i + 1 : i];
+        q->next = b->columns + b->indptr[next], q->next_end = b->columns + b->indptr[next + 1];
+        ask(b, q, q->out + i * q->n_contrasts * q->n_experts, classes);
     }
 }
 
@@ -347,8 +379,10 @@ static int asked_room(const Batch *b, Asked *q)
     q->all = malloc(n * sizeof *q->all);
     q->log_odds = malloc(n * sizeof *q->log_odds);
     q->sizes = malloc(n * sizeof *q->sizes);
+    q->kept = malloc(n * sizeof *q->kept);
     q->bucket = malloc(n);
-    return q->counts && q->all && q->log_odds && q->sizes && q->bucket ? 0 : -1;
+    q->nothing = calloc(b->classes, sizeof *q->nothing);
+    return q->counts && q->all && q->log_odds && q->sizes && q->kept && q->bucket && q->nothing ? 0 : -1;
 }
 
 PyDoc_STRVAR(score_rows_doc,
@@ -387,13 +421,13 @@ static PyObject *score_rows(PyObject *module, PyObject *args)
     }
     if (good) {
         Py_BEGIN_ALLOW_THREADS
-        for (size_t i = 0; i < b.n_which; i++) {
-            gather(&b, &q, b.which[i]);
-            ask(&b, &q, q.out + i * q.n_contrasts * q.n_experts);
-        }
+        if (b.classes == 2)
+            score(&b, &q, 2); /* a constant, so that the compiler makes loops of it */
+        else
+            score(&b, &q, b.classes);
         Py_END_ALLOW_THREADS
     }
-    free(q.counts), free(q.all), free(q.log_odds), free(q.sizes), free(q.bucket);
+    free(q.counts), free(q.all), free(q.log_odds), free(q.sizes), free(q.kept), free(q.bucket), free(q.nothing);
     buffers_close(&buffers);
     if (!good)
         return NULL;

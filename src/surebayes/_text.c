@@ -208,11 +208,11 @@ static inline uint32_t column_of(uint32_t h, uint32_t width)
 #define WIDE
 #endif
 
-/* The columns of n-grams of 4 to 8 bytes: words[i] are the four bytes from i on, little-endian. `tail` masks those after the first
- * four, if there are some and not four. */
-WIDE static void hash_short_grams(const uint32_t *words, size_t n, uint32_t size, uint32_t mask, uint32_t *out)
+/* The columns of n-grams of 4 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width less 1 if that is a
+ * power of two, otherwise all ones. */
+static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint32_t mask, uint32_t *restrict out, const uint32_t size)
 {
-    uint32_t tail = size > 4 && size < 8 ? 0xffffffffu >> (32 - 8 * (size - 4)) : 0;
+    const uint32_t tail = size > 4 && size < 8 ? 0xffffffffu >> (32 - 8 * (size & 3)) : 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t h = rotate(rotate(words[i] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
         if (size == 8)
@@ -224,7 +224,18 @@ WIDE static void hash_short_grams(const uint32_t *words, size_t n, uint32_t size
         h = (h ^ h >> 13) * 0xc2b2ae35u;
         h ^= h >> 16;
         uint32_t sign = 0u - (h >> 31);
-        out[i] = ((h ^ sign) - sign) & mask; /* mask: the width less 1, if that is a power of two; otherwise all ones */
+        out[i] = ((h ^ sign) - sign) & mask;
+    }
+}
+
+WIDE static void hash_short_grams(const uint32_t *words, size_t n, size_t size, uint32_t mask, uint32_t *out)
+{
+    switch (size) { /* constants, so that the compiler makes a loop of each */
+    case 4: hash_grams_of(words, n, mask, out, 4); break;
+    case 5: hash_grams_of(words, n, mask, out, 5); break;
+    case 6: hash_grams_of(words, n, mask, out, 6); break;
+    case 7: hash_grams_of(words, n, mask, out, 7); break;
+    default: hash_grams_of(words, n, mask, out, 8);
     }
 }
 
@@ -1249,7 +1260,7 @@ static Status find_byte_columns(Workspace *ws, const Document *document)
             continue;
         }
         bool divide = width & (width - 1);
-        hash_short_grams(ws->edges, grams, (uint32_t)size, divide ? 0xffffffffu : width - 1, out);
+        hash_short_grams(ws->edges, grams, size, divide ? 0xffffffffu : width - 1, out);
         for (size_t i = 0; divide && i < grams; i++)
             out[i] %= width;
     }

@@ -217,7 +217,9 @@ class CountTable:
             raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
         done, length = 0, np.diff(rows.indptr)
         while done < len(which):
-            self._room(self.size + int(length[which[done]]))
+            # a quarter of what might be new is more than a corpus has; memory that isn't touched costs nothing
+            new = min(int(length[which[done:]].sum()), len(self.place) - self.size) // 4
+            self._room(self.size + max(int(length[which[done]]), new))
             where = (self.place, self.counts, rows.indptr, rows.columns, which, self.n_classes)
             done, self.size, more = count_rows(*where, labels, done, self.size)
             self.alive += more
