@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes import _entry, _judge
-from surebayes._judge import OWN, VERDICTS, MappedModel, header_end, with_fields, without_fields
+from surebayes._judge import OWN, VERDICTS, MappedModel, with_fields, without_fields
+from surebayes._mail_python import header_end
 from surebayes.synthetic import mail_stream
 
 ROOT = pathlib.Path(__file__).parent.parent

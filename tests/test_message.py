@@ -539,9 +539,36 @@ def test_kernel_and_twin_read_the_same_header(raw, data):
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-@given(st.text(alphabet=st.sampled_from(" \t\n\r\f\v\x1c\x85\xa0aé日\ud800"), max_size=30))
+@given(
+    st.one_of(
+        st.text(alphabet=st.sampled_from(" \t\n\r\f\v\x1c\x85\xa0aé日\ud800"), max_size=30),
+        st.text(alphabet=st.sampled_from("abcdefghijkl \n\x08\x0e\x7fé"), max_size=100),  # single blanks, mostly
+    )
+)
 def test_kernel_and_twin_fold_the_same(text):
     assert kernel.fold_blanks(text) == _mail_python.fold_blanks(text)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.sampled_from(
+            (b"\n", b"\r\n", b"\r", b" ", b"\t", b"X-Spam-", b"x-s", b"X-Sure", b"A: 1", b"x" * 60, b"\xff", b"")
+        ),
+        max_size=25,
+    ).map(b"".join),
+    st.lists(st.sampled_from((b"x-spam-", b"x-s", b"a", b"x" * 64, b"x" * 65, b"")), max_size=4).map(tuple),
+)
+def test_kernel_and_twin_remove_the_same_fields(raw, names):
+    assert kernel.without_fields(raw, names) == _mail_python.without_fields(raw, names)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_the_kernel_removes_fields_of_bytes_only():
+    for wrong in [("x", (b"a",)), (b"x", [b"a"]), (b"x", (b"a", "b"))]:
+        with pytest.raises(TypeError):
+            kernel.without_fields(*wrong)
 
 
 def test_reading_mail_imports_little():

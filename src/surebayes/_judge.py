@@ -18,6 +18,10 @@ try:
     from ._lookup import counts_at, opinions, sorted_columns
 except ImportError:
     from ._lookup_python import counts_at, opinions, sorted_columns
+try:
+    from ._text import without_fields
+except ImportError:
+    from ._mail_python import without_fields
 
 KIND = "filter"
 UNIT = 2.0**-40
@@ -87,44 +91,8 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     >>> plain_head(b"Subject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
     b'Subject: a\n\nbody\n'
     """
-    return without_fields(raw[:size].replace(b"\r\n", b"\n"), VERDICTS)
-
-
-def header_end(raw: bytes) -> int:
-    """Find the empty line after the header; the length of the message where there is none."""
-    if raw[:1] == b"\n":
-        return 0
-    if raw[:2] == b"\r\n":
-        return 0
-    ends = [end for end in (raw.find(b"\n\n"), raw.find(b"\n\r\n")) if end >= 0]
-    return min(ends) + 1 if ends else len(raw)
-
-
-def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
-    r"""Remove the header fields whose names start with one of `names`, their continuation lines with them.
-
-    Examples
-    --------
-    >>> without_fields(b"A: 1\nX-Spam-Flag: YES\n twice\nB: 2\n\nX-Spam-Flag: NO\n", (b"x-spam-",))
-    b'A: 1\nB: 2\n\nX-Spam-Flag: NO\n'
-    """
-    end = header_end(raw)
-    head = raw[:end]
-    low = head.lower()
-    if not any(name in low for name in names):
-        return raw
-    kept, dropping = [], False
-    for line in head.splitlines(keepends=True) if b"\r" not in head.replace(b"\r\n", b"") else _lines(head):
-        if line[:1] not in (b" ", b"\t"):
-            dropping = line[:64].lower().startswith(names)
-        if not dropping:
-            kept.append(line)
-    return b"".join(kept) + raw[end:]
-
-
-def _lines(head: bytes) -> "list[bytes]":
-    r"""Cut at ``\n`` alone: a stray ``\r`` ends no line."""
-    return [line + b"\n" for line in head.split(b"\n")[:-1]] + ([rest] if (rest := head.rpartition(b"\n")[2]) else [])
+    raw = raw[:size]
+    return without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, VERDICTS)
 
 
 # ---------------------------------------------------------------------- columns, counts, opinions

@@ -3610,6 +3610,95 @@ mail_head(PyObject *module, PyObject *args)
                          value[4].at ? (const char *)value[4].at : "", value[4].size);
 }
 
+/* Where the empty line after the header is; the end of the mail where there is none. */
+static const unsigned char *
+find_header_end(const unsigned char *raw, const unsigned char *end)
+{
+    for (const unsigned char *p = raw; p < end; p++) {
+        if (*p == '\n' || (*p == '\r' && end - p > 1 && p[1] == '\n')) return p;
+        p = memchr(p, '\n', (size_t)(end - p));
+        if (!p) break;
+    }
+    return end;
+}
+
+PyDoc_STRVAR(without_fields_doc,
+"without_fields(raw, names, /)\n--\n\n"
+"The mail without the header fields whose names start with one of `names` (bytes in lower case), and their continuation lines.");
+
+static PyObject *
+without_fields(PyObject *module, PyObject *args)
+{
+    PyObject *raw, *names;
+    char *data, *name;
+    Py_ssize_t size, name_size;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "SO!:without_fields", &raw, &PyTuple_Type, &names)) return NULL;
+    Py_ssize_t n = PyTuple_Size(names);
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size) < 0) return NULL;
+    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0) return NULL;
+
+    const unsigned char *start = (const unsigned char *)data, *end = start + size, *head_end = find_header_end(start, end);
+    const unsigned char *kept = start;         /* up to here, all is in `out` or dropped */
+    unsigned char *out = NULL;
+    Py_ssize_t used = 0;
+    bool dropping = false;
+    for (const unsigned char *line = start, *next; line < head_end; line = next) {
+        next = memchr(line, '\n', (size_t)(head_end - line));
+        next = next ? next + 1 : head_end;
+        if (*line != ' ' && *line != '\t') {
+            dropping = false;
+            Py_ssize_t room = next - line < 64 ? next - line : 64;
+            for (Py_ssize_t k = 0, i; k < n && !dropping; k++) {
+                PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size);
+                for (i = 0; i < name_size && i < room && html_lower(line[i]) == (unsigned char)name[i]; i++);
+                dropping = i == name_size;
+            }
+        }
+        if (!dropping) continue;
+        if (!out && !(out = PyMem_Malloc((size_t)size))) return PyErr_NoMemory();
+        memcpy(out + used, kept, (size_t)(line - kept));
+        used += line - kept;
+        kept = next;
+    }
+    if (!out) return Py_NewRef(raw);
+    memcpy(out + used, kept, (size_t)(end - kept));
+    PyObject *result = PyBytes_FromStringAndSize((const char *)out, used + (end - kept));
+    PyMem_Free(out);
+    return result;
+}
+
+/* Copy with runs of ASCII white space as one blank; `out` has room for size + 16. Without branches on the letters: thrice as fast. */
+static Py_ssize_t
+fold_bytes(const char *data, Py_ssize_t size, char *out)
+{
+    Py_ssize_t n = 0, i = 0;
+    unsigned after = 1;                        /* whether white space, or nothing, goes before */
+    while (i < size) {
+#if defined(__SSE2__)
+        for (; size - i >= 16; i += 16, n += 16) {   /* as long as no white space follows white space */
+            __m128i block = _mm_loadu_si128((const __m128i *)(data + i)), blank = _mm_set1_epi8(' ');
+            __m128i control = _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(8)), _mm_cmplt_epi8(block, _mm_set1_epi8(14)));
+            __m128i space = _mm_or_si128(control, _mm_cmpeq_epi8(block, blank));
+            unsigned mask = (unsigned)_mm_movemask_epi8(space);
+            if (mask & (mask << 1 | after)) break;
+            block = _mm_or_si128(_mm_and_si128(space, blank), _mm_andnot_si128(space, block));
+            _mm_storeu_si128((__m128i *)(out + n), block);
+            after = mask >> 15;
+        }
+#endif
+        for (Py_ssize_t stop = size - i < 16 ? size : i + 16; i < stop; i++) {
+            unsigned char c = (unsigned char)data[i];
+            unsigned space = (c == ' ') | ((unsigned)(c - '\t') < 5);
+            out[n] = space ? ' ' : (char)c;
+            n += !(space & after);
+            after = space;
+        }
+    }
+    return n && out[n - 1] == ' ' ? n - 1 : n;
+}
+
 PyDoc_STRVAR(fold_blanks_doc,
 "fold_blanks(text, /)\n--\n\n"
 "UTF-8 with every run of ASCII white space as one blank, and none at the ends.");
@@ -3627,19 +3716,12 @@ fold_blanks(PyObject *module, PyObject *text)
         encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
         if (!encoded || PyBytes_AsStringAndSize(encoded, (char **)&data, &size) < 0) goto done;
     }
-    char *out = PyMem_Malloc((size_t)size + 1);
+    char *out = PyMem_Malloc((size_t)size + PADDING);
     if (!out) {
         PyErr_NoMemory();
         goto done;
     }
-    Py_ssize_t n = 0;
-    int due = 0;
-    for (Py_ssize_t i = 0; i < size; i++) {
-        char c = data[i];
-        if (c == ' ' || (c >= '\t' && c <= '\r')) { due = n > 0; continue; }
-        if (due) { out[n++] = ' '; due = 0; }
-        out[n++] = c;
-    }
+    Py_ssize_t n = fold_bytes(data, size, out);
     folded = PyBytes_FromStringAndSize(out, n);
     PyMem_Free(out);
 done:
@@ -4201,6 +4283,7 @@ static PyMethodDef functions[] = {
     {"place", (PyCFunction)(void (*)(void))place, METH_VARARGS | METH_KEYWORDS, place_doc},
     {"html_text", html_text, METH_VARARGS, html_text_doc},
     {"mail_head", mail_head, METH_VARARGS, mail_head_doc},
+    {"without_fields", without_fields, METH_VARARGS, without_fields_doc},
     {"fold_blanks", fold_blanks, METH_O, fold_blanks_doc},
     {"header_tokens", header_tokens, METH_VARARGS, header_tokens_doc},
     {NULL, NULL, 0, NULL},

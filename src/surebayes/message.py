@@ -209,11 +209,8 @@ def fingerprint_of(text: str) -> str:
 
 
 def _digest(identity: str, subject: str, text: str) -> str:
-    digest = blake2b(digest_size=16)
-    for part in ("".join(identity.split()), subject, text):
-        digest.update(fold_blanks(part))
-        digest.update(b"\n")
-    return digest.hexdigest()
+    parts = fold_blanks("".join(identity.split())), fold_blanks(subject), fold_blanks(text)
+    return blake2b(b"%b\n%b\n%b\n" % parts, digest_size=16).hexdigest()
 
 
 def read_message(
