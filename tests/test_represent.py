@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from surebayes.represent import Representation, places
+from surebayes.represent import Representation, best_first, only, places
 
 
 def by_loops(x, tf, weights, worth, top, steepness, norm, length, pad, keep):
@@ -124,3 +124,21 @@ def test_rows_of_very_different_lengths_are_selected_from_together():
     z = Representation("binary", ranking=places(generator.random(4000)), top=25)
     np.testing.assert_array_equal(z.selected(rows), by_sorting(z, rows))
     assert (np.add.reduceat(z.selected(rows[:1]), [0]) == 25).all()
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(0, 3000), kind=st.sampled_from(["ties", "reals", "signs", "extremes"]))
+def test_columns_by_worth_are_those_of_a_stable_sort(seed, n, kind):
+    generator = np.random.default_rng(seed)
+    worth = {
+        "ties": generator.integers(0, 5, n).astype(float),
+        "reals": generator.random(n),
+        "signs": generator.normal(size=n).round(1),  # -0.0 and 0.0 are equals
+        "extremes": generator.choice([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, np.inf, -np.inf], n),
+    }[kind]
+    np.testing.assert_array_equal(best_first(worth), np.argsort(-worth, kind="stable"))
+
+
+def test_entries_that_are_dropped_leave_the_others_in_place():
+    rows = csr_array(np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]))
+    kept = only(rows, np.array([True, False, False, True]))
+    np.testing.assert_array_equal(kept.toarray(), [[0, 2, 0], [0, 0, 0], [0, 5, 0]])

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes._search import (
     N_CANDIDATES,
     OUT_OF_TIME,
-    Fold,
-    SharedDocuments,
     deal,
     families,
     forward_folds,
+    low_end_area,
     posthoc_scores,
 )
+from surebayes._shared import Memory, SharedDocuments, by_rank, folds_of
+from surebayes.represent import best_first
 
 
 def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
@@ -47,31 +49,101 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("candidate", families(), ids=lambda c: " ".join(repr(c).split()))
-def test_a_fold_scores_as_an_ordinary_fit_does(candidate, classes):
+def close(a, b):
+    """Tell whether statistics are the same to 1e-9: exactly, where nothing is learnt from whole documents."""
+    for name in ("documents", "presence", "counts", "mass"):
+        mine, theirs = getattr(a, name), getattr(b, name)
+        if theirs is None:
+            assert mine is None
+        else:
+            np.testing.assert_allclose(mine.real(mine.at()), theirs.real(theirs.at()), rtol=1e-9, atol=1e-10)
+
+
+EXTREMES = [
+    OpinionPoolNB(top=3),
+    OpinionPoolNB(steepness=0.5),
+    OpinionPoolNB(steepness=400.0, weight="idf"),
+    OpinionPoolNB(weight="chi2"),
+    OpinionPoolNB(stages=3, first_stage="multinomial"),
+    MultinomialNB(weight="idf", norm="l2", scale="mean", contrast="rest"),
+    MultinomialNB(weight="idf", norm="l2", scale="mean", top=4, contrast="rest"),
+    MultinomialNB(weight="idf", contrast="rest"),
+]
+
+
+def labelled(y, classes, kind):
+    return (
+        y if kind == "single" else csr_array(np.column_stack([y == c for c in range(classes)] + [y >= 0]).astype(int))
+    )
+
+
+@pytest.mark.parametrize(("classes", "kind"), [(2, "single"), (3, "single"), (3, "multi-label")])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("candidate", [*families(), *EXTREMES], ids=lambda c: " ".join(repr(c).split()))
+def test_a_fold_scores_as_an_ordinary_fit_does(candidate, classes, kind, weighted):
     X, y = corpus(90, 40, classes)
+    labels = labelled(y, classes, kind)
+    weight = np.random.default_rng(0).integers(1, 4, 90) / 2.0 if weighted else None
     train, test = np.arange(0, 60), np.arange(60, 90)
-    fold = Fold.of(shared(X, y, classes), train, test)
-    ordinary = clone(candidate).fit(X[train], y[train])
+    n = classes if kind == "single" else classes + 1
+    contrasts = [1] if classes == 2 else list(range(n))
+    documents = SharedDocuments.of(X, labels, n, contrasts, weight)
+    pairs = [
+        (train, test),
+        (np.arange(30, 90), np.arange(30)),
+        (np.delete(np.arange(90), np.s_[30:60]), np.arange(30, 60)),
+    ]
+    fold = folds_of(documents, pairs)[0]
+    assert len(fold.train.parts) == 2
+    ordinary = clone(candidate).fit(X[train], labels[train], sample_weight=None if weight is None else weight[train])
     mine = fold.fitted(candidate)
-    assert mine.statistics_ == ordinary.statistics_
-    scores = mine._raw_scores(fold.rows)
-    expected = ordinary.decision_function(X[test])
-    np.testing.assert_allclose(scores[:, 0] if classes == 2 else scores, expected, rtol=1e-12, atol=1e-12)
+    close(mine.statistics_, ordinary.statistics_)
+    scores = ordinary._raw_scores(X[test])
+    np.testing.assert_allclose(fold.scores(candidate), scores, rtol=1e-8, atol=1e-8)
 
 
-def test_sums_by_subtraction_and_by_parts_are_those_of_counting():
+def test_sums_of_parts_are_those_of_counting():
     X, y = corpus(60, 20)
     documents = shared(X, y)
     folds = TunedNB()._folds(documents, y, None)
-    assert len(documents.parts) == 3
-    for fold in folds:
-        for candidate in (OpinionPoolNB(), MultinomialNB(tf="log"), MultinomialNB(tf="binary", norm="l2")):
+    forward = TunedNB()._folds(documents, y, np.arange(60))
+    assert [len(fold.train.parts) for fold in [*folds, *forward]] == [2, 2, 2, 3, 2, 1]
+    bootstrap = np.random.default_rng(0).integers(60, size=60)
+    again = folds_of(documents, [(bootstrap, np.arange(60))])
+    many = folds_of(documents, [(np.delete(np.arange(60), i), np.array([i])) for i in range(12)])
+    assert not again[0].train.parts
+    assert not many[0].train.parts
+    for fold in [*folds, *forward, *again, *many]:
+        for candidate in (MultinomialNB(tf="log"), MultinomialNB(tf="binary", norm="l2"), MultinomialNB()):
             model = fold.fitted(candidate)
-            again = fold.fitted(candidate)
             anew = clone(candidate).fit(fold.train.rows, fold.train.labels)
-            assert model.statistics_ == anew.statistics_ == again.statistics_
+            assert model.statistics_ == anew.statistics_ == fold.fitted(candidate).statistics_
+
+
+def test_memory_forgets_the_oldest_and_never_holds_what_is_too_large():
+    memory, made = Memory(limit=10), []
+
+    def ask(key, size):
+        return memory.get(key, lambda: made.append(key) or key, size)
+
+    for key, size in [("a", 4), ("b", 4), ("a", 4), ("c", 4), ("a", 4), ("b", 4), ("huge", 11), ("huge", 11)]:
+        assert ask(key, size) == key
+    assert made == ["a", "b", "c", "b", "huge", "huge"]
+    assert memory.size == 8
+
+
+@given(st.integers(0, 2**32), st.integers(2, 60), st.sampled_from([0.01, 0.1, 0.5, 1.0]), st.integers(1, 30))
+def test_the_low_end_of_the_curve_alone_gives_the_same_area(seed, n, max_fpr, values):
+    generator = np.random.default_rng(seed)
+    positive = generator.random(n) < 0.4
+    positive[:2] = True, False
+    scores = generator.integers(0, values, n) / 3.0
+    expected = metrics.partial_auc(positive, scores, max_fpr)
+    assert low_end_area(positive, scores, max_fpr) == pytest.approx(expected, abs=1e-12)
+
+
+def rows_by_rank(X, model, k):
+    return by_rank(X, best_first(np.abs(model.log_odds[k])), model.represent.tf == "binary")
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -90,7 +162,8 @@ def test_several_tops_from_one_sort(candidate, classes):
     X, y = corpus(80, 40, classes)
     tops = [1, 3, 7, 1000]
     models = [clone(candidate).set_params(top=n, selection="posthoc").fit(X, y) for n in tops]
-    for scores, model in zip(posthoc_scores(models[0]._estimate(), X, tops), models):
+    base = clone(candidate).fit(X, y)._estimate()
+    for scores, model in zip(posthoc_scores(base, partial(rows_by_rank, X, base), tops), models):
         expected = model.decision_function(X)
         np.testing.assert_allclose(scores[:, 0] if classes == 2 else scores, expected, rtol=1e-9, atol=1e-9)
 
@@ -116,7 +189,7 @@ def test_results_say_what_was_tried():
     assert {len(v) for v in tuned.results_.values()} == {len(tuned.results_["stage"])}
     assert not tuned.budget_used_up_
     for folds, mean, status in zip(*(tuned.results_[k] for k in ("fold_scores", "mean_score", "status"))):
-        assert len(folds) == (3 if status == "tried" else 1)
+        assert len(folds) == 3 if status == "tried" else status.startswith(f"left behind after {len(folds)} fold")
         assert mean == np.mean(folds)
     assert tuned.best_params_["family"] == type(tuned.best_estimator_).__name__
     assert len(tuned.summary(5).rows) == 5
@@ -272,7 +345,7 @@ def test_documents_with_other_labels_share_no_tables():
 
 @pytest.mark.slow
 @pytest.mark.corpus
-def test_fifty_candidates_cost_at_most_thirty_fits(corpora_folder):
+def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
     from surebayes import CountVectorizer, corpora, read_message
 
     mails = corpora.load("spamassassin", corpora_folder)
@@ -287,7 +360,9 @@ def test_fifty_candidates_cost_at_most_thirty_fits(corpora_folder):
     fit = np.median([cpu(lambda: OpinionPoolNB().fit(X, y)) for _ in range(9)])
     tuned = TunedNB()
     cost = cpu(lambda: tuned.fit(X, y))
-    assert cost / fit * 50 / len(tuned.results_["stage"]) < 30
+    assert (
+        cost / fit * 50 / len(tuned.results_["stage"]) < 20
+    )  # 12 on a quiet machine; the promise of 15 is `make bench`'s
 
 
 def test_the_winner_scores_straight_from_text():

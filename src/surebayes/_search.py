@@ -1,28 +1,25 @@
 """The search behind TunedNB: candidates that share what they count.
 
-The sums of a fold's training documents are those of all documents minus the others, which is exact, so that a fold
-costs no counting of its own where the representation is not learnt from labels; and every candidate is then only
-another estimate from the same sums. The number of terms of each document is searched post-hoc, all numbers from one
-sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
+A candidate is another estimate from the same sums (see `_shared`). The number of terms of each document is searched
+post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes import choose, score
+from surebayes import _ranking, choose, score
 from surebayes._estimator import CountClassifier
+from surebayes._shared import Fold
 from surebayes.classifiers import (
     CentroidClassifier,
     ClassNormalizedNB,
@@ -33,137 +30,16 @@ from surebayes.classifiers import (
     TermDiscriminant,
 )
 from surebayes.induction import Documents
-from surebayes.represent import Representation
 from surebayes.reversal import DecisionReversalNB
-from surebayes.statistics import Statistics, Sums
 
 FOLDS = 3
 FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)
 """With an order: train up to each cut, test up to the next one."""
-RACE = 6
-"""One in so many families goes on to the other folds after the first one."""
+GO_ON = {"family": (7,), "steepness": (2, 1), "top": (4, 2), "gamma": (4, 2)}
+"""How many candidates of a stage go on to the second fold, and to the third."""
 TOPS = (5, 10, 25, 50, 75, 100, 150, 200, 300, 500, 1000)
 STEEPNESS = (0.05, 0.1, 1.0, 1.5)
 GAMMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_REMEMBERED = 6  # tables of learnt representations kept at a time: each costs as much memory as a fitted classifier
-
-
-# ---------------------------------------------------------------------- documents that are counted once
-
-
-@dataclass(frozen=True, slots=True)
-class SharedDocuments(Documents):
-    """Documents that remember their sums, and that get them by subtraction where that is less work.
-
-    `whole` and `others` are all documents and those that are not among these; both None for all documents, which may
-    know `parts` that together hold each document once.
-    """
-
-    whole: SharedDocuments | None = None
-    others: SharedDocuments | None = None
-    parts: list[SharedDocuments] = field(default_factory=list)
-    counted: Any = None  # the labels that the remembered sums are of
-    plain: dict[Any, Sums] = field(default_factory=dict)
-    learnt: OrderedDict[Any, Sums] = field(default_factory=OrderedDict)
-
-    @classmethod
-    def of(cls, rows: csr_array, labels: Any, n_classes: int, contrasts: Sequence[int]) -> SharedDocuments:
-        """Start with nothing counted."""
-        return cls(rows, labels, n_classes, contrasts, counted=labels)
-
-    def part(self, where: np.ndarray) -> SharedDocuments:
-        """Take the documents at these places out of all documents."""
-        inside = np.zeros(self.rows.shape[0], bool)
-        inside[where] = True
-        others = self._taken(np.flatnonzero(~inside)) if 2 * inside.sum() > len(inside) else None
-        return replace(self._taken(np.flatnonzero(inside)), whole=self, others=others)
-
-    def _taken(self, where: np.ndarray) -> SharedDocuments:
-        return SharedDocuments.of(self.rows[where], self.labels[where], self.n_classes, self.contrasts)
-
-    def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        """Give the very sums that counting these documents anew would give."""
-        if self.labels is not self.counted:  # a copy of these documents with other labels
-            return Documents.statistics(self, represent, sums, compact)
-        tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
-        return Statistics(
-            documents=self.table("documents", None),
-            **{name: tables.get(name) for name in ("presence", "counts", "mass")},
-            n_classes=self.n_classes,
-        )
-
-    def presence(self, by_class: bool = True) -> Statistics:
-        """Count documents with each term; always by class, because that table is there anyway."""
-        return self.statistics(None, ("presence",))
-
-    def table(self, name: str, represent: Representation | None) -> Sums:
-        """Give one table of sums, counted, remembered or by subtraction."""
-        name, key, learnt = _what(name, represent)
-        known = self.learnt if learnt else self.plain
-        if key not in known:
-            if self.whole is not None and self.others is not None and not learnt:
-                known[key] = self.whole.table(name, represent).minus(self.others.table(name, represent))
-            elif self.parts and not learnt:
-                known[key] = reduce(Sums.plus, [part.table(name, represent) for part in self.parts])
-            else:
-                known[key] = self._count(name, represent)
-            if learnt and len(self.learnt) > _REMEMBERED:
-                self.learnt.popitem(last=False)
-        return known[key]
-
-    def _count(self, name: str, represent: Representation | None) -> Sums:
-        wanted = () if name == "documents" else (name,)
-        counted: Sums = getattr(Documents.statistics(self, represent, wanted), name)
-        return counted
-
-
-def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
-    """Name a table so that equal tables have equal names; and whether documents other than its own shaped it."""
-    if represent is None:
-        return name, name, False
-    arrays = (represent.weights, represent.ranking, represent.keep)
-    shape = (represent.tf, represent.top, represent.steepness, represent.norm, represent.pad)
-    if all(a is None for a in arrays) and np.ndim(represent.length) == 0:
-        if represent.norm is None and represent.steepness is None and represent.tf in ("binary", "count"):
-            name = "presence" if represent.tf == "binary" else "counts"
-            return name, name, False
-        return name, (shape, float(represent.length)), False
-    digest = hashlib.blake2b(digest_size=16)
-    for a in (*arrays, np.asarray(represent.length)):
-        digest.update(b"none" if a is None else np.ascontiguousarray(a).tobytes())
-    return name, (shape, digest.digest()), True
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """What one fold trains on, the rows it tests on, and which of these belong to each contrast.
-
-    `usable` are the contrasts that have documents on both sides, in training and in the test.
-    """
-
-    train: SharedDocuments
-    rows: csr_array
-    members: np.ndarray
-    usable: list[int]
-
-    @classmethod
-    def of(cls, documents: SharedDocuments, train: np.ndarray, test: np.ndarray) -> Fold:
-        members = choose.membership(documents)
-        both = np.all([m.any(0) & ~m.all(0) for m in (members[train], members[test])], axis=0)
-        part = documents.part(train)
-        left = np.setdiff1d(np.arange(len(members)), train)
-        rows = documents.rows[test] if part.others is None or not np.array_equal(left, test) else part.others.rows
-        return cls(part, rows, members[test], np.flatnonzero(both).tolist())
-
-    def fitted(self, candidate: CountClassifier) -> CountClassifier:
-        """Fit a candidate on the training documents: the sums of an ordinary fit, from the shared tables."""
-        model = copy(candidate)  # candidates are never fitted themselves
-        model.n_features_in_ = self.train.rows.shape[1]
-        k = self.train.n_classes
-        model.classes_, model.multilabel_ = np.arange(k), not isinstance(self.train.labels, np.ndarray)
-        model._freeze_on(self.train)
-        model.statistics_ = model._sum(self.train, compact=False)
-        return model
 
 
 # ---------------------------------------------------------------------- candidates
@@ -189,15 +65,15 @@ def families() -> list[CountClassifier]:
     return [induced[0], *pools, *plain, *induced[1:], *lengths, *poisson, *others]
 
 
-def posthoc_scores(model: score.Linear, rows: csr_array, tops: Sequence[int]) -> list[np.ndarray]:
+def posthoc_scores(model: score.Linear, ranked: Callable[[int], csr_array], tops: Sequence[int]) -> list[np.ndarray]:
     """Score rows by their best N terms only, for several N at once: one sort, then running sums.
 
     Parameters
     ----------
     model : Linear
-        With a ranking of the terms; its own `top` is not used.
-    rows : csr_array
-        Counts.
+        A model on all terms; its own `top` is not used.
+    ranked : function of a class's number
+        Gives the rows, in each the best term for that class first.
     tops : sequence of int
         The numbers of terms.
 
@@ -206,30 +82,27 @@ def posthoc_scores(model: score.Linear, rows: csr_array, tops: Sequence[int]) ->
     list of ndarray of shape (documents, classes)
         The scores for each number.
     """
-    n, c = rows.shape[0], len(model.bias)
-    result = [np.empty((n, c)) for _ in tops]
-    length = np.diff(rows.indptr)
-    for k in range(c):
-        r = model.represent.of_class(k)
-        if r.ranking is None:
-            raise TypeError("The best terms of a document need a ranking: build the model with `top`.")
+    result: list[list[np.ndarray]] = [[] for _ in tops]
+    for k, bias in enumerate(model.bias):
+        r, rows = model.represent.of_class(k), ranked(k)
         values = replace(r, top=None, ranking=None, norm=None, length=1.0)(rows)
-        ranked = csr_array((np.arange(rows.nnz), r.ranking[rows.indices], rows.indptr), shape=rows.shape)
-        order = ranked.tocsc().tocsr().data  # each row's entries by rank: two counting sorts
-        said = _running(values[order] * model.log_odds[k][rows.indices[order]])
-        size = _running(values[order] ** (2 if r.norm == "l2" else 1))
+        said = _running(values * np.take(model.log_odds[k], rows.indices))
+        size = _running(values**2 if r.norm == "l2" else values)
+        first, length = rows.indptr[:-1], np.diff(rows.indptr)
         for scores, top in zip(result, tops):
-            first, last = rows.indptr[:-1], rows.indptr[:-1] + np.minimum(length, top)
+            last = first + np.minimum(length, top)
             total, norm = said[last] - said[first], size[last] - size[first]
             if r.norm is not None:
                 norm = (np.sqrt(norm) if r.norm == "l2" else norm) + r.pad
-                total = r.length * np.divide(total, norm, out=np.zeros(n), where=norm > 1e-300)
-            scores[:, k] = model.bias[k] + total
-    return result
+                total = r.length * np.divide(total, norm, out=np.zeros_like(norm), where=norm > 1e-300)
+            scores.append(bias + total)
+    return [np.column_stack(scores) for scores in result]
 
 
 def _running(values: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0.0], np.cumsum(values)])
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums
 
 
 # ---------------------------------------------------------------------- the search
@@ -256,29 +129,45 @@ class Search:
         stage: str,
         candidates: Sequence[Any],
         scores: Callable[[Fold, Sequence[Any]], Sequence[np.ndarray]],
+        keep: Sequence[int] = (1,),
+        against: dict[str, Any] | None = None,
         together: bool = False,
     ) -> None:
-        """Try candidates on every fold: `scores` gives those of one; `together` where they cost no more than one."""
-        for group in [list(candidates)] if together else [[c] for c in candidates]:
-            rows = [self._row(stage, c) for c in group]
-            for fold in self.folds if group else []:
-                self._try(rows, fold, scores)
-            self.tick(len(rows))
+        """Try candidates on the first fold, and those that keep up on the others.
 
-    def race(self, stage: str, candidates: Sequence[Any], scores: Callable[..., Sequence[np.ndarray]]) -> None:
-        """Try candidates on the first fold, and the best of them on the others."""
-        first, others = self.folds[0], self.folds[1:]
-        rows = [self._row(stage, c) for c in candidates]
+        Parameters
+        ----------
+        stage : str
+            What the table calls it.
+        candidates : sequence of estimators
+            The likeliest first.
+        scores : function of a fold and candidates
+            Gives the scores of each.
+        keep : sequence of int
+            How many go on after the first fold, after the second, and so on; the last number is for all that follow.
+        against : dict, optional
+            A row of the table: only candidates that are ahead of it on the same folds go on.
+        together : bool, default=False
+            Whether `scores` takes all candidates at once, for little more than the cost of one.
+        """
+        left = [self._row(stage, c) for c in candidates]
+        for i, fold in enumerate(self.folds):
+            for rows in [left] if together and left else [[row] for row in left]:
+                self._try(rows, fold, scores)
+                self.tick(len(rows) if i == 0 else 0)
+            left = [row for row in left if row["status"] == "tried"]
+            if i + 1 < len(self.folds):
+                left = self._ahead(left, keep[min(i, len(keep) - 1)], against)
+
+    def _ahead(self, rows: list[dict[str, Any]], keep: int, against: dict[str, Any] | None) -> list[dict[str, Any]]:
+        best = sorted(rows, key=lambda row: -row["mean_score"])[:keep]
+        if against is not None:
+            best = [r for r in best if r["mean_score"] > np.mean(against["fold_scores"][: len(r["fold_scores"])])]
         for row in rows:
-            self._try([row], first, scores)
-            self.tick(1)
-        tried = [row for row in rows if row["status"] == "tried"]
-        ahead = sorted(tried, key=lambda row: -row["mean_score"])[: max(len(rows) // RACE, 1)]
-        for row in tried:
-            for fold in others if row in ahead else []:
-                self._try([row], fold, scores)
-            if others and row not in ahead:
-                row["status"] = "left behind after one fold"
+            if not any(row is b for b in best):
+                folds = len(row["fold_scores"])
+                row["status"] = f"left behind after {folds} fold{'s'[: folds > 1]}"
+        return [row for row in rows if row["status"] == "tried"]
 
     def _row(self, stage: str, candidate: Any) -> dict[str, Any]:
         row = {"stage": stage, "estimator": candidate, "mean_score": float("nan"), "fold_scores": (), "seconds": 0.0}
@@ -304,10 +193,17 @@ class Search:
     # ---- the stages
 
     def families(self) -> None:
-        """Race the families, after the default, which is always tried on every fold."""
+        """Race the families, after the default, which is tried on every fold."""
         default, *others = families()
         self.run("default", [default], _plainly)
-        self.race("family", others, _plainly)
+        self.run("family", others, _plainly, GO_ON["family"])
+
+    def steepness(self) -> None:
+        """Make the weights of the best pool steeper or flatter."""
+        best = self.best(lambda c: isinstance(c, OpinionPoolNB) and c.weight != "uniform")
+        if best:
+            candidates = [_with(best["estimator"], steepness=s) for s in STEEPNESS]
+            self.run("steepness", candidates, _plainly, GO_ON["steepness"], best)
 
     def tops(self) -> None:
         """Search the number of terms post-hoc for the two best models that rank terms; confirm in induction."""
@@ -323,22 +219,16 @@ class Search:
         tops = [n for n in TOPS if n < longest]
 
         def posthoc(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
-            model = fold.fitted(group[0])._estimate()
-            return posthoc_scores(model, fold.rows, [c.top for c in group])
+            model = fold.fitted(_with(group[0], top=None, selection="induction"))._estimate()
+            return posthoc_scores(model, partial(fold.strongest_first, model), [c.top for c in group])
 
         for row in ranked[:2]:
-            base = row["estimator"]
-            mine = [_with(base, top=n, selection="posthoc") for n in tops]
-            self.run("top, post-hoc", mine, posthoc, together=True)
+            mine = [_with(row["estimator"], top=n, selection="posthoc") for n in tops]
+            self.run("top, post-hoc", mine, posthoc, GO_ON["top"], row, together=True)
             best = self.best(lambda c: any(c is m for m in mine))  # noqa: B023 - called at once
-            better = best and best["mean_score"] > row["mean_score"]
-            if best and better and getattr(base, "weighting", "induction") == "induction":
-                self.run("top, in induction", [_with(best["estimator"], selection="induction")], _plainly)
-
-    def steepness(self) -> None:
-        best = self.best(lambda c: isinstance(c, OpinionPoolNB) and c.weight != "uniform")
-        if best:
-            self.run("steepness", [_with(best["estimator"], steepness=s) for s in STEEPNESS], _plainly)
+            if best and getattr(row["estimator"], "weighting", "induction") == "induction":
+                confirmed = [_with(best["estimator"], selection="induction")]
+                self.run("top, in induction", confirmed, _plainly, against=self.best())
 
     def reversal(self) -> None:
         """Weigh the best model's decisions by how hard they are to reverse; all gammas from one reversal."""
@@ -353,11 +243,11 @@ class Search:
             return [found.score * score.discounted(c.discount, c.gamma, found) for c in group]
 
         candidates = [DecisionReversalNB(base, discount=form, gamma=g) for form, g in forms]
-        self.run("gamma", candidates, weighed, together=True)
+        self.run("gamma", candidates, weighed, GO_ON["gamma"], best, together=True)
 
 
 def _plainly(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
-    return [fold.fitted(c)._raw_scores(fold.rows) for c in group]
+    return [fold.scores(c) for c in group]
 
 
 N_CANDIDATES = len(families()) + 2 * (len(TOPS) + 1) + len(STEEPNESS) + len(GAMMAS) + 1
@@ -369,6 +259,27 @@ def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
     for name, value in parameters.items():
         setattr(changed, name, value)
     return changed
+
+
+def low_end_area(positive: np.ndarray, scores: np.ndarray, max_fpr: float) -> float:
+    """Give `metrics.partial_auc` of flags and finite scores, ranking only documents left of `max_fpr`: half the time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from surebayes.metrics import partial_auc
+    >>> scores = np.array([9.0] + [1.0] * 9 + [10.0, 10.0, 8.0, 1.0])
+    >>> positive = np.arange(14) > 9
+    >>> low_end_area(positive, scores, 0.2) == partial_auc(positive, scores, 0.2)
+    True
+    """
+    negative = scores[~positive]
+    last = max(len(negative) - 1 - int(max_fpr * len(negative)), 0)
+    above = scores >= np.partition(negative, last)[last]
+    steps = _ranking.steps_of(positive[above], scores[above])
+    whole = len(negative), len(scores) - len(negative)
+    counts = [np.append(own, n) for own, n in zip(steps[1:], whole)]
+    return float(_ranking.partial_area(counts[0], counts[1], max_fpr))
 
 
 # ---------------------------------------------------------------------- folds

@@ -82,6 +82,15 @@ class Documents:
             table[k] = rows_of([c])
         return table
 
+    def frozen(self, recipe: Recipe, keep: npt.NDArray[np.bool_] | None) -> Representation:
+        """Learn a representation from these documents."""
+        return _learn(recipe, self, keep)
+
+    def sizes(self, z: Representation, c: int) -> FloatArray:
+        """Give the length of each row before normalisation, as class c sees it."""
+        free = replace(z, norm=None, length=1.0)
+        return row_norms(free(self.rows, c), self.rows, z.norm or "l2")
+
     def presence(self, by_class: bool = True) -> Statistics:
         """Count documents with each term, all of them as one class where classes don't matter."""
         if by_class:
@@ -119,10 +128,14 @@ class Recipe:
 
 def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None = None) -> Representation:
     """Learn what the representation needs from the documents; `keep` names the columns that take part."""
+    return documents.frozen(recipe, keep)
+
+
+def _learn(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None) -> Representation:
     several = len(documents.contrasts) > 1 and not recipe.collapse
 
     plain = Representation(recipe.tf, norm=recipe.norm, pad=recipe.pad, keep=keep, steepness=recipe.steepness)
-    named = (*recipe.weight, recipe.ranking if recipe.top else "abs")
+    named = recipe.weight if recipe.top is None else (recipe.ranking,)
     supervised = any(name in weigh.SUPERVISED for name in named)
     presence = documents.presence(supervised) if any(name != "abs" for name in named) else None
 
@@ -138,18 +151,17 @@ def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | N
             result = _product(names, presence, supervised, None, documents.contrasts)
         return result if several or result.ndim == 1 else result.max(axis=0)
 
-    z = replace(plain, weights=_weights(recipe, documents, plain, worth))
-    if recipe.top is not None:
-        absolute = None
+    if recipe.top is None:
+        z = replace(plain, weights=_weights(recipe, documents, plain, worth))
+    else:
+        z, absolute = documents.frozen(replace(recipe, top=None, ranking="abs", posthoc=False), keep), None
         if recipe.ranking == "abs":  # Kolcz & Yih, section 3: rank by the model on all terms
-            scaled = replace(z, length=_length(recipe.scale, documents, z)) if recipe.norm else z
-            absolute = documents.absolute_log_odds(scaled, recipe.smoothing)
+            absolute = documents.absolute_log_odds(z, recipe.smoothing)
         ranked = worth((recipe.ranking,), absolute)
         z = replace(z, top=recipe.top, ranking=None if ranked is None else places(ranked))
-    if recipe.norm is not None:
-        seen = replace(z, top=None) if recipe.posthoc else z
-        z = replace(z, length=_length(recipe.scale, documents, seen))
-    return z
+    if recipe.norm is None or (recipe.top is not None and recipe.posthoc):
+        return z  # selected in scoring only: of the length that all terms have
+    return replace(z, length=_length(recipe.scale, documents, z))
 
 
 def _product(
@@ -191,10 +203,9 @@ def _length(scale: float | str, documents: Documents, z: Representation) -> floa
     """Frank & Bouckaert, section 5: the mean length of the training rows before normalisation, empty ones aside."""
     if scale != "mean":
         return float(scale)
-    free = replace(z, norm=None, length=1.0)
     lengths = []
-    for c in range(len(documents.contrasts) if free.class_specific else 1):
-        size = row_norms(free(documents.rows, c), documents.rows, z.norm or "l2")
+    for c in range(len(documents.contrasts) if replace(z, length=1.0).class_specific else 1):
+        size = documents.sizes(z, c)
         weight = np.ones(len(size)) if documents.weight is None else documents.weight
         filled = (size > 0) & (weight > 0)
         total = math.fsum(weight[filled])

@@ -7,6 +7,7 @@ Karim's two linear opinion pools and their line are one linear function of the r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,27 +48,25 @@ class Linear:
         """Build the model, with the columns for one-pass scoring where its form allows them."""
         return cls(represent, log_odds, bias, None if represent.class_specific else _fused(represent, log_odds))
 
-    def scores(self, rows: csr_array) -> FloatArray:
+    def scores(self, rows: csr_array, form: Callable[[str, int], csr_array] | None = None) -> FloatArray:
         """Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); Kolcz & Chowdhury, eq. (1).
 
-        Score every row for every class: (documents, C).
+        Score every row for every class: (documents, C). `form` gives these rows' `frequencies` where they are at hand.
         """
         if self.fused is not None:
-            return self.bias + self._in_one_pass(rows, self.fused)
+            return self.bias + self._in_one_pass(form or (lambda tf, power: frequencies(rows, tf, power)), self.fused)
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
             return np.asarray(self.bias + z @ np.ascontiguousarray(self.log_odds.T), np.float64)
         each = range(len(self.bias))
         models = [Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in each]
-        return np.hstack([model.scores(rows) for model in models])
+        return np.hstack([model.scores(rows, form) for model in models])
 
-    def _in_one_pass(self, rows: csr_array, fused: FloatArray) -> FloatArray:
+    def _in_one_pass(self, form: Callable[[str, int], csr_array], fused: FloatArray) -> FloatArray:
         r = self.represent
-        values = TERM_FREQUENCY[r.tf](rows.data)
-        tf = csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+        tf = form(r.tf, 1)
         if r.norm == "l2":
-            squares = csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
-            size = np.sqrt(squares @ fused[-1])[:, None] + r.pad
+            size = np.sqrt(form(r.tf, 2) @ fused[-1])[:, None] + r.pad
             sums = _product(tf, fused[:-1])
         else:
             sums = _product(tf, fused)
@@ -80,6 +79,12 @@ class Linear:
     def contributions(self, rows: csr_array, c: int) -> FloatArray:
         """Give each entry's share of the score of class c, on the rows' own pattern."""
         return np.asarray(self.represent(rows, c) * self.log_odds[c][rows.indices], np.float64)
+
+
+def frequencies(rows: csr_array, tf: str, power: int = 1) -> csr_array:
+    """Give rows of term frequencies to that power, on the pattern of rows of counts."""
+    values = TERM_FREQUENCY[tf](rows.data)
+    return csr_array((values if power == 1 else values**power, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _product(tf: csr_array, columns: FloatArray) -> FloatArray:

@@ -13,9 +13,11 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from surebayes import metrics
 from surebayes._estimator import CountClassifier
 from surebayes._parameters import is_number
-from surebayes._search import FOLDS, N_CANDIDATES, OUT_OF_TIME, Fold, Search, SharedDocuments, deal, forward_folds
+from surebayes._search import FOLDS, N_CANDIDATES, OUT_OF_TIME, Search, deal, forward_folds, low_end_area
+from surebayes._shared import Fold, SharedDocuments, folds_of
 from surebayes.classifiers import OpinionPoolNB
 from surebayes.induction import Documents
 from surebayes.scorers import get_scorer
@@ -46,7 +48,10 @@ def _measure(metric: Any) -> Callable[[np.ndarray, np.ndarray], float]:
             f"The 'metric' parameter of TunedNB must rank documents by their scores, as 'auc_0.1' does. Got {metric!r} "
             "instead."
         )
-    return lambda y, s: scorer._sign * scorer._score_func(y, s, **scorer._kwargs)
+    parameters = dict(scorer._kwargs)
+    measure, sign = parameters.pop("measure"), scorer._sign
+    measure = low_end_area if measure is metrics.partial_auc else measure
+    return lambda y, s: sign * measure(y, s, **parameters)
 
 
 def _goes_to_best(name: str) -> Callable[[Any], bool]:
@@ -174,11 +179,7 @@ class TunedNB(CountClassifier):
             pairs = [(np.flatnonzero(dealt != f), np.flatnonzero(dealt == f)) for f in range(FOLDS)]
         else:
             pairs = [(np.asarray(a), np.asarray(b)) for a, b in self.split.split(documents.rows, y)]
-        folds = [Fold.of(documents, train, test) for train, test in pairs if len(train) and len(test)]
-        rest = [fold.train.others for fold in folds if fold.train.others is not None]
-        if order is None and isinstance(self.split, str) and len(rest) == FOLDS:
-            documents.parts.extend(rest)  # counted part by part, then added: one pass in all
-        return folds
+        return folds_of(documents, [(train, test) for train, test in pairs if len(train) and len(test)])
 
     # ---- everything else goes to the winner
 
