@@ -13,6 +13,7 @@ from rich.table import Table
 # what each module measures, and whether a ratio should be above its limit ("floor") or below ("ceiling")
 BENCHMARKS = {
     "classifiers": ("Classifiers against scikit-learn's MultinomialNB (ours / peer)", "ceiling"),
+    "tuning": ("A search by TunedNB in fits of OpinionPoolNB (ours / one fit)", "ceiling"),
     "text": ("Text to rows and scores against scikit-learn (peer / ours)", "floor"),
     "mail": ("Mail to text against the standard library (peer / ours)", "floor"),
     "peers": ("Whole mails against bogofilter, where it is installed (peer / ours)", "floor"),
