@@ -1,5 +1,7 @@
 """The suites on small synthetic corpora: what is trained, what is scored, what the tables say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -69,7 +71,7 @@ def test_mail_comes_in_the_order_of_time():
 def test_mail_suite():
     seen = []
     results = suites.mail_suite(["spamassassin"], flips=2, report=seen.append)
-    assert seen == results
+    assert sorted(map(str, seen)) == sorted(map(str, results))
     batch = [r for r in results if r.table == "batch"]
     assert {r.system for r in batch} >= {"ViewPool", "TunedNB, words", *_suite_peers.PEERS, _suite_peers.SLOW}
     noisy = [r for r in results if r.table == "flipped labels"]
@@ -163,10 +165,11 @@ def test_newsgroups_one_against_the_rest_by_one_pool():
     tasks = suites.text_tasks("news20_bydate")
     assert len(tasks) == 3
     assert all((task.labels == (task.classes == c)).all() for task, c in zip(tasks, "abc"))
+    shared = {}
     for task in tasks:
-        scores, _ = suites._text_pool(task, task.labels, None)
+        scores, _ = suites._text_pool(replace(task, made=shared), task.labels, None)
         assert metrics.roc_auc(task.truth, scores) > 0.9
-    assert len(tasks[0].shared) == 1  # fitted once
+    assert list(shared) == ["pool"]  # fitted once
 
 
 @pytest.mark.skipif("bogofilter" not in _suite_peers.available(), reason="bogofilter is not installed")
@@ -178,12 +181,117 @@ def test_bogofilter():
     assert metrics.roc_auc(batch.truth, scores) > 0.7
 
 
-def test_the_command_prints_tables(capsys):
-    arguments = ["mail", "--corpus", "spamassassin", "--flips", "0", "--no-online", "--system", "ComplementNB, words"]
-    assert suites.main(arguments) == 0
-    said = capsys.readouterr()
-    assert "spamassassin: batch" in said.out
-    assert "ComplementNB" in said.err
-    assert suites.main(["text", "--corpus", "sms_spam", "--system", "ComplementNB, words", "--share", "0.2"]) == 0
-    with pytest.raises(SystemExit):
-        suites.main(["nothing"])
+def test_an_unknown_system_is_said_before_anything_runs():
+    with pytest.raises(ValueError, match="no system 'LinearSVM' here. There are: ViewPool; "):
+        suites.mail_suite(["spamassassin"], systems=["LinearSVM"])
+    with pytest.raises(ValueError, match="no system 'bogofilter'"):
+        suites.text_suite(["sms_spam"], systems=["bogofilter"])
+
+
+def test_rows_are_made_once_and_charged_each_time():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 60)
+    made = []
+
+    def slow():
+        made.append(1)
+        return sum(i * i for i in range(2_000_000))
+
+    first = batch.once("rows", slow)
+    assert batch.charged == 0
+    noisy = batch.relabelled(~batch.labels)
+    assert noisy.once("rows", slow) == first
+    assert len(made) == 1
+    assert noisy.charged == batch.made["rows"][1] > 0
+    assert batch.afresh().made == {}
+    # what is made of something kept is charged for both
+    noisy.once("more", lambda: noisy.once("rows", slow))
+    assert noisy.made["more"][1] >= noisy.made["rows"][1]
+
+
+def test_settings_are_chosen_for_every_seed_on_the_same_rows():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 60)
+    system = "LinearSVC, words"
+    for seed in range(2):
+        noisy = batch.relabelled(suites.flipped(batch.labels, seed, 0.3))
+        anew = Batch.of(documents, y, 60).relabelled(noisy.labels)
+        assert _suite_peers.choose(system, noisy) == _suite_peers.choose(system, anew.afresh())
+        assert (noisy.inner().labels == noisy.labels[:40]).all()
+        assert (noisy.inner().truth == noisy.labels[40:]).all()
+        kept = noisy.made["inner"][0].made
+        assert sum(isinstance(key, tuple) for key in kept) == 1
+
+
+def test_a_file_of_results_is_resumed(tmp_path):
+    out, systems = tmp_path / "results.jsonl", ["ComplementNB, words", "MultinomialNB, words"]
+    options = {"flips": 1, "online": False, "out": out}
+    first = suites.mail_suite(["spamassassin"], systems=systems[:1], **options)
+    assert len(out.read_text().splitlines()) == len(first) == 2
+    new = []
+    both = suites.mail_suite(["spamassassin"], systems=systems, resume=True, report=new.append, **options)
+    assert [r.system for r in new] == systems[1:] * 2
+    assert sorted(map(str, both)) == sorted(map(str, first + new))
+    again = suites.mail_suite(["spamassassin"], systems=systems, resume=True, report=new.append, **options)
+    assert again == both
+    assert len(new) == 2
+    # other settings are other results, and an interrupted line is none
+    out.write_text(out.read_text() + '{"suite": "mail", "tab')
+    suites.mail_suite(["spamassassin"], systems=systems, resume=True, report=new.append, share=0.9, **options)
+    assert len(new) == 6
+    shown = suites.show_file(out, "mail")
+    assert len(shown) == 4
+    assert suites.show_file(out, "text") == []
+    out.write_text('{"suite": "mail"}\n')
+    with pytest.raises(ValueError, match="Line 1 of .* is no result"):
+        suites.show_file(out, "mail")
+    out.write_text("my thesis")
+    with pytest.raises(ValueError, match="no file of results"):
+        suites.mail_suite(["spamassassin"], systems=systems, **options)
+    assert out.read_text() == "my thesis"
+    with pytest.raises(ValueError, match="resume needs the file"):
+        suites.mail_suite(["spamassassin"], resume=True)
+
+
+def test_a_system_that_fails_does_not_stop_the_others(monkeypatch, tmp_path):
+    def fails(batch, labels, setting):
+        raise ArithmeticError("too hard")
+
+    monkeypatch.setitem(_suite_peers.PEERS, "MultinomialNB, words", fails)
+    seen = []
+    with pytest.raises(RuntimeError, match="MultinomialNB, words on sms_spam: ArithmeticError: too hard"):
+        suites.text_suite(
+            ["sms_spam"],
+            systems=["MultinomialNB, words", "ComplementNB, words"],
+            share=0.2,
+            out=tmp_path / "out",
+            report=seen.append,
+        )
+    assert [r.system for r in seen] == ["ComplementNB, words"]
+
+
+@pytest.mark.skipif("Vowpal Wabbit, words" not in _suite_peers.available(), reason="Vowpal Wabbit is not installed")
+def test_vowpal_wabbit():
+    documents, y = suites._stream("spamassassin", 1.0)
+    batch = Batch.of(documents, y, 75)
+    scores, _ = _suite_peers.available()["Vowpal Wabbit, words"](batch, batch.labels, None)
+    assert metrics.roc_auc(batch.truth, scores) > 0.9
+
+
+def test_the_command_prints_tables(capsys, tmp_path):
+    out = str(tmp_path / "results.jsonl")
+    arguments = ["mail", "--corpus", "spamassassin", "--flips", "2", "--no-online", "--system", "ComplementNB, words"]
+    assert suites.main([*arguments, "--no-json", "--out", out]) == 0
+    said = capsys.readouterr().out
+    assert "spamassassin: batch" in said
+    assert "ComplementNB" in said
+    assert suites.main(["mail", "--out", out, "--show", "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "### spamassassin: flipped labels" in said
+    assert "| **ComplementNB, words** | 1.0000 [" in said
+    assert suites.main(["text", "--corpus", "sms_spam", "--system", "ComplementNB, words", "--part", "0.2"]) == 0
+    assert capsys.readouterr().out.startswith('{"table": "text"')
+    assert suites.main(["mail", "--resume"]) == 2
+    assert suites.main(["mail", "--out", str(tmp_path)]) == 2
+    assert suites.main(["mail", "--out", "nowhere", "--show"]) == 2
+    assert suites.main(["nothing"]) == 2

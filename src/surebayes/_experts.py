@@ -68,64 +68,95 @@ TEXT_EXPERTS = (Counted(1.0), Counted(0.01))
 
 @dataclass(slots=True)
 class SecondStage:
-    """A linear support vector machine on rows of log-odds: what terms say together, from what each says alone.
+    """A linear support vector machine on a view's rows: what terms say together, from what each says alone.
 
-    The rows are those of the uniform model's absolute log-odds (Kolcz & Yih, section 5.2, with an SVM for the second
-    stage), scaled to length 1. It is frozen: learning and forgetting leave it as `fit` made it.
+    The first stage weighs the terms. "log-odds": by the uniform model's log-odds of a class against the rest (Kolcz &
+    Yih, section 5.2, with an SVM for the second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for all classes,
+    so that the machines of many classes share their rows; where the view counts, times 1 + log of how often. Rows are
+    scaled to length 1. It is frozen: learning and forgetting leave it as `fit` made it.
     """
 
-    C: float = 1.0
+    weighing: str = "log-odds"
+    least: int = 2  # in how many documents a term must be
     smoothing: float = 1.0
-    model: Any = None  # (contrasts, places) coefficients and strengths, 8 bytes a pair; (contrasts,) intercepts
+    model: Any = None  # (contrasts, places) coefficients, (contrasts or 1, places) strengths, (contrasts,) intercepts
 
     @property
     def name(self) -> str:
         """What explanations call it."""
-        return "second stage"
+        return f"second stage on {self.weighing}"
 
     def fit(self, table: CountTable, rows: Rows, labels: IntArray, contrasts: Contrasts) -> None:
         """Learn from the documents that the table was made of."""
         coefficients, strength, intercepts = [], [], []
         for c in contrasts:
-            log_odds, own, coefficient, intercept = table.every_log_odds(c, self.smoothing), labels == c, 0.0, 0.0
-            if own.any() and not own.all():
-                z = self._rows(log_odds, table.place[rows.columns], rows.indptr)
-                from sklearn.svm import LinearSVC
-
-                svm = LinearSVC(C=self.C, class_weight="balanced", random_state=0, tol=1e-2).fit(z, own)
-                coefficient, intercept = svm.coef_[0], float(svm.intercept_[0])
-            coefficients.append((coefficient * log_odds).astype(np.float32))
-            strength.append(np.abs(log_odds).astype(np.float32))
+            if not strength or self.weighing == "log-odds":
+                weight = self._weight(table, c)
+                used = np.flatnonzero(weight)
+                z = self._rows(weight, used, table.place[rows.columns], rows)
+                strength.append(np.abs(weight).astype(np.float32))
+            coefficient, intercept = _machine(z, labels == c)
+            coefficients.append(np.zeros(len(weight), np.float32))
+            coefficients[-1][used] = coefficient * weight[used]
             intercepts.append(intercept)
         self.model = np.array(coefficients), np.array(strength), np.array(intercepts)
 
-    @staticmethod
-    def _rows(log_odds: FloatArray, where: IntArray, indptr: IntArray) -> csr_array:
+    def _weight(self, table: CountTable, c: int) -> FloatArray:
+        """Weigh every column ever learnt, in its place; the last entry, 0, is for all others."""
+        documents = table.counts[: table.size].sum(1)
+        if self.weighing == "log-odds":
+            weight = table.every_log_odds(c, self.smoothing)
+        else:
+            weight = np.append(np.log((1 + table.documents.sum()) / (1 + documents)) + 1, 0.0)
+        weight[:-1][documents < self.least] = 0.0
+        return weight
+
+    def _often(self, rows: Rows) -> Any:
+        return 1.0 if rows.times is None or self.weighing == "log-odds" else 1 + np.log(rows.times)
+
+    def _rows(self, weight: FloatArray, used: IntArray, where: IntArray, rows: Rows) -> csr_array:
+        """Make rows of length 1; the places `used` become columns in that order."""
         from scipy.sparse import csr_array
 
-        values = log_odds[where]
-        size = np.sqrt(_row_sums(values * values, indptr))
-        values = values / np.repeat(np.where(size > 0, size, 1.0), np.diff(indptr))
-        columns = np.where(where < 0, len(log_odds) - 1, where)
-        return csr_array(
-            (values, columns.astype(np.int32), indptr.astype(np.int32)), shape=(len(indptr) - 1, len(log_odds))
-        )
+        column = np.full(len(weight), -1, np.int32)
+        column[used] = np.arange(len(used), dtype=np.int32)
+        columns, values = column[where], weight[where] * self._often(rows)
+        kept = columns >= 0
+        indptr = np.append(0, np.cumsum(kept))[rows.indptr]
+        values = values[kept]
+        values /= np.repeat(_lengths(values, indptr), np.diff(indptr))
+        return csr_array((values, columns[kept], indptr.astype(np.int32)), shape=(len(rows), len(used)))
 
-    def entries(self, k: int, where: IntArray, indptr: IntArray) -> tuple[FloatArray, float]:
+    def entries(self, k: int, where: IntArray, rows: Rows) -> tuple[FloatArray, float]:
         """Give each entry's share of the score of contrast k, and the intercept."""
         if self.model is None:
             return np.zeros(len(where)), 0.0
         coefficients, strength, intercepts = self.model
         known = np.where(where < coefficients.shape[1] - 1, where, -1)  # columns learnt later have no coefficient
-        size = np.sqrt(_row_sums(strength[k][known].astype(np.float64) ** 2, indptr))
-        return coefficients[k][known].astype(np.float64) / np.repeat(
-            np.where(size > 0, size, 1.0), np.diff(indptr)
-        ), intercepts[k]
+        often = self._often(rows)
+        size = _lengths(strength[k if len(strength) > 1 else 0][known].astype(np.float64) * often, rows.indptr)
+        return coefficients[k][known] * often / np.repeat(size, np.diff(rows.indptr)), intercepts[k]
 
-    def scores(self, k: int, where: IntArray, indptr: IntArray) -> FloatArray:
+    def scores(self, k: int, where: IntArray, rows: Rows) -> FloatArray:
         """Score documents for contrast k."""
-        shares, intercept = self.entries(k, where, indptr)
-        return _row_sums(shares, indptr) + intercept
+        shares, intercept = self.entries(k, where, rows)
+        return _row_sums(shares, rows.indptr) + intercept
+
+
+def _machine(z: csr_array, own: npt.NDArray[np.bool_]) -> tuple[Any, float]:
+    """Set one class against the rest."""
+    if not own.any() or own.all() or not z.shape[1]:
+        return 0.0, 0.0
+    from sklearn.svm import LinearSVC
+
+    svm = LinearSVC(random_state=0, tol=1e-2).fit(z, own)
+    return svm.coef_[0], float(svm.intercept_[0])
+
+
+def _lengths(values: FloatArray, indptr: IntArray) -> FloatArray:
+    """Give the length of each row, 1 for an empty one."""
+    size = np.sqrt(_row_sums(values * values, indptr))
+    return np.where(size > 0, size, 1.0)
 
 
 def _row_sums(values: FloatArray, indptr: IntArray) -> FloatArray:
@@ -202,18 +233,19 @@ class HashedView:
         result = np.zeros((len(chosen), len(self.contrasts), len(self.experts)))
         table, smoothings = self.table, self._smoothings()
         asked = np.array([-1 if self._silent(c) else c for c in self.contrasts])
-        sums = table.place, table.counts, rows.indptr, rows.columns, chosen, table.n_classes
-        totals = np.array([[table.log_totals(c, s) for s in smoothings] for c in self.contrasts])
-        logs = np.concatenate([_logs(s) for s in smoothings]) if smoothings else np.zeros(0)
-        experts = np.array([self._asked(expert, smoothings) for expert in self.experts])
-        score_rows(*sums, asked, np.array(smoothings), logs, totals, experts, result)
+        if smoothings:
+            sums = table.place, table.counts, rows.indptr, rows.columns, chosen, table.n_classes
+            totals = np.array([[table.log_totals(c, s) for s in smoothings] for c in self.contrasts])
+            logs = np.concatenate([_logs(s) for s in smoothings]) if smoothings else np.zeros(0)
+            experts = np.array([self._asked(expert, smoothings) for expert in self.experts])
+            score_rows(*sums, asked, np.array(smoothings), logs, totals, experts, result)
         second = [e for e, expert in enumerate(self.experts) if isinstance(expert, SecondStage)]
         if second:
             own = rows if which is None else rows.take(which)
             where = table.place[own.columns]
             for e in second:
                 for k in np.flatnonzero(asked >= 0):
-                    result[:, k, e] = self.experts[e].scores(k, where, own.indptr)
+                    result[:, k, e] = self.experts[e].scores(k, where, own)
         return result
 
     def _smoothings(self) -> list[float]:
@@ -223,16 +255,16 @@ class HashedView:
     def _asked(expert: Any, smoothings: list[float]) -> tuple[int, int]:
         return (smoothings.index(expert.smoothing), expert.top or 0) if isinstance(expert, Counted) else (-1, 0)
 
-    def shares(self, columns: IntArray, k: int, weights: FloatArray) -> tuple[FloatArray, float]:
+    def shares(self, rows: Rows, k: int, weights: FloatArray) -> tuple[FloatArray, float]:
         """Give what each column of one document adds to the pool's score, and what the experts add without any."""
-        total, constant = np.zeros(len(columns)), 0.0
-        c, where, indptr = self.contrasts[k], self.table.place[columns], np.array([0, len(columns)])
+        total, constant = np.zeros(len(rows.columns)), 0.0
+        c, where = self.contrasts[k], self.table.place[rows.columns]
         if self._silent(c):
             return total, constant
         counts = np.where((where < 0)[:, None], 0, self.table.counts[where])
         for expert, weight in zip(self.experts, weights):
             if isinstance(expert, SecondStage):
-                shares, intercept = expert.entries(k, where, indptr)
+                shares, intercept = expert.entries(k, where, rows)
                 total += weight * shares
                 constant += weight * intercept
                 continue

@@ -91,8 +91,9 @@ class PoolExplanation:
 def hashed_share(
     model: HashedView, one: Parts, k: int, weights: FloatArray, top: int | None
 ) -> tuple[ViewShare, float]:
-    columns = model.rows(one).columns
-    shares, constant = model.shares(columns, k, weights)
+    rows = model.rows(one)
+    columns = rows.columns
+    shares, constant = model.shares(rows, k, weights)
     total = float(shares.sum())
     terms, where = model.view.terms(one, 0, model.n_features)
     place = np.searchsorted(columns, where)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,11 @@ _CHUNK = 2000
 
 @dataclass(slots=True)
 class Batch:
-    """Training and test documents; labels are those of the training documents, truth those of the test."""
+    """Training and test documents; labels are those of the training documents, truth those of the test.
+
+    What was made of the documents (texts, rows) is kept, with the CPU that it took: a second run on other labels
+    doesn't make it again, but is charged for it.
+    """
 
     train: list[Any]
     labels: BoolArray
@@ -46,8 +53,9 @@ class Batch:
     truth: BoolArray
     mail: bool
     classes: Any = None  # labels of more than two classes, of which `labels` sets one against the rest
-    shared: dict[str, Any] = field(default_factory=dict)  # what batches of the same documents need not do twice
-    _texts: dict[str, list[str]] = field(default_factory=dict)
+    one_of_many: bool = False  # whether other batches have the same documents, with another class against the rest
+    made: dict[Any, tuple[Any, float]] = field(default_factory=dict)
+    charged: float = 0.0  # CPU that `made` has saved this batch
 
     @classmethod
     def of(cls, documents: list[Any], y: BoolArray, n: int) -> Batch:
@@ -65,34 +73,57 @@ class Batch:
         return self._seen("test")
 
     def afresh(self) -> Batch:
-        """Give the same documents, none of them read yet: what reads them is charged for it."""
-        return replace(self, _texts={})
+        """Give the same documents, nothing made of them yet."""
+        return replace(self, made={}, charged=0.0)
+
+    def relabelled(self, labels: BoolArray) -> Batch:
+        """Give the same documents with other labels and what was made of them."""
+        return replace(self, labels=labels, charged=0.0)
+
+    def keep_newest(self) -> None:
+        """Drop all rows but those made last: byte n-grams of a large corpus take gigabytes."""
+        rows = [key for key in self.made if isinstance(key, tuple)]
+        for key in rows[:-1]:
+            del self.made[key]
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        """Make something of the documents, whatever their labels, or give what was made before."""
+        if what in self.made:
+            value, cost = self.made[what]
+            self.charged += cost
+            return value
+        started, charged = cpu_seconds(), self.charged
+        value = make()
+        self.made[what] = value, cpu_seconds() - started + self.charged - charged
+        return value
 
     def _seen(self, part: str) -> list[str]:
         documents = getattr(self, part)
         if not self.mail:
             return list(documents)
-        if part not in self._texts:
-            messages = (read_message(d) for d in documents)
-            self._texts[part] = [m.subject + "\n" + m.text for m in messages]
-        return self._texts[part]
+        return self.once(part, lambda: [m.subject + "\n" + m.text for m in map(read_message, documents)])
 
     def inner(self) -> Batch:
         """Split the training documents again: the last third is for choosing."""
         n = 2 * len(self.train) // 3
         order = np.arange(len(self.train)) if self.mail else np.random.default_rng(0).permutation(len(self.train))
         one, other = order[:n], order[n:]
-        inner = Batch(
-            [self.train[i] for i in one],
-            self.labels[one],
-            [self.train[i] for i in other],
-            self.labels[other],
-            self.mail,
-        )
-        if self.mail:
-            texts = self._seen("train")
-            inner._texts = {"train": [texts[i] for i in one], "test": [texts[i] for i in other]}
-        return inner
+
+        def split() -> Batch:
+            made = {}
+            if self.mail:
+                texts = self._seen("train")
+                made = {"train": ([texts[i] for i in one], 0.0), "test": ([texts[i] for i in other], 0.0)}
+            head, tail = [self.train[i] for i in one], [self.train[i] for i in other]
+            return Batch(head, self.labels[one], tail, self.labels[other], self.mail, made=made)
+
+        inner: Batch = self.once("inner", split)
+        return replace(inner, labels=self.labels[one], truth=self.labels[other])
+
+
+def cpu_seconds() -> float:
+    """Give the CPU time of this process and of the programs that it ran."""
+    return sum(os.times()[:4])
 
 
 def choose(system: str, batch: Batch) -> Any:
@@ -110,10 +141,15 @@ def choose(system: str, batch: Batch) -> Any:
 # ---------------------------------------------------------------------- linear models and Naive Bayes
 
 
-def _words(highest: int) -> Any:
+def _words(_: str, highest: int = 1) -> Any:
+    """Make rows of words, or of words and pairs, by tf-idf."""
     return make_pipeline(
         CountVectorizer(ngram_range=(1, highest), token_pattern=r"(?u)\b\w+\b"), TfidfTransformer(sublinear_tf=True)
     )
+
+
+def _pairs(part: str) -> Any:
+    return _words(part, 2)
 
 
 def _byte_n_grams(part: str) -> Any:
@@ -156,26 +192,38 @@ def _linear(model: Callable[[float], Any], rows: Callable[[str], Any]) -> Peer:
 
     def run(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
         part, c = setting if isinstance(setting, tuple) else ("text", setting)
-        train, test = (batch.train, batch.test) if part == "raw" else (batch.train_texts, batch.test_texts)
-        vectorizer = rows(part)
-        X = vectorizer.fit_transform(train)
-        seen = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
-        fitted = model(c).fit(X[:, seen], labels)
-        del X
-        scores = [
-            fitted.decision_function(vectorizer.transform(test[i : i + _CHUNK])[:, seen])
-            for i in range(0, len(test), _CHUNK)
-        ]
-        return np.concatenate(scores), (f"{part}, " if isinstance(setting, tuple) else "") + f"C={c:g}"
+
+        def make() -> tuple[Any, list[Any]]:
+            train, test = (batch.train, batch.test) if part == "raw" else (batch.train_texts, batch.test_texts)
+            vectorizer = rows(part)
+            X = vectorizer.fit_transform(train)
+            seen = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+            chunks = (test[i : i + _CHUNK] for i in range(0, len(test), _CHUNK))
+            return X[:, seen], [vectorizer.transform(chunk)[:, seen] for chunk in chunks]
+
+        X, chunks = batch.once((rows, part), make)
+        fitted = model(c).fit(X, labels)
+        scores = np.concatenate([fitted.decision_function(chunk) for chunk in chunks])
+        return scores, (f"{part}, " if isinstance(setting, tuple) else "") + f"C={c:g}"
 
     return run
 
 
+def counted(batch: Batch, highest: int = 1) -> tuple[Any, Any]:
+    """Count the words, or words and pairs, of training and test documents."""
+
+    def make() -> tuple[Any, Any]:
+        vectorizer = CountVectorizer(ngram_range=(1, highest))
+        return vectorizer.fit_transform(batch.train_texts), vectorizer.transform(batch.test_texts)
+
+    rows: tuple[Any, Any] = batch.once(("counts", highest), make)
+    return rows
+
+
 def _naive_bayes(model: Callable[..., Any]) -> Peer:
     def run(batch: Batch, labels: BoolArray, setting: float) -> tuple[FloatArray, str]:
-        vectorizer = CountVectorizer()
-        fitted = model(alpha=setting).fit(vectorizer.fit_transform(batch.train_texts), labels)
-        joint = fitted.predict_joint_log_proba(vectorizer.transform(batch.test_texts))
+        X, test = counted(batch)
+        joint = model(alpha=setting).fit(X, labels).predict_joint_log_proba(test)
         return joint[:, 1] - joint[:, 0], f"alpha={setting:g}"
 
     return run
@@ -287,19 +335,41 @@ def online_bogofilter(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArra
 
 
 def _vowpal(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
-    def lines(texts: Sequence[str], y: BoolArray | None) -> str:
+    def lines(texts: Sequence[str], marks: Iterable[str]) -> list[str]:
         clean = (" ".join(t.lower().split()).translate({ord(":"): " ", ord("|"): " "}) for t in texts)
-        marks = [""] * len(texts) if y is None else ["1" if label else "-1" for label in y]
-        return "".join(f"{mark} | {text}\n" for mark, text in zip(marks, clean))
+        return [f"{mark} | {text}" for mark, text in zip(marks, clean)]
 
+    train = lines(batch.train_texts, ("1" if label else "-1" for label in labels))
+    test = lines(batch.test_texts, repeat(""))
+    run = _vowpal_workspace if find_spec("vowpalwabbit") else _vowpal_program
+    return run(train, test), f"{_PASSES} passes, bigrams"
+
+
+_PASSES = 5
+_VOWPAL = "--quiet --loss_function logistic --ngram 2 -b 22"
+
+
+def _vowpal_workspace(train: list[str], test: list[str]) -> FloatArray:
+    from vowpalwabbit import Workspace  # type: ignore[import-not-found]
+
+    model = Workspace(_VOWPAL)
+    for _ in range(_PASSES):
+        for line in train:
+            model.learn(line)
+    scores = [float(model.predict(line)) for line in test]
+    model.finish()
+    return np.array(scores)
+
+
+def _vowpal_program(train: list[str], test: list[str]) -> FloatArray:
     with tempfile.TemporaryDirectory() as folder:
         model, out = f"{folder}/model", f"{folder}/scores"
-        command = ["vw", "--quiet", "--loss_function", "logistic", "--ngram", "2", "-b", "22"]
-        train = [*command, "-f", model, "--passes", "5", "-c", "-k", "--cache_file", f"{folder}/cache"]
-        subprocess.run(train, input=lines(batch.train_texts, labels), text=True, check=True)
-        test = ["vw", "--quiet", "-t", "-i", model, "-r", out]
-        subprocess.run(test, input=lines(batch.test_texts, None), text=True, check=True)
-        return np.array([float(line.split()[0]) for line in Path(out).read_text().splitlines()]), "5 passes, bigrams"
+        passes = ["--passes", str(_PASSES), "-c", "-k", "--cache_file", f"{folder}/cache"]
+        learn = ["vw", *_VOWPAL.split(), "-f", model, *passes]
+        subprocess.run(learn, input="".join(f"{line}\n" for line in train), text=True, check=True)
+        judge = ["vw", "--quiet", "-t", "-i", model, "-r", out]
+        subprocess.run(judge, input="".join(f"{line}\n" for line in test), text=True, check=True)
+        return np.array([float(line.split()[0]) for line in Path(out).read_text().splitlines()])
 
 
 def _fasttext(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
@@ -324,10 +394,10 @@ def _fasttext(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray
 # ---------------------------------------------------------------------- all of them
 
 PEERS: dict[str, Peer] = {
-    "LogisticRegression, words": _linear(_logistic, lambda _: _words(1)),
-    "LogisticRegression, words and pairs": _linear(_logistic, lambda _: _words(2)),
-    "LinearSVC, words": _linear(_machine, lambda _: _words(1)),
-    "LinearSVC, words and pairs": _linear(_machine, lambda _: _words(2)),
+    "LogisticRegression, words": _linear(_logistic, _words),
+    "LogisticRegression, words and pairs": _linear(_logistic, _pairs),
+    "LinearSVC, words": _linear(_machine, _words),
+    "LinearSVC, words and pairs": _linear(_machine, _pairs),
     "LogisticRegression, byte 3-5-grams": _linear(_logistic, _byte_n_grams),
     "LinearSVC, byte 3-5-grams": _linear(_machine, _byte_n_grams),
     "online LR, byte 4-grams": _one_pass,
@@ -351,20 +421,14 @@ slow_machine: Peer = _linear(_machine, _slow_byte_n_grams)
 FOR_TEXT = tuple(name for name in PEERS if name != "online LR, byte 4-grams")
 
 
-def _fasttext_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("fasttext") is not None
-
-
 def available() -> dict[str, Peer]:
     """Give the peers that can run here: the programs where they are installed."""
     found = dict(PEERS)
     if shutil.which("bogofilter"):
         found["bogofilter"] = _bogofilter
-    if shutil.which("vw"):
+    if find_spec("vowpalwabbit") or shutil.which("vw"):
         found["Vowpal Wabbit, words"] = _vowpal
-    if _fasttext_installed():
+    if find_spec("fasttext"):
         found["fastText, words"] = _fasttext
     return found
 

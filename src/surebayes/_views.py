@@ -66,10 +66,14 @@ READERS: dict[str, Callable[[Sequence[Any]], Parts]] = {"mail": mail_parts, "tex
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The distinct hashed columns of documents: document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending."""
+    """The distinct hashed columns of documents: document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending.
+
+    `times` says how often, for a view that counts.
+    """
 
     indptr: IntArray
     columns: IntArray
+    times: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -79,12 +83,13 @@ class Rows:
         length = np.diff(self.indptr)[where]
         indptr = np.concatenate([[0], np.cumsum(length)])
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[where] - indptr[:-1], length)
-        return Rows(indptr, self.columns[entries])
+        return Rows(indptr, self.columns[entries], None if self.times is None else self.times[entries])
 
     def single(self, i: int) -> Rows:
         """Give one document."""
-        own = self.columns[self.indptr[i] : self.indptr[i + 1]]
-        return Rows(np.array([0, len(own)]), own)
+        own = slice(self.indptr[i], self.indptr[i + 1])
+        columns = self.columns[own]
+        return Rows(np.array([0, len(columns)]), columns, None if self.times is None else self.times[own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class View:
         How much byte views read.
     tokens : bool
         Whether the header tokens of a mail are terms too.
+    times : bool
+        Whether rows say how often a term occurs; not together with `tokens`.
     """
 
     name: str
@@ -114,6 +121,7 @@ class View:
     high: int
     max_bytes: int = 3000
     tokens: bool = False
+    times: bool = False
 
     def _analyzer(self, module: Any) -> Any:
         shortest = 1 if self.kind == "word" else 2
@@ -129,12 +137,22 @@ class View:
 
     def rows(self, parts: Parts, n_features: int) -> Rows:
         """Cut and hash the documents."""
+        if self.times:
+            return self._counted(parts, n_features)
         text = kernel()
         terms = parts.tokens if self.tokens else None
         lengths, columns = text.hash_rows(self._analyzer(text), n_features, self._seen(parts), terms)
         indptr = np.zeros(len(parts) + 1, np.int64)
         np.cumsum(np.frombuffer(lengths, np.uint32), out=indptr[1:])
         return Rows(indptr, np.frombuffer(columns, np.int32))
+
+    def _counted(self, parts: Parts, n_features: int) -> Rows:
+        text = kernel()
+        lengths, ids, counts = text.hash_count(self._analyzer(text), n_features, self._seen(parts))
+        length = np.frombuffer(lengths, np.uint32).astype(np.int64)
+        columns = np.frombuffer(ids, np.uint32).astype(np.int32)
+        order = np.lexsort((columns, np.repeat(np.arange(len(length)), length)))
+        return Rows(np.append(0, np.cumsum(length)), columns[order], np.frombuffer(counts, np.uint32)[order])
 
     def terms(self, parts: Parts, i: int, n_features: int) -> tuple[list[bytes], IntArray]:
         """Give every occurrence of a term in one document, in order, and its column."""
@@ -168,7 +186,7 @@ MAIL_VIEWS = (
 
 
 TEXT_VIEWS = (
-    View("words", "text", "word", 1, 1),
+    View("words", "text", "word", 1, 1, times=True),
     View("words and pairs", "text", "word", 1, 2),
     View("phrases", "text", "word", 1, 3),
     View("bytes 5", "text", "bytes", 5, 5, max_bytes=10_000),

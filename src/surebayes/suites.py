@@ -8,11 +8,10 @@ the first split's training part, once a corpus). The corpora are read from the f
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,12 @@ import numpy.typing as npt
 
 from surebayes import _suite_peers, corpora, metrics
 from surebayes._experts import RATE
-from surebayes._suite_peers import Batch
+from surebayes._suite_peers import Batch, counted, cpu_seconds
+from surebayes._suite_results import Key, Part, Result, markdown, run_parts, show_file, tables
 from surebayes.pool import ViewPool
 from surebayes.tune import TunedNB
-from surebayes.vectorizers import CountVectorizer
+
+__all__ = ["MAIL", "TEXT", "Result", "flipped", "mail_suite", "markdown", "show_file", "tables", "text_suite"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -31,40 +32,6 @@ BoolArray = npt.NDArray[np.bool_]
 FLIPPED = 0.05
 MAIL = ("spamassassin", "enron_spam")
 TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One system on one corpus.
-
-    Attributes
-    ----------
-    table : str
-        "batch", "flipped labels", "online" or "text".
-    corpus, system, setting : str
-        What was run; `setting` is what was chosen on training documents.
-    auc, auc_low, auc_high : float
-        AUC_0.1 with a 95% bootstrap interval; online: 1-ROCA% (lower is better).
-    tpr, tpr_low, tpr_high : float
-        Recall at 0.1% false positives, with its interval.
-    seconds : float
-        CPU for training and scoring with the setting chosen, reading of the documents included.
-    seed : int or None
-        Which labels were flipped.
-    """
-
-    table: str
-    corpus: str
-    system: str
-    setting: str
-    auc: float
-    auc_low: float
-    auc_high: float
-    tpr: float
-    tpr_low: float
-    tpr_high: float
-    seconds: float
-    seed: int | None = None
 
 
 def _result(table: str, corpus: str, system: str, setting: str, y: BoolArray, s: FloatArray, seconds: float, seed=None):
@@ -75,15 +42,11 @@ def _result(table: str, corpus: str, system: str, setting: str, y: BoolArray, s:
     return Result(table, corpus, system, setting, auc, *of_auc, tpr, *of_tpr, seconds, seed)
 
 
-def _timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """Call a function and give its CPU time, that of programs it runs included."""
-
-    def cpu() -> float:
-        return sum(os.times()[:4])
-
-    started = cpu()
-    value = function(*arguments)
-    return value, cpu() - started
+def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
+    """Run a system and give its CPU time, that of programs it runs and of what it did not have to make included."""
+    started = cpu_seconds()
+    scores, said = function(batch, batch.labels, setting)
+    return scores, said, cpu_seconds() - started + batch.charged
 
 
 # ---------------------------------------------------------------------- mail
@@ -95,13 +58,14 @@ def _our_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray
 
 
 def _our_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
-    vectorizer = CountVectorizer()
-    tuned = TunedNB().fit(vectorizer.fit_transform(batch.train_texts), labels, order=range(len(labels)))
+    X, test = counted(batch)
+    tuned = TunedNB().fit(X, labels, order=range(len(labels)))
     said = ", ".join(f"{k}={' '.join(str(v).split())}" for k, v in tuned.best_params_.items() if k != "family")
-    return tuned.decision_function(vectorizer.transform(batch.test_texts)), f"{tuned.best_params_['family']} {said}"
+    return tuned.decision_function(test), f"{tuned.best_params_['family']} {said}"
 
 
 OURS: dict[str, Callable[..., tuple[FloatArray, str]]] = {"ViewPool": _our_pool, "TunedNB, words": _our_tuned}
+_BYTES = "LinearSVC, byte 3-5-grams"
 
 
 def mail_suite(
@@ -111,7 +75,11 @@ def mail_suite(
     online: bool = True,
     systems: Iterable[str] | None = None,
     share: float = 1.0,
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     report: Callable[[Result], None] = lambda result: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Result]:
     """Compare on mail: the first third of the stream trains, the rest is scored; and one message at a time.
 
@@ -127,48 +95,89 @@ def mail_suite(
         Only these.
     share : float, default=1.0
         How much of each stream to use, from its start.
+    jobs : int, default=1
+        Processes; each takes one system on one corpus at a time.
+    out : path, optional
+        A file that every result is appended to as it comes, a line of JSON each.
+    resume : bool, default=False
+        Leave out what the file has of the same version and settings.
     report : callable, optional
         Called with every result as it comes.
+    progress : callable, optional
+        Called with what was done last, how many results there are and how many there will be.
 
     Returns
     -------
     list of Result
-        In the order of the tables.
+        In the order of the tables, those of the file included.
     """
-    results: list[Result] = []
-
-    def add(result: Result) -> None:
-        results.append(result)
-        report(result)
-
+    found = [*OURS, *_suite_peers.available()]
+    wanted = _wanted(systems, [*found, _suite_peers.SLOW])
+    streams = _streams() if online else {}
+    parts = []
     for name in names:
-        documents, y = _stream(name, share)
-        batch = Batch.of(documents, y, len(y) // 3)
-        wanted = {**OURS, **_suite_peers.available()}
-        wanted = {k: f for k, f in wanted.items() if systems is None or k in systems}
-        chosen: dict[str, Any] = {}
-        for system, function in wanted.items():
-            chosen[system] = None if system in OURS else _suite_peers.choose(system, batch)
-            (scores, said), seconds = _timed(function, batch.afresh(), batch.labels, chosen[system])
-            add(_result("batch", name, system, said, batch.truth, scores, seconds))
-        if "LinearSVC, byte 3-5-grams" in wanted and (systems is None or _suite_peers.SLOW in systems):
-            (scores, said), seconds = _timed(
-                _suite_peers.slow_machine, batch.afresh(), batch.labels, chosen["LinearSVC, byte 3-5-grams"]
-            )
-            add(_result("batch", name, _suite_peers.SLOW, said, batch.truth, scores, seconds))
-        for seed in range(flips):
-            noisy = replace(batch, labels=flipped(batch.labels, seed))
-            for system, function in wanted.items():
-                setting = None if system in OURS else _suite_peers.choose(system, noisy)
-                (scores, said), seconds = _timed(function, noisy.afresh(), noisy.labels, setting)
-                add(_result("flipped labels", name, system, said, batch.truth, scores, seconds, seed))
-        if online:
-            streams = {"ViewPool": online_pool, **_suite_peers.online()}
-            for system, stream in streams.items():
-                if systems is None or system in systems:
-                    (scores, said), seconds = _timed(stream, documents, y)
-                    add(_result("online", name, system, said, y, scores, seconds))
-    return results
+        for system in found:
+            keys: list[Key] = [("batch", name, system, None)]
+            keys += [("batch", name, _suite_peers.SLOW, None)] if system == _BYTES else []
+            keys += [("flipped labels", name, system, seed) for seed in range(flips)]
+            keys += [("online", name, system, None)] if system in streams else []
+            parts.append(Part("mail", name, system, [k for k in keys if k[2] in wanted], share))
+    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+
+
+def _wanted(systems: Iterable[str] | None, known: Sequence[str]) -> set[str]:
+    wanted = set(known if systems is None else systems)
+    if wanted - set(known):
+        raise ValueError(f"There is no system {min(wanted - set(known))!r} here. There are: {'; '.join(known)}.")
+    return wanted
+
+
+def _streams() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
+    return {"ViewPool": online_pool, **_suite_peers.online()}
+
+
+def _mail_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus: settings are chosen anew for every seed, rows made once."""
+    read = _loaded((part.corpus, part.share), lambda: _read_mail(part.corpus, part.share))
+    chosen: dict[int | None, Any] = {}
+    choosing, clean = replace(read, made=dict(read.made)), read.afresh()
+    for table, _, system, seed in part.keys:
+        if table == "online":
+            y = np.concatenate([read.labels, read.truth])
+            started = cpu_seconds()
+            scores, said = _streams()[system](read.train + read.test, y)
+            yield _result(table, part.corpus, system, said, y, scores, cpu_seconds() - started)
+            continue
+        labels = read.labels if seed is None else flipped(read.labels, seed)
+        if seed not in chosen and part.system not in OURS:
+            chosen[seed] = _suite_peers.choose(part.system, choosing.relabelled(labels))
+        function = _suite_peers.slow_machine if system == _suite_peers.SLOW else _systems()[system]
+        batch = (read.afresh() if system == _suite_peers.SLOW else clean).relabelled(labels)
+        scores, said, seconds = _timed(function, batch, chosen.get(seed))
+        yield _result(table, part.corpus, system, said, read.truth, scores, seconds, seed)
+        clean.keep_newest()
+
+
+def _systems() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
+    return {**OURS, **_suite_peers.available()}
+
+
+def _read_mail(name: str, share: float) -> Batch:
+    documents, y = _stream(name, share)
+    batch = Batch.of(documents, y, len(y) // 3)
+    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # read for choosing, whatever the system
+    return batch
+
+
+_last: dict[Any, Any] = {}
+
+
+def _loaded(key: Any, read: Callable[[], Any]) -> Any:
+    """Keep the corpus that was read last: the parts of a suite that follow each other often share it."""
+    if key not in _last:
+        _last.clear()
+        _last[key] = read()
+    return _last[key]
 
 
 def _stream(name: str, share: float) -> tuple[list[bytes], BoolArray]:
@@ -230,9 +239,8 @@ def _against_the_rest(corpus: corpora.Corpus, reuters: bool) -> list[Batch]:
     train, test = corpora.modapte(corpus) if reuters else (corpus.part("train"), corpus.part("test"))
     one, other = corpora.texts(train, subject=True), corpora.texts(test, subject=True)
     names = corpora.top_classes(train, 10) if reuters else train.classes
-    shared: dict[str, Any] = {}
     classes = None if reuters else np.array([_single(label) for label in train.labels])
-    return [Batch(one, _has(train.labels, c), other, _has(test.labels, c), False, classes, shared) for c in names]
+    return [Batch(one, _has(train.labels, c), other, _has(test.labels, c), False, classes, True) for c in names]
 
 
 def _folded(corpus: corpora.Corpus, positive: str) -> list[Batch]:
@@ -266,7 +274,11 @@ def text_suite(
     *,
     systems: Iterable[str] | None = None,
     share: float = 1.0,
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     report: Callable[[Result], None] = lambda result: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Result]:
     """Compare on other text: the mean over folds, or over classes set against the rest.
 
@@ -279,35 +291,44 @@ def text_suite(
         Only these.
     share : float, default=1.0
         How many of the folds or classes, from the first.
-    report : callable, optional
-        Called with every result as it comes.
+    jobs, out, resume, report, progress
+        As for `mail_suite`.
 
     Returns
     -------
     list of Result
         Means over the tasks; the intervals are of the mean, tasks drawn with replacement.
     """
-    results = []
-    for name in names:
-        tasks = text_tasks(name, share)
-        peers = {k: f for k, f in _suite_peers.available().items() if k in _suite_peers.FOR_TEXT}
-        for system, function in {**TEXT_OURS, **peers}.items():
-            if systems is not None and system not in systems:
-                continue
-            setting = None if system in TEXT_OURS else _suite_peers.choose(system, tasks[0])
-            auc, tpr, seconds, said = [], [], 0.0, []
-            for task in tasks:
-                (scores, how), cpu = _timed(function, task, task.labels, setting)
-                auc.append(metrics.partial_auc(task.truth, scores))
-                tpr.append(metrics.tpr_at_fpr(task.truth, scores, 0.001))
-                seconds += cpu
-                said.append(how)
-            most = max(set(said), key=said.count)
-            how = most if said.count(most) == len(said) else f"mostly {most}"
-            result = Result("text", name, system, how, *_mean(auc), *_mean(tpr), seconds / len(tasks))
-            results.append(result)
-            report(result)
-    return results
+    found = [*TEXT_OURS, *(k for k in _suite_peers.available() if k in _suite_peers.FOR_TEXT)]
+    wanted = _wanted(systems, found)
+    keys: list[Key] = [("text", name, system, None) for name in names for system in found if system in wanted]
+    parts = [Part("text", key[1], key[2], [key], share) for key in keys]
+    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+
+
+def _text_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus; its setting is chosen once, on the first task."""
+    read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
+    function = {**TEXT_OURS, **_suite_peers.available()}[part.system]
+    setting = None if part.system in TEXT_OURS else _suite_peers.choose(part.system, read[0].afresh())
+    auc, tpr, said, shared = [], [], [], {}
+    started = cpu_seconds()
+    for task in read:
+        # classes against the rest have the same documents: rows, or a pool of all classes, are made once
+        batch = replace(task, made=shared if task.one_of_many else {})
+        scores, how = function(batch, batch.labels, setting)
+        auc.append(metrics.partial_auc(task.truth, scores))
+        tpr.append(metrics.tpr_at_fpr(task.truth, scores, 0.001))
+        said.append(how)
+    most = max(set(said), key=said.count)
+    how = most if said.count(most) == len(said) else f"mostly {most}"
+    seconds = (cpu_seconds() - started) / len(read)
+    yield Result("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
+
+
+def run_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus and give its results as they come."""
+    return (_mail_part if part.suite == "mail" else _text_part)(part)
 
 
 def _text_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
@@ -315,17 +336,19 @@ def _text_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArra
     if batch.classes is None:
         pool = ViewPool(views="text", weights="stack").fit(batch.train_texts, labels)
         return pool.decision_function(batch.test_texts), how
-    if "pool" not in batch.shared:  # one pool of all classes has a score for each against the rest
+
+    def all_classes() -> Any:
         pool = ViewPool(views="text", weights="stack").fit(batch.train_texts, batch.classes)
-        batch.shared["pool"] = pool.classes_, pool.decision_function(batch.test_texts)
-    classes, scores = batch.shared["pool"]
+        return pool.classes_, pool.decision_function(batch.test_texts)
+
+    classes, scores = batch.once("pool", all_classes)  # one pool has a score for each class against the rest
     return scores[:, np.flatnonzero(classes == batch.classes[labels][0])[0]], how
 
 
 def _text_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
-    vectorizer = CountVectorizer(ngram_range=(1, 2))
-    tuned = TunedNB().fit(vectorizer.fit_transform(batch.train_texts), labels)
-    return tuned.decision_function(vectorizer.transform(batch.test_texts)), tuned.best_params_["family"]
+    X, test = counted(batch, 2)
+    tuned = TunedNB().fit(X, labels)
+    return tuned.decision_function(test), tuned.best_params_["family"]
 
 
 TEXT_OURS: dict[str, Callable[..., tuple[FloatArray, str]]] = {
@@ -340,76 +363,11 @@ def _mean(values: Sequence[float]) -> tuple[float, float, float]:
     return float(np.mean(values)), float(low), float(high)
 
 
-# ---------------------------------------------------------------------- tables
-
-
-def tables(results: Sequence[Result]) -> list[Any]:
-    """Make `rich` tables: one for each corpus and kind of comparison, the best system in bold.
-
-    Parameters
-    ----------
-    results : sequence of Result
-        Of a suite.
-
-    Returns
-    -------
-    list of rich.table.Table
-        To be printed by a rich console.
-    """
-    from rich.table import Table
-
-    made = []
-    for kind in dict.fromkeys((r.table, r.corpus) for r in results):
-        own = [r for r in results if (r.table, r.corpus) == kind]
-        lower = kind[0] == "online"
-        made.append(Table(title=f"{kind[1]}: {kind[0]}"))
-        for column in ("system", "1-ROCA%" if lower else "AUC_0.1", "TPR at 0.1% FPR", "CPU s", "setting"):
-            made[-1].add_column(column, justify="left" if column in ("system", "setting") else "right")
-        lines = [_line(own, system, lower) for system in dict.fromkeys(r.system for r in own)]
-        best = min(lines, key=lambda line: line[0])[0]
-        for worth, *cells in sorted(lines, key=lambda line: line[0]):
-            made[-1].add_row(*cells, style="bold" if worth == best else None)
-    return made
-
-
-def _line(results: Sequence[Result], system: str, lower: bool) -> tuple[Any, ...]:
-    own = [r for r in results if r.system == system]
-    mean = {name: float(np.mean([getattr(r, name) for r in own])) for name in asdict(own[0]) if name in _NUMBERS}
-    auc = f"{mean['auc']:.4f} [{mean['auc_low']:.4f}, {mean['auc_high']:.4f}]"
-    tpr = f"{mean['tpr']:.3f} [{mean['tpr_low']:.3f}, {mean['tpr_high']:.3f}]"
-    worth = mean["auc"] if lower else -mean["auc"]
-    setting = own[0].setting if len({r.setting for r in own}) == 1 else f"mean of {len(own)}"
-    return worth, system, auc, tpr, f"{mean['seconds']:.1f}", setting
-
-
-_NUMBERS = ("auc", "auc_low", "auc_high", "tpr", "tpr_low", "tpr_high", "seconds")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables of a suite: ``python -m surebayes.suites mail``."""
-    parser = argparse.ArgumentParser(prog="python -m surebayes.suites", description=main.__doc__)
-    parser.add_argument("suite", choices=("mail", "text"))
-    parser.add_argument("--corpus", action="append", help="only this corpus; may be given several times")
-    parser.add_argument("--system", action="append", help="only this system; may be given several times")
-    parser.add_argument("--flips", type=int, default=3, help="runs with 5%% of the training labels flipped (mail)")
-    parser.add_argument("--no-online", action="store_true", help="leave out the message-by-message table (mail)")
-    parser.add_argument("--share", type=float, default=1.0, help="how much of each stream, or of the folds, to use")
-    given = parser.parse_args(arguments)
-    from rich.console import Console
+    """Run a suite: ``python -m surebayes.suites mail`` is ``surebayes compare --suite mail``."""
+    from surebayes.cli import main as command
 
-    console, notes = Console(), Console(stderr=True)
-
-    def report(r: Result) -> None:
-        notes.print(f"{r.corpus}, {r.table}, {r.system}: {r.auc:.4f} / {r.tpr:.3f}, {r.seconds:.1f} s ({r.setting})")
-
-    if given.suite == "mail":
-        options = {"flips": given.flips, "online": not given.no_online}
-        results = mail_suite(given.corpus or MAIL, **options, systems=given.system, share=given.share, report=report)
-    else:
-        results = text_suite(given.corpus or TEXT, systems=given.system, share=given.share, report=report)
-    for table in tables(results):
-        console.print(table)
-    return 0
+    return command(["compare", "--suite", *(sys.argv[1:] if arguments is None else arguments)])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from surebayes.cli._command import Command, setting
         ("surebayes compare --ham ham/ --spam spam/ --split time -c 'TermWeighting + sklearn.svm.LinearSVC' --out x",
          "Trained on the past; steps before a classifier; everything written into a folder."),
         ("surebayes compare --suite mail --corpus spamassassin", "Our pool and its peers on a public corpus."),
+        ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
+         "Public corpora, two processes; what the file has is not run again."),
     ),
 )  # fmt: skip
 @_inputs.class_options
@@ -40,9 +42,10 @@ from surebayes.cli._command import Command, setting
 @setting("seed")
 @setting("jobs")
 @setting("data")
-@click.option(
-    "--out", type=click.Path(file_okay=False), help="Write Markdown, JSON, CSV and pictures into this folder."
-)
+@click.option("--out", type=click.Path(), help=(
+    "Write Markdown, JSON, CSV and pictures into this folder. Of a suite: append each result to this file, a line of "
+    "JSON each."
+))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text"]), help="A comparison on public corpora instead.")
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Of a suite: only this corpus. May be repeated.")
 @click.option(
@@ -55,6 +58,11 @@ from surebayes.cli._command import Command, setting
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, help=(
     "Of a suite: how much of each stream, or of the folds. Default: 1."
 ))  # fmt: skip
+@click.option("--resume", is_flag=True, help=(
+    "Of a suite: leave out what the file of --out has of the same version and settings."
+))  # fmt: skip
+@click.option("--show", is_flag=True, help="Of a suite: run nothing, print the tables of the file of --out.")
+@click.option("--markdown", is_flag=True, help="Of a suite: print the tables in Markdown.")
 @_show.output_options
 def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:
     """Compare classifiers on your own documents, or on public corpora (--suite).
@@ -62,12 +70,15 @@ def compare(suite: str | None, data: str | None, as_json: bool | None, **options
     All on the same splits: every measure, wins and losses, the corrected resampled t-test, ROC curves where false
     alarms are few.
     """
-    of_suite = {name: options.pop(name) for name in ("names", "systems", "flips", "online", "part")}
+    names = ("names", "systems", "flips", "online", "part", "resume", "show", "markdown")
+    of_suite = {name: options.pop(name) for name in names}
     if suite is not None:
         if data:
             os.environ["SUREBAYES_DATA"] = data  # the suites know no other way
-        _run_suite(suite, as_json, **of_suite)
+        _run_suite(suite, as_json, options["jobs"], options["out"], **of_suite)
         return
+    if options["out"] is not None and Path(options["out"]).is_file():
+        raise click.UsageError(f"--out must be a folder. Got the file {options['out']}.")
     _on_documents(as_json, **options)
 
 
@@ -153,31 +164,41 @@ def _print_tables(found: Any, measure: str, tests: list[dict[str, Any]]) -> None
     _show.print_table(("", *letters.values()), table, title)
 
 
-def _run_suite(
-    suite: str,
-    as_json: bool | None,
-    names: tuple[str, ...],
-    systems: tuple[str, ...],
-    flips: int,
-    online: bool,
-    part: float,
-) -> None:
+def _run_suite(suite: str, as_json: bool | None, jobs: int, out: str | None, **options: Any) -> None:
     from surebayes import suites
 
-    json_lines = _show.wants_json(as_json)
-    with _show.progress(f"{suite} suite", unit="results") as counter:
-
-        def report(result: Any) -> None:
-            counter.show(f"{result.corpus}: {result.system}", counter.done + 1, None)
-            if json_lines:
-                _show.print_json(asdict(result))
-
-        chosen: dict[str, Any] = {"systems": systems or None, "share": part, "report": report}
-        if suite == "mail":
-            results = suites.mail_suite(names or suites.MAIL, flips=flips, online=online, **chosen)
-        else:
-            results = suites.text_suite(names or suites.TEXT, **chosen)
-    if not json_lines:
-        out = _show.console()
+    if (options["resume"] or options["show"]) and out is None:
+        raise click.UsageError("--resume and --show need the file of an earlier run: give --out FILE.")
+    if out is not None and Path(out).is_dir():
+        raise click.UsageError(f"Of a suite --out must be a file. Got the folder {out}.")
+    if options["show"] and not Path(str(out)).exists():
+        raise click.UsageError(f"There is no file {out}.")
+    json_lines = _show.wants_json(as_json) and not options["markdown"]
+    if options["show"]:
+        results = suites.show_file(str(out), suite)
+        for result in results if json_lines else ():
+            _show.print_json(asdict(result))
+    else:
+        results = _suite_results(suite, jobs, out, json_lines, options)
+    if options["markdown"]:
+        click.echo(suites.markdown(results))
+    elif not json_lines:
+        console = _show.console()
         for table in suites.tables(results):
-            out.print(table)
+            console.print(table)
+
+
+def _suite_results(suite: str, jobs: int, out: str | None, json_lines: bool, options: dict[str, Any]) -> list[Any]:
+    from surebayes import suites
+
+    with _show.progress(f"{suite} suite", unit="results") as counter:
+        chosen: dict[str, Any] = {
+            "systems": options["systems"] or None, "share": options["part"], "jobs": jobs, "out": out,
+            "resume": options["resume"], "progress": counter.show,
+        }  # fmt: skip
+        if json_lines:
+            chosen["report"] = lambda result: _show.print_json(asdict(result))
+        if suite == "mail":
+            names = options["names"] or suites.MAIL
+            return suites.mail_suite(names, flips=options["flips"], online=options["online"], **chosen)
+        return suites.text_suite(options["names"] or suites.TEXT, **chosen)

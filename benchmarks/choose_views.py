@@ -1,0 +1,251 @@
+"""Which views and experts ViewPool has by default: chosen here, on documents that the suites never test on.
+
+Run it (corpora in the folder that SUREBAYES_DATA names; 5 to 10 minutes of CPU for each kind):
+
+    python benchmarks/choose_views.py mail
+    python benchmarks/choose_views.py text
+
+The rule, written down before it was run: of the candidate sets below the default is **the one that takes the least CPU
+among those whose mean AUC_0.1 is within .001 of the best mean**. The mean is over corpora and, for mail, labels: as they
+are, and with 5% of the training labels flipped, three seeds.
+
+Mail: the first third of SpamAssassin and of Enron-Spam, the part that trains in the mail suite. Its first two thirds
+train (their last third weighs the experts, "reliability"), its last third judges, by its true labels.
+
+Text: what trains in the text suite; of the corpora in ten folds that is the training part of the first fold, of Reuters
+and the newsgroups the published training part. A random two thirds train (a stratified third of them weighs the experts,
+"stack"), the rest judges. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the rest, by one
+pool; there a second stage on log-odds, which needs rows for each class, is left out of every set.
+
+Every expert is fitted once for each corpus and labelling, and sets are pooled from their scores, as `ViewPool.fit` does
+it. CPU is that of reading the views, counting, fitting and scoring; what experts share is counted once.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from surebayes import metrics, suites
+from surebayes._experts import Counted, HashedView, SecondStage, equal_start, weigh_experts
+from surebayes._views import MAIL_VIEWS, Parts, View, mail_parts, text_parts
+from surebayes.pool import FEWEST, ViewPool, _plan
+
+WITHIN = 0.001
+COLUMNS = 2**22
+TOPICS = (0, 3, 6, 9)
+ALL, BEST, SMOOTH = Counted(0.01), Counted(0.01, 100), Counted(1.0)
+LOG_ODDS, TF_IDF = SecondStage("log-odds"), SecondStage("idf", least=1)
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+def mail_sets():
+    """Give the candidate sets for mail: (view, experts) of each."""
+    by_name = {view.name: view for view in MAIL_VIEWS}
+
+    def every(*experts, without=()):
+        return [(view, list(experts)) for view in MAIL_VIEWS if view.name not in without]
+
+    def only(*names):
+        return [(by_name[name], [ALL, BEST, SMOOTH]) for name in names]
+
+    return {
+        "7 views: all terms": every(ALL),
+        "7 views: all terms, best 100": every(ALL, BEST),
+        "7 views: all terms, smoothing 1": every(ALL, SMOOTH),
+        "7 views: all terms, best 100, smoothing 1": every(ALL, BEST, SMOOTH),
+        "the same and smoothing .1": every(ALL, BEST, SMOOTH, Counted(0.1)),
+        "the same and smoothing 1, best 100": every(ALL, BEST, SMOOTH, Counted(1.0, 100)),
+        "6 views: without phrases": every(ALL, BEST, SMOOTH, without=("phrases",)),
+        "5 views: without phrases, text 4": every(ALL, BEST, SMOOTH, without=("phrases", "text 4")),
+        "4 views: raw 4 to 6, words and header": only("raw 4", "raw 5", "raw 6", "words and header"),
+        "2 views: raw 5, words and header": only("raw 5", "words and header"),
+    }
+
+
+def text_sets():
+    """Give the candidate sets for text."""
+    words = View("words", "text", "word", 1, 1, times=True)
+    pairs = View("words and pairs", "text", "word", 1, 2)
+    counted_pairs = replace(pairs, times=True)
+    phrases = View("phrases", "text", "word", 1, 3)
+    four = View("bytes 4", "text", "bytes", 4, 4, max_bytes=10_000, times=True)
+    five, six, seven = (View(f"bytes {n}", "text", "bytes", n, n, max_bytes=10_000) for n in (5, 6, 7))
+    said = [SMOOTH, ALL]
+    stage, frequent = [*said, LOG_ODDS], [*said, LOG_ODDS, TF_IDF]
+    opinions = [(view, said) for view in (words, pairs, phrases, five, six, seven)]
+    first = SecondStage("log-odds", least=1)
+    return {
+        "6 views: opinions only": opinions,
+        "and log-odds of pairs, phrases, bytes 7": [
+            (view, [*said, first] if view in (pairs, phrases, seven) else said) for view, _ in opinions
+        ],
+        "3 views of words: log-odds": [(words, stage), (pairs, stage), (phrases, stage)],
+        "3 views of words: tf-idf of words": [(words, [*said, TF_IDF]), (pairs, said), (phrases, said)],
+        "3 views of words: log-odds, tf-idf of words": [(words, frequent), (pairs, stage), (phrases, stage)],
+        "the same and tf-idf of pairs": [(words, frequent), (counted_pairs, frequent), (phrases, stage)],
+        "the fifth and opinions of bytes 5": [(words, frequent), (pairs, stage), (phrases, stage), (five, said)],
+        "the fifth and tf-idf of bytes 4": [(words, frequent), (pairs, stage), (phrases, stage), (four, [TF_IDF])],
+        "the same without phrases": [(words, frequent), (pairs, stage), (four, [TF_IDF])],
+        "6 views: log-odds of words, tf-idf of words": [
+            (words, frequent), (pairs, stage), (phrases, stage), (five, said), (six, said), (seven, said),
+        ],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- training documents
+
+
+@dataclass
+class Case:
+    """Documents of a corpus, which of them train and which judge, and labellings to train with."""
+
+    corpus: str
+    parts: Parts
+    train: np.ndarray
+    judge: np.ndarray
+    labellings: list  # (name, labels that train, labels that judge)
+    n_classes: int
+    in_order: bool
+
+
+def mail_cases() -> Iterator[Case]:
+    """Give the first thirds of the streams."""
+    for name in suites.MAIL:
+        documents, y = suites._stream(name, 1.0)
+        third = len(y) // 3
+        train, judge = np.split(np.arange(third), [2 * third // 3])
+        noisy = [(f"{name}, 5% flipped", suites.flipped(y[train], seed)) for seed in range(3)]
+        labellings = [(kind, labels.astype(int), y[judge].astype(int)) for kind, labels in [(name, y[train]), *noisy]]
+        yield Case(name, mail_parts(documents[:third]), train, judge, labellings, 2, True)
+
+
+def text_cases() -> Iterator[Case]:
+    """Give what trains in the first task of each corpus."""
+    for name in suites.TEXT:
+        tasks = suites.text_tasks(name)
+        first = tasks[0]
+        order = np.random.default_rng(0).permutation(len(first.train))
+        train, judge = np.split(order, [2 * len(order) // 3])
+        each = [first.labels.astype(int)]
+        if first.classes is not None:
+            each = [np.unique(first.classes, return_inverse=True)[1]]
+        elif first.one_of_many:
+            each = [tasks[i].labels.astype(int) for i in TOPICS]
+        labellings = [(name, y[train], y[judge]) for y in each]
+        yield Case(name, text_parts(first.train), train, judge, labellings, int(each[0].max()) + 1, False)
+
+
+# ---------------------------------------------------------------------- experts, once each
+
+
+def fits(expert, case: Case) -> bool:
+    """Tell whether a pool of this corpus would have the expert."""
+    return case.n_classes == 2 or not (isinstance(expert, SecondStage) and expert.weighing == "log-odds")
+
+
+def experts_of(case: Case, wanted: list, advance) -> tuple[dict, dict]:
+    """Fit and score each expert: held-out and judging scores by (view, expert, labelling), CPU by (view, expert)."""
+    contrasts = [1] if case.n_classes == 2 else list(range(case.n_classes))
+    scores, cost = {}, {}
+    for view in dict.fromkeys(view for view, _ in wanted):
+        started = time.process_time()
+        rows = view.rows(case.parts, COLUMNS)
+        cost[view, None] = time.process_time() - started
+        train, judge = rows.take(case.train), rows.take(case.judge)
+        counting = 0.0
+        for expert in [None, *(e for v, e in wanted if v == view and fits(e, case))]:
+            started = time.process_time()
+            for n, (_, labels, _) in enumerate(case.labellings):
+                model = HashedView(
+                    view, [] if expert is None else [replace(expert)], COLUMNS, case.n_classes, contrasts
+                )
+                scores[view, repr(expert), n] = model.fit(train, labels, held_out(case, labels)), model.scores(judge)
+            spent = (time.process_time() - started) / len(case.labellings)
+            if expert is None:
+                counting = spent
+                cost[view, None] += counting
+            else:  # fitted alone, an expert counts as well: only what it adds is its own
+                cost[view, repr(expert)] = max(spent - counting, 0.0)
+        advance()
+    return scores, cost
+
+
+def held_out(case: Case, labels: np.ndarray) -> np.ndarray:
+    """Tell which training documents weigh the experts."""
+    return ViewPool()._held_out(labels, range(len(labels)) if case.in_order else None)
+
+
+# ---------------------------------------------------------------------- pools
+
+
+def judged(case: Case, plan: list, scores: dict, how: str) -> Iterator[tuple[str, float, float]]:
+    """Pool the experts of a set; give AUC_0.1 and recall at 0.1% false positives for each labelling."""
+    chosen = [(view, repr(e)) for view, experts in plan for e in experts if fits(e, case)]
+    for n, (kind, labels, truth) in enumerate(case.labellings):
+        held, judge = (np.concatenate([scores[v, e, n][i] for v, e in chosen], axis=2) for i in (0, 1))
+        own = labels[held_out(case, labels)]
+        figures = []
+        for k, c in enumerate([1] if case.n_classes == 2 else range(case.n_classes)):
+            inside = own == c
+            enough = min(inside.sum(), (~inside).sum()) >= FEWEST
+            pool = weigh_experts(held[:, k], inside, how) if enough else equal_start(len(chosen))
+            said = judge[:, k] @ pool.weights + pool.bias
+            figures.append((metrics.partial_auc(truth == c, said), metrics.tpr_at_fpr(truth == c, said, 0.001)))
+        yield kind, *np.mean(figures, axis=0)
+
+
+def main() -> int:
+    """Compare the sets of a kind and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("mail", "text"))
+    kind = parser.parse_args().kind
+    sets, how = (mail_sets(), "reliability") if kind == "mail" else (text_sets(), "stack")
+    wanted = list({(v, repr(e)): (v, e) for plan in sets.values() for v, experts in plan for e in experts}.values())
+    figures = {name: [] for name in sets}
+    seconds = dict.fromkeys(sets, 0.0)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(kind, total=len(dict.fromkeys(v for v, _ in wanted)) * (2 if kind == "mail" else 5))
+        for case in mail_cases() if kind == "mail" else text_cases():
+            progress.update(task, description=case.corpus)
+            scores, cost = experts_of(case, wanted, lambda: progress.advance(task))
+            for name, plan in sets.items():
+                figures[name] += judged(case, plan, scores, how)
+                for view, experts in plan:
+                    seconds[name] += cost[view, None] + sum(cost[view, repr(e)] for e in experts if fits(e, case))
+            print(f"{case.corpus}: done, {time.process_time():.0f} s of CPU so far", file=sys.stderr)
+    report(kind, sets, figures, seconds)
+    return 0
+
+
+def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
+    """Print what each set reached and which one the rule picks."""
+    corpora = list(dict.fromkeys(label for label, _, _ in next(iter(figures.values()))))
+    table = Table(title=f"{kind}: AUC_0.1 / recall at 0.1% false positives on training documents")
+    for column in ("set", *corpora, "mean", "CPU s"):
+        table.add_column(column, justify="left" if column == "set" else "right")
+    mean = {}
+    for name, found in figures.items():
+        cells = [np.mean([f[1:] for f in found if f[0] == corpus], axis=0) for corpus in corpora]
+        # of mail every labelling counts the same; of text every corpus
+        means = np.mean([f[1:] for f in found], axis=0) if kind == "mail" else np.mean(cells, axis=0)
+        mean[name] = float(means[0])
+        shown = [f"{auc:.4f} / {tpr:.3f}" for auc, tpr in [*cells, means]]
+        table.add_row(name, *shown, f"{seconds[name]:.0f}")
+    good = [name for name in sets if mean[name] >= max(mean.values()) - WITHIN]
+    chosen = min(good, key=seconds.get)
+    Console(width=220 if not sys.stdout.isatty() else None).print(table)
+    now = sets[chosen] == _plan(kind, 2)
+    print(f"Within {WITHIN} of the best: {', '.join(good)}.")
+    print(f"The rule picks: {chosen}. {'That is the default.' if now else 'That is NOT the default now.'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
