@@ -5,17 +5,17 @@ Run it (corpora in the folder that SUREBAYES_DATA names; 5 to 10 minutes of CPU 
     python benchmarks/choose_views.py mail
     python benchmarks/choose_views.py text
 
-The rule, written down before it was run: of the candidate sets below the default is **the one that takes the least CPU
-among those whose mean AUC_0.1 is within .001 of the best mean**. The mean is over corpora and, for mail, labels: as they
-are, and with 5% of the training labels flipped, three seeds.
+The rule, written down before it was run: of the candidate sets below the default is **the one that takes the least
+CPU among those whose mean AUC_0.1 is within .001 of the best mean**. The mean is over corpora and, for mail, labels: as
+they are, and with 5% of the training labels flipped, three seeds.
 
 Mail: the first third of SpamAssassin and of Enron-Spam, the part that trains in the mail suite. Its first two thirds
 train (their last third weighs the experts, "reliability"), its last third judges, by its true labels.
 
 Text: what trains in the text suite; of the corpora in ten folds that is the training part of the first fold, of Reuters
-and the newsgroups the published training part. A random two thirds train (a stratified third of them weighs the experts,
-"stack"), the rest judges. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the rest, by one
-pool; there a second stage on log-odds, which needs rows for each class, is left out of every set.
+and the newsgroups the published training part. A random two thirds train (a stratified third of them weighs the
+experts, "stack"), the rest judges. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the
+rest, by one pool; there a second stage on log-odds, which needs rows for each class, is left out of every set.
 
 Every expert is fitted once for each corpus and labelling, and sets are pooled from their scores, as `ViewPool.fit` does
 it. CPU is that of reading the views, counting, fitting and scoring; what experts share is counted once.
@@ -31,6 +31,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
 from surebayes import metrics, suites
 from surebayes._experts import Counted, HashedView, SecondStage, equal_start, weigh_experts
 from surebayes._views import MAIL_VIEWS, Parts, View, mail_parts, text_parts

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB
+from sklearn.svm import LinearSVC
 
 from surebayes import CountVectorizer, HashingVectorizer, OpinionPoolNB, ViewPool, metrics
 from surebayes._experts import Counted, HashedView, PoolWeights, SecondStage, equal_start, move, weigh_experts
@@ -347,6 +348,65 @@ def test_second_stage_is_frozen_by_fit():
     fresh = pool(views="text").partial_fit(X, y)
     silent = [i for i, name in enumerate(fresh.experts_) if "second stage" in name]
     assert (fresh.expert_scores(X)[:, :, silent] == 0).all()
+
+
+COUNTING = View("words", "text", "word", 1, 1, times=True)
+
+
+def test_a_view_that_counts():
+    texts = ["b a b c", "", "a a a", "\u00e9t\u00e9 b"]
+    rows = COUNTING.rows(text_parts(texts), SMALL)
+    plain = View("words", "text", "word", 1, 1).rows(text_parts(texts), SMALL)
+    assert (rows.indptr == plain.indptr).all()
+    assert (rows.columns == plain.columns).all()
+    place = dict(zip(hash_terms(["a", "b", "c", "\u00e9t\u00e9"], SMALL).tolist(), "abce"))
+    said = [sorted((place[c], int(t)) for c, t in zip(r.columns, r.times)) for r in map(rows.single, range(4))]
+    assert said == [[("a", 1), ("b", 2), ("c", 1)], [], [("a", 3)], [("b", 1), ("e", 1)]]
+    taken = rows.take(np.array([2, 0]))
+    assert taken.times.tolist() == [3, *rows.times[:3].tolist()]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("least", [1, 3])
+def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least):
+    rng = np.random.default_rng(classes)
+    y = np.arange(90) % classes
+    texts = [" ".join(f"w{w}" for w in rng.integers(5 * c, 5 * c + 25, rng.integers(1, 30))) for c in y]
+    contrasts = [1] if classes == 2 else [0, 1, 2]
+    model = HashedView(COUNTING, [SecondStage("idf", least=least)], SMALL, classes, contrasts)
+    rows = COUNTING.rows(text_parts(texts), SMALL)
+    model.fit(rows.take(np.arange(60)), y[:60], np.zeros(60, bool))
+    assert len(model.experts[0].model[1]) == 1  # all classes share the rows
+    vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+", min_df=least)
+    X = vectorizer.fit_transform(texts[:60])
+    for k, c in enumerate(contrasts):
+        machine = LinearSVC(random_state=0, tol=1e-6, max_iter=10_000).fit(X, y[:60] == c)
+        scores = model.scores(rows.take(np.arange(60, 90)))[:, k, 0]
+        np.testing.assert_allclose(scores, machine.decision_function(vectorizer.transform(texts[60:])), atol=0.05)
+
+
+def test_second_stage_on_log_odds_leaves_rare_terms_out():
+    X, y = mails(60)
+    rows = COUNTING.rows(text_parts(X), SMALL)
+    table = CountTable(SMALL, 2)
+    table.learn(rows, y)
+    often = table.counts[: table.size].sum(1)
+    for least in (1, 2, 5):
+        stage = SecondStage("log-odds", least=least)
+        stage.fit(table, rows, y, [1])
+        coefficients, strength, _ = stage.model
+        assert coefficients.shape == strength.shape == (1, table.size + 1)
+        assert ((strength[0, :-1] > 0) <= (often >= least)).all()
+        assert (coefficients[0][strength[0] == 0] == 0).all()
+        assert metrics.roc_auc(y == 1, stage.scores(0, table.place[rows.columns], rows)) > 0.99
+
+
+def test_many_classes_have_no_second_stage_on_log_odds():
+    X, y = news(60)
+    two, three = pool(views="text").fit(X[:40], np.arange(40) % 2), pool(views="text").fit(X, y)
+    assert "words (second stage on log-odds)" in two.experts_
+    assert not any("log-odds" in name for name in three.experts_)
+    assert "words (second stage on idf)" in set(two.experts_) & set(three.experts_)
 
 
 def test_views_of_ones_own():

@@ -71,9 +71,9 @@ class SecondStage:
     """A linear support vector machine on a view's rows: what terms say together, from what each says alone.
 
     The first stage weighs the terms. "log-odds": by the uniform model's log-odds of a class against the rest (Kolcz &
-    Yih, section 5.2, with an SVM for the second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for all classes,
-    so that the machines of many classes share their rows; where the view counts, times 1 + log of how often. Rows are
-    scaled to length 1. It is frozen: learning and forgetting leave it as `fit` made it.
+    Yih, section 5.2, with an SVM for the second stage). "idf": by log((1 + n) / (1 + df)) + 1, the same for all
+    classes, so that the machines of many classes share their rows; where the view counts, times 1 + log of how often.
+    Rows are scaled to length 1. It is frozen: learning and forgetting leave it as `fit` made it.
     """
 
     weighing: str = "log-odds"
@@ -88,7 +88,8 @@ class SecondStage:
 
     def fit(self, table: CountTable, rows: Rows, labels: IntArray, contrasts: Contrasts) -> None:
         """Learn from the documents that the table was made of."""
-        coefficients, strength, intercepts = [], [], []
+        coefficients, intercepts = [], []
+        strength: list[Any] = []
         for c in contrasts:
             if not strength or self.weighing == "log-odds":
                 weight = self._weight(table, c)
@@ -236,7 +237,7 @@ class HashedView:
         if smoothings:
             sums = table.place, table.counts, rows.indptr, rows.columns, chosen, table.n_classes
             totals = np.array([[table.log_totals(c, s) for s in smoothings] for c in self.contrasts])
-            logs = np.concatenate([_logs(s) for s in smoothings]) if smoothings else np.zeros(0)
+            logs = np.concatenate([_logs(s) for s in smoothings])
             experts = np.array([self._asked(expert, smoothings) for expert in self.experts])
             score_rows(*sums, asked, np.array(smoothings), logs, totals, experts, result)
         second = [e for e, expert in enumerate(self.experts) if isinstance(expert, SecondStage)]

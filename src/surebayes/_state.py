@@ -27,7 +27,7 @@ LEARNING = ("learn", "forget", "bulk")
 
 
 def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
-    """Give the views of a model: "pool" (those of `ViewPool` on mail or text) or "words" (one view, one expert)."""
+    """Give the views of a model: "pool" (of mail or text; opinions only) or "words" (one view, one expert)."""
     plan: list[tuple[View, tuple[Counted, ...]]]
     if model == "words":
         plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.01),))]

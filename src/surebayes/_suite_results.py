@@ -50,7 +50,6 @@ class Result:
     seconds: float
     seed: int | None = None
 
-
     @property
     def key(self) -> Key:
         """What names it."""
@@ -161,7 +160,9 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     lines = []
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     if text and not text.startswith('{"suite": '):
-        raise ValueError(f"{os.fspath(path)} is no file of results of a suite. Give one of an earlier run, or a new one.")
+        raise ValueError(
+            f"{os.fspath(path)} is no file of results of a suite. Give one of an earlier run, or a new one."
+        )
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:
             record = json.loads(line)

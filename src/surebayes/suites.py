@@ -311,7 +311,8 @@ def _text_part(part: Part) -> Iterator[Result]:
     read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
     function = {**TEXT_OURS, **_suite_peers.available()}[part.system]
     setting = None if part.system in TEXT_OURS else _suite_peers.choose(part.system, read[0].afresh())
-    auc, tpr, said, shared = [], [], [], {}
+    auc, tpr, said = [], [], []
+    shared: dict[Any, Any] = {}
     started = cpu_seconds()
     for task in read:
         # classes against the rest have the same documents: rows, or a pool of all classes, are made once
