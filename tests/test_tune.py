@@ -24,7 +24,7 @@ from surebayes._search import (
     low_end_area,
     posthoc_scores,
 )
-from surebayes._shared import Memory, SharedDocuments, by_rank, folds_of
+from surebayes._shared import Memory, SharedDocuments, _copies, by_rank, folds_of
 from surebayes.represent import best_first
 
 
@@ -327,6 +327,41 @@ def test_multi_label():
     tuned = TunedNB().fit(X, indicator)
     assert tuned.decision_function(X).shape == (200, 3)
     assert tuned.predict(X).shape == (200, 3)
+
+
+def test_a_whole_weight_is_as_good_as_copies():
+    X, y = corpus(150, seed=4)
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    copies = np.repeat(np.arange(150), weight)
+    weighed, copied = TunedNB().fit(X, y, sample_weight=weight), TunedNB().fit(X[copies], y[copies])
+    np.testing.assert_allclose(weighed.results_["mean_score"], copied.results_["mean_score"], rtol=1e-9)
+    assert repr(weighed.best_estimator_) == repr(copied.best_estimator_)
+    assert weighed.statistics_ == copied.statistics_
+    plain = TunedNB().fit(X, y)
+    assert plain.results_["mean_score"] != weighed.results_["mean_score"]
+    real = TunedNB().fit(X, y, sample_weight=weight / 2 + 0.25)
+    assert real.statistics_.all_documents() == (weight / 2 + 0.25).sum()
+    assert _copies(np.array([10.0, 30.0, 20.0])).tolist() == [1, 3, 2]  # ranks are the same, and memory is less
+    assert _copies(np.array([1.5, 1.0])) is None
+
+
+def test_documents_of_weight_0_are_left_out_with_their_order_and_label():
+    X, y = corpus(150, seed=4)
+    weight = np.random.default_rng(0).integers(0, 2, 150)
+    when = np.random.default_rng(1).permutation(150)
+    left = np.flatnonzero(weight)
+    for arguments in ({"order": when}, {}):
+        own = {"order": when[left]} if arguments else {}
+        split = KFold(3, shuffle=True, random_state=0)
+        a = TunedNB(split=split).fit(X, list(y), sample_weight=list(weight), **arguments)
+        b = TunedNB(split=split).fit(X[left], y[left], **own)
+        np.testing.assert_allclose(a.results_["mean_score"], b.results_["mean_score"], rtol=1e-9)
+    with pytest.raises(ValueError, match="one value for each of the 150 documents"):
+        TunedNB().fit(X, y, order=when[left], sample_weight=weight)
+    with pytest.raises(ValueError, match="sample_weight"):
+        TunedNB().fit(X, y, sample_weight=weight[:10])
+    once = TunedNB().partial_fit(X, y, sample_weight=weight)
+    assert once.statistics_.all_documents() == weight.sum()
 
 
 def test_unfitted():

@@ -122,6 +122,9 @@ class Search:
     table: list[dict[str, Any]] = field(default_factory=list)
 
     def worth(self, fold: Fold, scores: np.ndarray) -> float:
+        """Give the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
+        if fold.times is not None:
+            scores = np.repeat(scores, fold.times, axis=0)
         return float(np.mean([self.measure(fold.members[:, c], scores[:, c]) for c in fold.usable]))
 
     def run(
@@ -304,6 +307,16 @@ def deal(documents: Documents, folds: int, seed: int) -> np.ndarray:
     return place % folds
 
 
+def check_order(order: Any, n: int) -> np.ndarray:
+    """Give when each of n documents came, or say what is wrong with it."""
+    when = np.asarray(order)
+    if when.shape != (n,):
+        raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape} instead.")
+    if when.dtype.kind == "f" and np.isnan(when).any():
+        raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
+    return when
+
+
 def forward_folds(order: Any, n: int, cuts: Sequence[float] = FORWARD_CUTS) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split documents forward in time: train up to a cut, test from there to the next; equal times stay together.
 
@@ -326,11 +339,7 @@ def forward_folds(order: Any, n: int, cuts: Sequence[float] = FORWARD_CUTS) -> l
     >>> [(len(a), len(b)) for a, b in forward_folds(range(10), 10)]
     [(8, 2), (6, 2), (4, 2)]
     """
-    when = np.asarray(order)
-    if when.shape != (n,):
-        raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape} instead.")
-    if when.dtype.kind == "f" and np.isnan(when).any():
-        raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
+    when = check_order(order, n)
     by_time = np.argsort(when, kind="stable")
     places = [round(share * n) for share in cuts]
     ranked = when[by_time]

@@ -256,13 +256,15 @@ def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
 class Fold:
     """What one fold trains on, what it tests on, and which of the latter belong to each contrast.
 
-    `usable` are the contrasts that have documents on both sides, in training and in the test.
+    `usable` are the contrasts that have documents on both sides, in training and in the test. Where test documents
+    have whole weights, `times` says how often each counts, and so does `members`.
     """
 
     train: SharedDocuments
     test: SharedDocuments
     members: np.ndarray
     usable: list[int]
+    times: np.ndarray | None = None
     ranked: dict[tuple[int, bool], tuple[np.ndarray, csr_array]] = field(default_factory=dict)
 
     @property
@@ -316,8 +318,17 @@ def folds_of(documents: SharedDocuments, pairs: Sequence[tuple[np.ndarray, np.nd
         held, where = (counted[same[0]], parts[same[0]]) if same else (documents.taken(test), test)
         both = np.all([m.any(0) & ~m.all(0) for m in (members[places], members[where])], axis=0)
         train_on = replace(documents.taken(places), parts=[counted[c] for c in own] if whole else [])
-        folds.append(Fold(train_on, held, members[where], np.flatnonzero(both).tolist()))
+        times = _copies(held.weight)
+        tested = members[where] if times is None else np.repeat(members[where], times, axis=0)
+        folds.append(Fold(train_on, held, tested, np.flatnonzero(both).tolist(), times))
     return folds
+
+
+def _copies(weight: np.ndarray | None) -> np.ndarray | None:
+    if weight is None or not (weight == np.rint(weight)).all() or weight.max(initial=0.0) >= 2.0**53:
+        return None
+    times = weight.astype(np.int64)
+    return times // max(int(np.gcd.reduce(times)), 1)  # a measure of ranks is the same for ten copies of everything
 
 
 def by_rank(rows: csr_array, best: np.ndarray, binary: bool = False) -> csr_array:

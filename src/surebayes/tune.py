@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes import metrics
 from surebayes._estimator import CountClassifier
 from surebayes._parameters import is_number
-from surebayes._search import FOLDS, N_CANDIDATES, OUT_OF_TIME, Search, deal, forward_folds, low_end_area
+from surebayes._search import FOLDS, N_CANDIDATES, OUT_OF_TIME, Search, check_order, deal, forward_folds, low_end_area
 from surebayes._shared import Fold, SharedDocuments, folds_of
 from surebayes.classifiers import OpinionPoolNB
 from surebayes.induction import Documents
@@ -52,6 +53,17 @@ def _measure(metric: Any) -> Callable[[np.ndarray, np.ndarray], float]:
     measure, sign = parameters.pop("measure"), scorer._sign
     measure = low_end_area if measure is metrics.partial_auc else measure
     return lambda y, s: sign * measure(y, s, **parameters)
+
+
+def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Leave out documents of weight 0, as the rows that are counted do."""
+    weight = np.asarray(1.0 if sample_weight is None else sample_weight)
+    if weight.ndim == 0 or weight.all():
+        return y, order
+    counted = np.flatnonzero(weight)
+    if order is not None:
+        order = check_order(order, len(weight))[counted]
+    return _safe_indexing(y, counted), order
 
 
 def _goes_to_best(name: str) -> Callable[[Any], bool]:
@@ -113,7 +125,7 @@ class TunedNB(CountClassifier):
         self.budget = budget
         self.random_state = random_state
 
-    def fit(self, X, y, order=None):
+    def fit(self, X, y, order=None, sample_weight=None):
         """Search, then fit the winner on all documents.
 
         Parameters
@@ -125,14 +137,17 @@ class TunedNB(CountClassifier):
         order : array-like of shape (n_samples,), default=None
             When each document came. The search then trains on what came first and tests on what came next, three
             times, instead of splitting as `split` says.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the documents, in the search and in the final fit. A whole weight k is the same as k copies
+            (without `order`, whose cuts are by documents); in the measure a document of another weight counts once.
 
         Returns
         -------
         self : object
             The fitted classifier.
         """
-        self._search(self._read(X, y, None, None), y, order)
-        self.best_estimator_.fit(X, y)
+        self._search(self._read(X, y, None, sample_weight), y, order, sample_weight)
+        self.best_estimator_.fit(X, y, sample_weight=sample_weight)
         return self
 
     def _rules(self):
@@ -152,9 +167,10 @@ class TunedNB(CountClassifier):
     def _model(self, columns):
         return self.best_estimator_._model(columns)
 
-    def _search(self, read: Documents, y: Any, order: Any) -> None:
+    def _search(self, read: Documents, y: Any, order: Any, sample_weight: Any) -> None:
         """Try the candidates on these documents and set up the winner, unfitted."""
-        documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts)
+        documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts, read.weight)
+        y, order = _counted(y, order, sample_weight)
         measure = _measure(self.metric)
         deadline = np.inf if self.budget is None else time.monotonic() + self.budget
         folds = [fold for fold in self._folds(documents, y, order) if fold.usable]
@@ -192,7 +208,7 @@ class TunedNB(CountClassifier):
 
     def fit_representation(self, X, y, classes=None, sample_weight=None):
         """Search, then freeze the winner's representation on these documents without learning them yet."""
-        self._search(self._read(X, y, classes, None), y, None)
+        self._search(self._read(X, y, classes, sample_weight), y, None, sample_weight)
         self.best_estimator_.fit_representation(X, y, classes=classes, sample_weight=sample_weight)
         return self
 
@@ -205,7 +221,7 @@ class TunedNB(CountClassifier):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn more documents with the winner; before `fit`, tune on these first."""
         if not hasattr(self, "best_estimator_"):
-            self._search(self._read(X, y, classes, None), y, None)
+            self._search(self._read(X, y, classes, sample_weight), y, None, sample_weight)
         self.best_estimator_.partial_fit(X, y, classes=classes, sample_weight=sample_weight)
         return self
 
