@@ -227,7 +227,7 @@ class Search:
 
         for row in ranked[:2]:
             mine = [_with(row["estimator"], top=n, selection="posthoc") for n in tops]
-            self.run("top, post-hoc", mine, posthoc, GO_ON["top"], row, together=True)
+            self.run("top, post-hoc", mine, posthoc, GO_ON["top"], self.best(), together=True)
             best = self.best(lambda c: any(c is m for m in mine))  # noqa: B023 - called at once
             if best and getattr(row["estimator"], "weighting", "induction") == "induction":
                 confirmed = [_with(best["estimator"], selection="induction")]
@@ -246,7 +246,7 @@ class Search:
             return [found.score * score.discounted(c.discount, c.gamma, found) for c in group]
 
         candidates = [DecisionReversalNB(base, discount=form, gamma=g) for form, g in forms]
-        self.run("gamma", candidates, weighed, GO_ON["gamma"], best, together=True)
+        self.run("gamma", candidates, weighed, GO_ON["gamma"], self.best(), together=True)
 
 
 def _plainly(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
