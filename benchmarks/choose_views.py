@@ -1,6 +1,6 @@
-"""Which views and experts ViewPool has by default: chosen here, on documents that the suites never test on.
+"""Which views and experts ViewPool has by default: candidate sets compared on training documents.
 
-Run it (corpora in the folder that SUREBAYES_DATA names; 5 to 10 minutes of CPU for each kind):
+Run it (corpora in the folder that SUREBAYES_DATA names; one to three minutes of CPU):
 
     python benchmarks/choose_views.py mail
     python benchmarks/choose_views.py text
@@ -15,7 +15,9 @@ train (their last third weighs the experts, "reliability"), its last third judge
 Text: what trains in the text suite; of the corpora in ten folds that is the training part of the first fold, of Reuters
 and the newsgroups the published training part. A random two thirds train (a stratified third of them weighs the
 experts, "stack"), the rest judges. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the
-rest, by one pool; there a second stage on log-odds, which needs rows for each class, is left out of every set.
+rest, by one pool; there a second stage on log-odds, which needs rows for each class, is left out of every set. Mail,
+Reuters and newsgroups: the suites never test on these documents. Ten folds test on every document once, so that those
+of the first fold's training part are tested on in the other nine.
 
 Every expert is fitted once for each corpus and labelling, and sets are pooled from their scores, as `ViewPool.fit` does
 it. CPU is that of reading the views, counting, fitting and scoring; what experts share is counted once.

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ class Part:
         from surebayes.pool import _plan
 
         settings = _plan(self.suite, 2) if self.system == "ViewPool" else SETTINGS.get(self.system)
-        return {"suite": self.suite, "version": __version__, "share": self.share, "settings": repr(settings)}
+        marked = sha256(repr(settings).encode()).hexdigest()[:12]
+        return {"suite": self.suite, "version": __version__, "share": self.share, "settings": marked}
 
 
 # ---------------------------------------------------------------------- running
@@ -110,6 +112,7 @@ def run_parts(
             progress(f"{found.corpus}: {found.system}", len(results), len(order))
         else:
             failed.append(found)
+            progress(f"failed: {found}", len(results), len(order))
     if failed:
         kept = f" What succeeded is in {os.fspath(out)}: run again with resume." if out is not None else ""
         raise RuntimeError(f"{len(failed)} of {len(left)} parts failed: {'; '.join(failed)}.{kept}")
