@@ -16,6 +16,7 @@ BENCHMARKS = {
     "tuning": ("A search by TunedNB in fits of OpinionPoolNB (ours / one fit)", "ceiling"),
     "text": ("Text to rows and scores against scikit-learn (peer / ours)", "floor"),
     "mail": ("Mail to text against the standard library (peer / ours)", "floor"),
+    "pool": ("ViewPool, trained and scored, against a linear machine on byte 3-5-grams (peer / ours)", "floor"),
     "peers": ("Whole mails against bogofilter, where it is installed (peer / ours)", "floor"),
 }
 

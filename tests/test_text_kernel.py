@@ -142,6 +142,17 @@ def test_many_columns_in_one_call():
     assert items(columns, "I") == [c for one in again for c in items(one, "I")]
 
 
+def test_terms_may_be_given_as_columns(text):
+    analyzer, documents, terms = text.Analyzer(), ["gold mine", ""], [["from:ann", "gold"], ["gold", "\\ud800"]]
+    columns = [text.hash_rows(text.Analyzer(), 1000, [""], [own])[1] for own in terms]
+    given = [array("I", reversed(items(own, "I"))).tobytes() for own in columns]
+    expected = [items(part, "I") for part in text.hash_rows(analyzer, 1000, documents, terms)]
+    assert [items(part, "I") for part in text.hash_rows(analyzer, 1000, documents, given)] == expected
+    for wrong in (b"123", array("I", [1000]).tobytes()):
+        with pytest.raises(ValueError, match="columns below 1000"):
+            text.hash_rows(analyzer, 1000, ["a"], [wrong])
+
+
 @pytest.mark.parametrize("terms", [[], ["a"], [[b"a"]], [[1]], "a", [["a"], ["b"]]])
 def test_terms_of_another_type_are_refused(text, terms):
     with pytest.raises((TypeError, ValueError), match="terms must be"):

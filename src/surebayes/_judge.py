@@ -15,9 +15,9 @@ from ._manifest import BadModel, NewerModel, StoreError, read_manifest
 from .message import MAX_BYTES, Message, fingerprint_of, read_message
 
 try:
-    from ._lookup import counts_at, opinions, sorted_columns
+    from ._lookup import counts_at, opinions
 except ImportError:
-    from ._lookup_python import counts_at, opinions, sorted_columns
+    from ._lookup_python import counts_at, opinions
 try:
     from ._text import without_fields
 except ImportError:
@@ -110,10 +110,8 @@ def columns_of(view: dict, document: Document) -> bytes:
         seen = seen[:MAX_WORD_CHARACTERS]
         seen = seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
         analyzer = text.Analyzer("word", view["low"], view["high"], shortest=1)
-    ids = text.hash_count(analyzer, width, [seen])[1]
-    if not view["tokens"] or document.message is None:
-        return sorted_columns(ids)
-    return sorted_columns(b"".join((memoryview(ids).cast("B"), header_columns(document.message, width))))
+    terms = [header_columns(document.message, width)] if view["tokens"] and document.message is not None else None
+    return bytes(text.hash_rows(analyzer, width, [seen], terms)[1])
 
 
 def contrasts_of(classes: "list[str]") -> "list[int]":

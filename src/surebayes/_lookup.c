@@ -74,48 +74,6 @@ static PyObject *block_checksums(PyObject *module, PyObject *data)
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------ columns */
-
-static void radix_sort(uint32_t *a, uint32_t *spare, size_t n)
-{
-    for (int shift = 0; shift < 32; shift += 8) {
-        size_t start[257] = {0};
-        for (size_t i = 0; i < n; i++)
-            start[(a[i] >> shift & 255) + 1]++;
-        if (n && start[(a[0] >> shift & 255) + 1] == n) /* one digit for all: in order already */
-            continue;
-        for (int d = 0; d < 256; d++)
-            start[d + 1] += start[d];
-        for (size_t i = 0; i < n; i++)
-            spare[start[a[i] >> shift & 255]++] = a[i];
-        memcpy(a, spare, n * sizeof *a);
-    }
-}
-
-PyDoc_STRVAR(sorted_columns_doc, "sorted_columns(ids)\n--\n\nColumns (uint32) in ascending order, each once.");
-static PyObject *sorted_columns(PyObject *module, PyObject *ids)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(ids, &view, PyBUF_SIMPLE) < 0)
-        return NULL;
-    size_t n = (size_t)view.len / 4, kept = 0;
-    PyObject *result = NULL;
-    uint32_t *a = malloc((2 * n + 1) * sizeof *a);
-    if (!a) {
-        PyBuffer_Release(&view);
-        return PyErr_NoMemory();
-    }
-    memcpy(a, view.buf, 4 * n);
-    PyBuffer_Release(&view);
-    radix_sort(a, a + n, n);
-    for (size_t i = 0; i < n; i++)
-        if (!i || a[i] != a[i - 1])
-            a[kept++] = a[i];
-    result = PyBytes_FromStringAndSize((const char *)a, (Py_ssize_t)(4 * kept));
-    free(a);
-    return result;
-}
-
 /* ------------------------------------------------------------------------------------------------ counts from a mapped file */
 
 typedef struct {
@@ -735,7 +693,6 @@ static PyObject *hash_tokens(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {{"block_checksums", block_checksums, METH_O, block_checksums_doc},
-                                  {"sorted_columns", sorted_columns, METH_O, sorted_columns_doc},
                                   {"counts_at", counts_at, METH_VARARGS, counts_at_doc},
                                   {"pack_entries", pack_entries, METH_VARARGS, pack_entries_doc},
                                   {"opinions", opinions, METH_VARARGS, opinions_doc},

@@ -19,17 +19,6 @@ def block_checksums(data) -> bytes:
     return b"".join(crc32(view[i : i + BLOCK]).to_bytes(4, "little") for i in range(0, len(view), BLOCK))
 
 
-def sorted_columns(ids) -> bytes:
-    """Give columns (uint32) in ascending order, each once.
-
-    Examples
-    --------
-    >>> list(sorted_columns(bytes([2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0])))
-    [1, 0, 0, 0, 2, 0, 0, 0]
-    """
-    return _packed(sorted(set(_words(ids))))
-
-
 def _packed(words) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in words)
 

@@ -2057,11 +2057,37 @@ static void terms_close(Terms *terms)
     free(terms->columns), free(terms->ends), free(terms->text);
 }
 
+/* Take the columns of one document over. */
+static int terms_copy(Terms *terms, PyObject *columns, uint32_t width)
+{
+    char *from;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(columns, &from, &size) < 0)
+        return -1;
+    size_t n = (size_t)size / sizeof *terms->columns;
+    if (reserve(&terms->columns, &terms->room, terms->used + n + 1, sizeof *terms->columns) != OK) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    uint32_t beyond = 0, *to = terms->columns + terms->used;
+    memcpy(to, from, n * sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        beyond |= (uint32_t)(to[i] >= width);
+    if (beyond || (size_t)size % sizeof *to) {
+        PyErr_Format(PyExc_ValueError, "terms must be columns below %lu as uint32, or lists of str", (unsigned long)width);
+        return -1;
+    }
+    terms->used += n;
+    return 0;
+}
+
 /* Hash the str of one list. */
 static int terms_add(Terms *terms, PyObject *list, uint32_t width)
 {
+    if (PyBytes_Check(list))
+        return terms_copy(terms, list, width);
     if (!PyList_Check(list)) {
-        PyErr_Format(PyExc_TypeError, "terms must be lists of str, got %R", (PyObject *)Py_TYPE(list));
+        PyErr_Format(PyExc_TypeError, "terms must be lists of str, or their columns as bytes, got %R", (PyObject *)Py_TYPE(list));
         return -1;
     }
     Py_ssize_t n = PyList_Size(list);
@@ -2098,7 +2124,7 @@ static int terms_add(Terms *terms, PyObject *list, uint32_t width)
     return 0;
 }
 
-/* Hash a list of lists of str, one for each document. */
+/* Hash a list with the terms of each document. */
 static int terms_open(Terms *terms, PyObject *lists, Py_ssize_t n, uint32_t width)
 {
     if (!PyList_Check(lists) || PyList_Size(lists) != n) {
@@ -2145,7 +2171,7 @@ static Status settle_row(Workspace *ws, size_t index, void *context)
 
 PyDoc_STRVAR(hash_rows_doc, "hash_rows(analyzer, n_features, documents, terms=None)\n--\n\n"
                             "Which columns the tokens of documents are hashed to: (lengths, columns) as uint32, ascending in each row, each once.\n\n"
-                            "terms: for each document a list of str that are hashed too.");
+                            "terms: for each document a list of str that are hashed too, or their columns: bytes of uint32.");
 static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"analyzer", "n_features", "documents", "terms", NULL};

@@ -170,7 +170,7 @@ def hash_count(analyzer, n_features, documents, alternate_sign=False):
 def hash_rows(analyzer, n_features, documents, terms=None):
     """Give the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
 
-    `terms` has for each document a list of str that are hashed too.
+    `terms` has for each document a list of str that are hashed too, or their columns: bytes of uint32.
     """
     if terms is not None and (not isinstance(terms, list) or len(terms) != len(documents)):
         raise ValueError(f"terms must be a list with one list of str for each of the {len(documents)} documents")
@@ -179,13 +179,22 @@ def hash_rows(analyzer, n_features, documents, terms=None):
     for i, length in enumerate(lengths):
         row = set(ids[at : at + length])
         at += length
-        for term in terms[i] if terms is not None else ():
-            if not isinstance(terms[i], list) or not isinstance(term, str):
-                raise TypeError(f"terms must be lists of str, got {terms[i]!r:.80}")
-            row.add(hashed(term.encode("utf-8", "replace"), n_features)[0])
+        if terms is not None:
+            row.update(_columns_of(terms[i], n_features))
         columns.extend(sorted(row))
         lengths[i] = len(row)
     return lengths, columns
+
+
+def _columns_of(terms, n_features):
+    if isinstance(terms, bytes):
+        columns = memoryview(terms).cast("I") if len(terms) % 4 == 0 else [n_features]
+        if any(column >= n_features for column in columns):
+            raise ValueError(f"terms must be columns below {n_features} as uint32, or lists of str")
+        return columns
+    if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
+        raise TypeError(f"terms must be lists of str, or their columns as bytes, got {terms!r:.80}")
+    return [hashed(term.encode("utf-8", "replace"), n_features)[0] for term in terms]
 
 
 def _rows(row, documents):

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surebayes._header_tokens import header_columns, header_tokens
 from surebayes._kernel import kernel
-from surebayes.message import header_tokens, read_message
+from surebayes.message import read_message
 
 try:
     from surebayes._pool import count_rows
@@ -34,21 +35,34 @@ MAX_WORD_CHARACTERS = 20_000
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a batch of documents, each read once: `raw` bytes, `text` and header `tokens`."""
+    """The parts of a batch of documents, each read once: `raw` bytes, `text`, and the mail or its header tokens."""
 
     raw: list[bytes]
     text: list[str]
-    tokens: list[list[str]]
+    headers: list[Any]  # a Message, or a list of str
 
     def __len__(self) -> int:
         return len(self.raw)
+
+    def single(self, i: int) -> Parts:
+        """Give one document."""
+        return Parts(self.raw[i : i + 1], self.text[i : i + 1], self.headers[i : i + 1])
+
+    @property
+    def tokens(self) -> list[list[str]]:
+        """The header tokens of each document."""
+        return [h if isinstance(h, list) else header_tokens(h) for h in self.headers]
+
+    def columns(self, n_features: int) -> list[Any]:
+        """Give the header tokens of each document as `hash_rows` takes them: hashed where that is quicker."""
+        return [h if isinstance(h, list) else header_columns(h, n_features) for h in self.headers]
 
 
 def mail_parts(documents: Sequence[Any]) -> Parts:
     """Read documents as mails: bytes, or text that is taken as the mail's source."""
     raw = [d if isinstance(d, bytes) else d.encode("utf-8", "surrogatepass") for d in documents]
     messages = [read_message(r) for r in raw]
-    return Parts(raw, [m.subject + "\n" + m.text for m in messages], [header_tokens(m) for m in messages])
+    return Parts(raw, [m.subject + "\n" + m.text for m in messages], messages)
 
 
 def text_parts(documents: Sequence[Any]) -> Parts:
@@ -140,7 +154,7 @@ class View:
         if self.times:
             return self._counted(parts, n_features)
         text = kernel()
-        terms = parts.tokens if self.tokens else None
+        terms = parts.columns(n_features) if self.tokens else None
         lengths, columns = text.hash_rows(self._analyzer(text), n_features, self._seen(parts), terms)
         indptr = np.zeros(len(parts) + 1, np.int64)
         np.cumsum(np.frombuffer(lengths, np.uint32), out=indptr[1:])

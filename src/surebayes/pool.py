@@ -27,7 +27,7 @@ from surebayes._experts import (
 )
 from surebayes._parameters import check_parameters, is_number
 from surebayes._pool_explain import PoolExplanation, given_shares, hashed_share
-from surebayes._views import MAIL_VIEWS, READERS, TEXT_VIEWS, Parts, View
+from surebayes._views import MAIL_VIEWS, READERS, TEXT_VIEWS, View
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -370,8 +370,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             weights = self.weights_[k, first : first + len(model.experts)]
             first += len(model.experts)
             if isinstance(model, HashedView):
-                one = Parts(parts.raw[i : i + 1], parts.text[i : i + 1], parts.tokens[i : i + 1])
-                share, constant = hashed_share(model, one, k, weights, top)
+                share, constant = hashed_share(model, parts.single(i), k, weights, top)
                 bias += constant
                 shares.append(share)
             else:
