@@ -35,6 +35,8 @@ CODE = [
     "papers._text",
     "papers._porter",
 ]
+# What one paper's module depends on besides.
+OWN = {"papers.junejo_karim": ("papers._drawn",)}
 
 
 def default_folder() -> Path:
@@ -59,7 +61,7 @@ def digest(*parts: Any) -> str:
 def code_digest(modules: tuple[str, ...]) -> str:
     """Give a name to the present source of modules of this package."""
     total = hashlib.blake2b(digest_size=16)
-    for name in sorted(set(modules)):
+    for name in sorted({*modules, *(other for module in modules for other in OWN.get(module, ()))}):
         spec = find_spec(f"surebayes.{name}")
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(f"There is no module surebayes.{name}.")

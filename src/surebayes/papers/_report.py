@@ -232,14 +232,15 @@ def as_markdown(result: Result, plots: str | None = None) -> str:
 
 def print_rich(result: Result, console: Any) -> None:
     """Print a result with rich."""
+    from rich.markup import escape  # "[a-z]+" is a name here, not a style
     from rich.table import Table
 
     for corpus, columns, rows in tables(result):
-        table = Table(title=f"{result.item}: {result.title}" + (f" - {corpus}" if corpus else ""))
+        table = Table(title=escape(f"{result.item}: {result.title}" + (f" - {corpus}" if corpus else "")))
         for k, column in enumerate(columns):
-            table.add_column(column, justify="left" if k == 0 else "right")
+            table.add_column(escape(column), justify="left" if k == 0 else "right")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         console.print(table)
     for note in (*(f"Setting: {setting}." for setting in settings_of(result)), *result.notes):
         console.print(f"  {note}", style="dim", markup=False)
