@@ -241,7 +241,7 @@ def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
         means = np.mean([f[1:] for f in found], axis=0) if kind == "mail" else np.mean(cells, axis=0)
         mean[name] = float(means[0])
         shown = [f"{auc:.4f} / {tpr:.3f}" for auc, tpr in [*cells, means]]
-        table.add_row(name, *shown, f"{seconds[name]:.0f}")
+        table.add_row(name, *shown, f"{seconds[name]:.1f}")
     good = [name for name in sets if mean[name] >= max(mean.values()) - WITHIN]
     chosen = min(good, key=seconds.get)
     Console(width=220 if not sys.stdout.isatty() else None).print(table)
