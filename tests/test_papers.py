@@ -321,6 +321,7 @@ def averages_and_gaps(result, block):
 
 @pytest.mark.slow
 @pytest.mark.corpus
+@pytest.mark.timeout(1800)
 def test_junejo_movie_reviews_with_the_token_rule_that_each_run_chooses_on_its_training_reviews(movie_reviews):
     averages, gaps = averages_and_gaps(movie_reviews, "movie_reviews")
     # Balanced winnow alone is further off: some runs choose tokens that it can't bear.
@@ -331,6 +332,7 @@ def test_junejo_movie_reviews_with_the_token_rule_that_each_run_chooses_on_its_t
 
 @pytest.mark.slow
 @pytest.mark.corpus
+@pytest.mark.timeout(1800)
 def test_junejo_movie_reviews_with_one_token_rule_chosen_on_the_training_reviews_of_all_runs(movie_reviews):
     averages, gaps = averages_and_gaps(movie_reviews, "movie_reviews, one token rule for all runs")
     assert max(gaps.values()) <= 1.0
@@ -340,6 +342,7 @@ def test_junejo_movie_reviews_with_one_token_rule_chosen_on_the_training_reviews
 
 @pytest.mark.slow
 @pytest.mark.corpus
+@pytest.mark.timeout(1800)
 def test_junejo_balanced_winnow_is_not_last_with_rows_shuffled(movie_reviews):
     shuffled = movie_reviews.value("Avg", "BW", "movie_reviews, rows shuffled")
     assert shuffled > movie_reviews.value("Avg", "NB", "movie_reviews")
@@ -347,6 +350,7 @@ def test_junejo_balanced_winnow_is_not_last_with_rows_shuffled(movie_reviews):
 
 @pytest.mark.slow
 @pytest.mark.corpus
+@pytest.mark.timeout(1800)  # four minutes of an idle processor: 20 token rules are judged in each of 25 runs
 def test_junejo_four_classes(lab):
     (result,) = papers.reproduce("junejo-karim", "table 3", lab)
     found = {name: result.value("Avg", name, "news20") for name in junejo_karim.METHODS}
