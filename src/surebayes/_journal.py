@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 from binascii import crc32
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ import numpy as np
 from surebayes._manifest import BadModel, Busy, NewerModel
 
 try:
-    from surebayes._lookup import pack_columns
+    from surebayes._lookup import pack_columns, unpack_columns
 except ImportError:  # numpy does it too, in ten times the time
-    pack_columns = None  # type: ignore[assignment]
+    pack_columns = unpack_columns = None  # type: ignore[assignment]
 
 NAME = "journal.sqlite"
 VERSION = 1
@@ -37,7 +37,7 @@ CREATE TABLE events (
 _HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
     """One row of the journal.
 
@@ -68,10 +68,13 @@ class Event:
     body: bytes = b""
     seq: int = 0
     body_check: int = 0
+    check: int = 0
 
     def numbered(self, seq: int) -> Event:
-        """Give the row with its number and the checksum of its body."""
-        return replace(self, seq=seq, body_check=crc32(self.body))
+        """Give the row its number and its checksums."""
+        self.seq, self.body_check = seq, crc32(self.body)
+        self.check = self.head_check()
+        return self
 
     def head_check(self) -> int:
         """Give the checksum of all but the body."""
@@ -83,8 +86,8 @@ class Event:
 
 
 def chained(event: Event, chain: int) -> int:
-    """Give the running checksum with one more row."""
-    return crc32(event.head_check().to_bytes(4, "little"), chain)
+    """Give the running checksum with one more row, whose own is right."""
+    return crc32(event.check.to_bytes(4, "little"), chain)
 
 
 class Journal:
@@ -138,7 +141,7 @@ class Journal:
                     "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     [
                         (
-                            e.seq, e.action, e.fingerprint, e.label, e.source, e.time, e.who, e.head_check(),
+                            e.seq, e.action, e.fingerprint, e.label, e.source, e.time, e.who, e.check,
                             e.body_check, e.body,
                         )
                         for e in events
@@ -161,7 +164,7 @@ class Journal:
         with _errors_named(self.path):
             for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
                 seq, action, fingerprint, label, source, time, who, check, body_check = row
-                event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check)
+                event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check, check)
                 if seq != expected or not isinstance(time, float) or event.head_check() != check:
                     raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
                 expected += 1
@@ -175,6 +178,25 @@ class Journal:
         if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
             raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
         return row[1]
+
+    def bodies(self, rows: Sequence[int]) -> Iterator[bytes]:
+        """Yield the bodies of rows, whose numbers ascend, each checked: one pass where they are near to each other."""
+        if not rows:
+            return
+        if rows[-1] - rows[0] > 20 * len(rows):
+            yield from map(self.body, rows)
+            return
+        wanted, found = set(rows), 0
+        span = "SELECT seq, body_check, body FROM events WHERE seq BETWEEN ? AND ? AND action = 'reserve' ORDER BY seq"
+        with _errors_named(self.path):
+            for seq, check, body in self._db.execute(span, (rows[0], rows[-1])):
+                if seq in wanted:
+                    if not isinstance(body, bytes) or crc32(body) != check:
+                        raise BadModel(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                    found += 1
+                    yield body
+        if found < len(rows):
+            raise BadModel(f"{found} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy.")
 
     def times(self, action: str) -> dict[int, float]:
         """Give when the rows of an action were written, by their numbers."""
@@ -247,17 +269,20 @@ def pack_rows(views: Sequence[np.ndarray], moved: Sequence[int] = ()) -> bytes:
 
 def join_rows(packed: bytes, views: int, moved: Sequence[int]) -> bytes:
     """Put what was moved in front of packed views."""
-    return np.array([views, len(moved)], "<u4").tobytes() + np.asarray(moved, "<i8").tobytes() + packed
+    counts = (views | len(moved) << 32).to_bytes(8, "little")
+    return counts + np.array(moved, "<i8").tobytes() + packed if moved else counts + packed
 
 
-def pack_views(views: Sequence[np.ndarray]) -> bytes:
-    """Write the columns of each view."""
+def pack_views(views: Sequence[Any]) -> bytes:
+    """Write the columns of each view: ascending, as arrays or as bytes of uint32."""
     parts = []
     for columns in views:
         if pack_columns is not None:
-            packed = pack_columns(np.ascontiguousarray(columns, "<u4"))
+            packed = pack_columns(columns if isinstance(columns, bytes) else np.ascontiguousarray(columns, "<u4"))
             parts += [(len(packed) // 2).to_bytes(4, "little"), packed]
             continue
+        if isinstance(columns, bytes):
+            columns = np.frombuffer(columns, "<u4")
         gaps = np.diff(np.asarray(columns, np.int64), prepend=-1) - 1
         longer = gaps // _LONG
         if longer.any():
@@ -284,15 +309,19 @@ def unpack_views(packed: bytes, n: int, at: int = 0) -> list[np.ndarray]:
     views = []
     try:
         for _ in range(n):
-            size = int(np.frombuffer(packed, "<u4", 1, at)[0])
-            words = np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)
-            at += 4 + 2 * size
-            long = words == _LONG
-            if long.any():
-                views.append((np.cumsum(words + ~long)[~long] - 1).astype(np.int32))
+            if at + 4 > len(packed):
+                raise ValueError("no room for a size")
+            size = int.from_bytes(packed[at : at + 4], "little")
+            if unpack_columns is not None:
+                views.append(np.frombuffer(unpack_columns(packed, at + 4, size), "<i4"))
             else:
-                words += 1
-                views.append((np.cumsum(words) - 1).astype(np.int32))
+                views.append(_unpacked(np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)))
+            at += 4 + 2 * size
     except ValueError:
         raise BadModel("A row of the journal is cut short.") from None
     return views
+
+
+def _unpacked(words: np.ndarray) -> np.ndarray:
+    long = words == _LONG
+    return (np.cumsum(words + ~long)[~long] - 1).astype(np.int32)

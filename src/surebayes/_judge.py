@@ -39,7 +39,7 @@ VERDICTS = (OWN, b"x-spam-")
 
 
 class Document:
-    """What a filter sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`.
+    """What a filter sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`, each when asked for.
 
     Parameters
     ----------
@@ -49,28 +49,36 @@ class Document:
         Which of the two it is.
     """
 
-    __slots__ = ("message", "raw", "text")
+    __slots__ = ("_content", "_raw", "message", "text")
 
     def __init__(self, content: "bytes | str", reader: str) -> None:
         if not isinstance(content, (bytes, str)):
             if not isinstance(content, (bytearray, memoryview)):
                 raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
             content = bytes(content)
+        self._raw: bytes | None = None
         self.message: Message | None = None
         if reader == "mail":
-            raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-            self.raw = plain_head(raw)
+            self._content = raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
             self.message = read_message(raw)
             self.text = self.message.subject + "\n" + self.message.text
             return
         if isinstance(content, str):
-            self.text, self.raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
+            self.text, self._raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
         else:
-            self.raw = content[:MAX_BYTES]
-            self.text = self.raw.decode("utf-8", "replace")
+            self._raw = content[:MAX_BYTES]
+            self.text = self._raw.decode("utf-8", "replace")
+        self._content = b""
 
     @property
-    def tokens(self) -> list[str]:
+    def raw(self) -> bytes:
+        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        if self._raw is None:
+            self._raw = plain_head(self._content)
+        return self._raw
+
+    @property
+    def tokens(self) -> "list[str]":
         """The header tokens of a mail; a text has none."""
         return [] if self.message is None else header_tokens(self.message)
 
@@ -98,20 +106,50 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
 # ---------------------------------------------------------------------- columns, counts, opinions
 
 
-def columns_of(view: dict, document: Document) -> bytes:
-    """Give the hashed columns of a document in one view: ascending uint32."""
-    text, width = kernel(), view["width"]
+_analyzers: dict = {}
+
+
+def _analyzer(view: dict) -> "object":
+    key = view["kind"], view["low"], view["high"], view["max_bytes"]
+    found = _analyzers.get(key)
+    if found is None:
+        make = kernel().Analyzer
+        if view["kind"] == "bytes":
+            found = make("bytes", view["low"], view["high"], max_bytes=view["max_bytes"])
+        else:
+            found = make("word", view["low"], view["high"], shortest=1)
+        _analyzers[key] = found
+    return found
+
+
+def _seen(view: dict, document: Document) -> "bytes | str":
+    """Give what a view reads of a document."""
     if view["kind"] == "bytes":
         seen = document.raw if view["part"] == "raw" else document.text[: view["max_bytes"]]
-        seen = seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
-        analyzer = text.Analyzer("bytes", view["low"], view["high"], max_bytes=view["max_bytes"])
-    else:
-        seen = document.text if view["part"] == "text" else document.raw.decode("utf-8", "replace")
+        return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
+    seen = document.text if view["part"] == "text" else document.raw.decode("utf-8", "replace")
+    if len(seen) > MAX_WORD_CHARACTERS:
         seen = seen[:MAX_WORD_CHARACTERS]
-        seen = seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
-        analyzer = text.Analyzer("word", view["low"], view["high"], shortest=1)
-    terms = [header_columns(document.message, width)] if view["tokens"] and document.message is not None else None
-    return bytes(text.hash_rows(analyzer, width, [seen], terms)[1])
+    return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
+
+
+def rows_of(view: dict, documents: "list[Document]") -> "list[bytes]":
+    """Give the hashed columns of documents in one view: for each ascending uint32, each once."""
+    width, tokens = view["width"], None
+    if view["tokens"]:
+        tokens = [header_columns(one.message, width) if one.message is not None else b"" for one in documents]
+    seen = [_seen(view, document) for document in documents]
+    lengths, columns = kernel().hash_rows(_analyzer(view), width, seen, tokens)
+    flat, rows, start = bytes(columns), [], 0
+    for length in memoryview(lengths).cast("B").cast("I"):
+        rows.append(flat[start : start + 4 * length])
+        start += 4 * length
+    return rows
+
+
+def columns_of(view: dict, document: Document) -> bytes:
+    """Give the hashed columns of one document in one view."""
+    return rows_of(view, [document])[0]
 
 
 def contrasts_of(classes: "list[str]") -> "list[int]":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surebayes._folder import locked
-from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows, unpack_views
+from surebayes._journal import Event, Journal, pack_rows, unpack_rows
 from surebayes._judge import UNIT, Document, contrasts_of
 from surebayes._manifest import StoreError
 from surebayes._state import State
@@ -24,8 +23,12 @@ if TYPE_CHECKING:
     from surebayes._keeper import Writing
     from surebayes.filter import Filter
 
-BATCH = 200
+BATCH = 1000
 """Messages of a training that share a transaction."""
+CHUNK, CHUNK_BYTES = 64, 4 * 2**20
+"""Documents that are cut into terms together, and how large they may be together."""
+HELD = 64 * 2**20
+"""Bytes of terms that a training holds in memory before it goes on in a file."""
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""
 
@@ -39,7 +42,6 @@ def teach(
     label: str,
     rows: Sequence[np.ndarray],
     who: str | None,
-    packed: bytes | None = None,
 ) -> str:
     """Learn a message unless it is learnt; a message of another label is forgotten first."""
     known = write.state.messages.get(fingerprint)
@@ -49,7 +51,7 @@ def teach(
             return "already"
         outcome = "moved" if known[0] == "learn" else "learnt"
         forget(write, fingerprint, who)
-    write.add(write.state.learn(fingerprint, label, rows, who, packed))
+    write.add(write.state.learn(fingerprint, label, rows, who))
     return outcome
 
 
@@ -71,30 +73,44 @@ def forget(write: Writing, fingerprint: str, who: str | None) -> str:
 
 
 class _Spool:
-    """The terms of many messages in a temporary file, to be read back in another order."""
+    """The columns of many messages, to be read back in another order: in memory, of large trainings in a file."""
 
     def __init__(self, folder: str) -> None:
-        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by who makes the spool
-        self.places: dict[str, tuple[str, int, int]] = {}
-        self.end = 0
+        self.folder = folder
+        self.places: dict[str, tuple[str, Any, int]] = {}  # label, columns of each view (or their sizes), place in file
+        self.file: Any = None
+        self.held = self.end = 0
 
-    def add(self, fingerprint: str, label: str, rows: Sequence[np.ndarray]) -> bool:
+    def add(self, fingerprint: str, label: str, rows: Sequence[bytes]) -> bool:
         """Keep a message; False if it is there with this label."""
-        if self.places.get(fingerprint, ("",))[0] == label:
+        known = self.places.get(fingerprint)
+        if known is not None and known[0] == label:
             return False
-        body = pack_views(rows)
-        self.file.write(body)
-        self.places[fingerprint] = (label, self.end, len(body))
-        self.end += len(body)
+        if self.held < HELD:
+            self.held += sum(map(len, rows))
+            self.places[fingerprint] = (label, rows, -1)
+            return True
+        if self.file is None:
+            import tempfile
+
+            self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed by `close`
+        self.places[fingerprint] = (label, [len(row) for row in rows], self.end)
+        self.end += self.file.write(b"".join(rows))
         return True
 
-    def sorted(self, views: int) -> Iterable[tuple[str, str, list[np.ndarray], bytes]]:
-        """Yield (fingerprint, label, rows, packed rows) in the order of fingerprints."""
+    def sorted(self) -> Iterable[tuple[str, str, Sequence[bytes]]]:
+        """Yield (fingerprint, label, columns of each view) in the order of fingerprints."""
         for fingerprint in sorted(self.places):
-            label, start, size = self.places[fingerprint]
-            self.file.seek(start)
-            packed = self.file.read(size)
-            yield fingerprint, label, unpack_views(packed, views), packed
+            label, rows, start = self.places[fingerprint]
+            if start >= 0:
+                self.file.seek(start)
+                rows = [self.file.read(size) for size in rows]
+            yield fingerprint, label, rows
+
+    def close(self) -> None:
+        """Drop the file."""
+        if self.file is not None:
+            self.file.close()
 
 
 def is_reserved(fingerprint: str, share: float) -> bool:
@@ -110,29 +126,52 @@ def is_reserved(fingerprint: str, share: float) -> bool:
 
 def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, who: str | None, progress: Any) -> dict:
     """See `Filter.train`."""
-    state = filter._loaded()
     done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
     spool = _Spool(filter.path)
-    with spool.file:
-        for n, (content, label) in enumerate(documents, 1):
-            if label not in state.classes:
-                raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.classes))}.")
-            seen = Document(content, state.reader)
-            if not spool.add(seen.fingerprint, label, state.rows(seen)):
-                done["already"] += 1
-            if progress is not None and n % 50 == 0:
-                progress("reading", n, None)
+    try:
+        _read(filter, documents, spool, done, progress)
         if not journal:
             _train_without_journal(filter, spool, done, who)
             return done
         with filter.bulk(f"trained on {len(spool.places)}", renew=True):
             learnt = 0
-            for batch in batched(spool.sorted(len(state.views)), BATCH):
+            for batch in batched(spool.sorted(), BATCH):
                 filter._submit(partial(_learn_batch, batch=batch, reserve=reserve, who=who, done=done))
                 learnt += len(batch)
                 if progress is not None:
                     progress("learning", learnt, len(spool.places))
+    finally:
+        spool.close()
     return done
+
+
+def _read(filter: Filter, documents: Iterable, spool: _Spool, done: dict[str, int], progress: Any) -> None:
+    """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
+    state, read = filter._loaded(), 0
+    for chunk in _chunks(documents, state.classes):
+        seen = [Document(content, state.reader) for content, _ in chunk]
+        for (_, label), one, rows in zip(chunk, seen, state.rows_of_many(seen)):
+            if not spool.add(one.fingerprint, label, rows):
+                done["already"] += 1
+        read += len(chunk)
+        if progress is not None:
+            progress("reading", read, None)
+
+
+def _chunks(documents: Iterable, classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
+    """Put documents together, up to a number and a size."""
+    chunk: list[tuple[Any, str]] = []
+    size = 0
+    for content, label in documents:
+        if label not in classes:
+            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, classes))}.")
+        chunk.append((content, label))
+        size += len(content)
+        if len(chunk) == CHUNK or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
@@ -143,17 +182,28 @@ def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
 
 
 def _learn_batch(write: Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
-    for fingerprint, label, rows, packed in batch:
-        share = reserve if label == write.state.classes[0] else reserve / 2
-        known = write.state.messages.get(fingerprint)
-        if known is None and is_reserved(fingerprint, share):
-            body = join_rows(packed, len(rows), ())
-            write.add(Event("reserve", fingerprint, label, None, time.time(), who, body))
+    state, now = write.state, time.time()
+    shares = {label: int((reserve if label == state.classes[0] else reserve / 2) * 2**32) for label in state.classes}
+    together: list[tuple[str, Sequence[bytes]]] = []
+    for fingerprint, label, rows in batch:
+        known = state.messages.get(fingerprint)
+        if known is None and int(fingerprint[:8], 16) < shares[label]:  # as `is_reserved`
+            write.add(Event("reserve", fingerprint, label, None, now, who, pack_rows(rows)))
             done["reserved"] += 1
+        elif known is None and not state.weighs:  # where no weights move, the order of lessons makes no difference
+            write.add(Event("learn", fingerprint, label, None, now, who, pack_rows(rows)))
+            together.append((label, rows))
         elif known is not None and known[:2] == ("reserve", label):
             done["already"] += 1  # set aside before: training again must not use it up
         else:
-            done[teach(write, fingerprint, label, rows, who, packed)] += 1
+            done[teach(write, fingerprint, label, arrays(rows), who)] += 1
+    done["learnt"] += len(together)
+    state.count_many(together)
+
+
+def arrays(rows: Sequence[bytes]) -> list[np.ndarray]:
+    """Give columns as arrays."""
+    return [np.frombuffer(row, "<i4") for row in rows]
 
 
 def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], who: str | None) -> None:
@@ -163,10 +213,11 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
         from surebayes._keeper import Writing
 
         try:
-            for fingerprint, label, rows, _ in spool.sorted(len(state.views)):
+            for fingerprint, label, columns in spool.sorted():
                 if fingerprint in state.messages:
                     done["already"] += 1
                     continue
+                rows = arrays(columns)
                 state.count(rows, state.moves(rows, label), label, 2**62, 1)
                 done["learnt"] += 1
             write = Writing(state, filter._open_journal())
@@ -179,6 +230,27 @@ def _train_without_journal(filter: Filter, spool: _Spool, done: dict[str, int], 
         except BaseException:
             filter._state, filter._ahead = None, True
             raise
+
+
+# ---------------------------------------------------------------------- what was set aside
+
+
+def held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str]]:
+    """Score what was set aside."""
+    scores, labels, _ = scored_reserve(state, journal)
+    return (scores[:, 0] if len(state.classes) == 2 else scores), labels
+
+
+def scored_reserve(state: State, journal: Journal) -> tuple[np.ndarray, list[str], list[int]]:
+    """Score what was set aside for each contrast; its labels and rows.
+
+    By row, not as the messages came to be known: going back to a version gives its very figures.
+    """
+    kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
+    rows = [row for row, _ in kept]
+    scores = [state.scores(unpack_rows(body)[0]) for body in journal.bodies(rows)]
+    shape = (len(kept), len(contrasts_of(state.classes)))
+    return np.array(scores, float).reshape(shape), [label for _, label in kept], rows
 
 
 # ---------------------------------------------------------------------- weights

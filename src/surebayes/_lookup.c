@@ -240,6 +240,65 @@ done:
     return result;
 }
 
+PyDoc_STRVAR(load_table_doc,
+             "load_table(file, width, classes, class_bits, n, entries, entry_crcs)\n--\n\n"
+             "A table of n entries for gather(): (place, counts). Every block is checked; ValueError where one is damaged.");
+static PyObject *load_table(PyObject *module, PyObject *args)
+{
+    Py_buffer file;
+    Py_ssize_t width, classes, bits, n, entries, entry_crcs;
+    if (!PyArg_ParseTuple(args, "y*nnnnnn:load_table", &file, &width, &classes, &bits, &n, &entries, &entry_crcs))
+        return NULL;
+    PyObject *result = NULL, *place = NULL, *counts = NULL;
+    size_t size = (size_t)file.len, blocks = ((size_t)n + ENTRIES - 1) / ENTRIES, rows = 0;
+    const uint8_t *base = file.buf, *from = base + entries;
+    const char *wrong = NULL;
+    if (n < 0 || (size_t)n > size / 8 || bits < 0 || bits > 31 || classes < 1 || classes > (Py_ssize_t)1 << bits || width < 1 ||
+        width > 0x7FFFFFFF || entries < 0 || entry_crcs < 0 || (size_t)entries > size || (size_t)entry_crcs > size ||
+        (size_t)n * 8 > size - (size_t)entries || blocks * 4 > size - (size_t)entry_crcs) {
+        PyErr_SetString(PyExc_ValueError, "the table lies outside of its file");
+        goto done;
+    }
+    for (size_t i = 0; i < (size_t)n; i++)
+        rows += !i || word(from + 8 * i) >> bits != word(from + 8 * i - 8) >> bits;
+    place = PyBytes_FromStringAndSize(NULL, 4 * width);
+    counts = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * rows * (size_t)classes));
+    if (!place || !counts)
+        goto done;
+    int32_t *at = (int32_t *)PyBytes_AsString(place), *all = (int32_t *)PyBytes_AsString(counts);
+    Py_BEGIN_ALLOW_THREADS
+    memset(at, 0xFF, 4 * (size_t)width);
+    memset(all, 0, 4 * rows * (size_t)classes);
+    uint32_t before = 0;
+    size_t row = 0;
+    for (size_t b = 0; b < blocks && !wrong; b++) {
+        size_t end = (b + 1) * ENTRIES < (size_t)n ? (b + 1) * ENTRIES : (size_t)n;
+        if (crc32_of(from + b * BLOCK, (end - b * ENTRIES) * 8) != word(base + entry_crcs + 4 * b))
+            wrong = "a block of the table doesn't match its checksum";
+        for (size_t i = b * ENTRIES; i < end && !wrong; i++) {
+            uint32_t key = word(from + 8 * i), column = key >> bits, c = key & ((1u << bits) - 1);
+            if ((i && key <= before) || column >= (uint32_t)width || c >= (uint32_t)classes)
+                wrong = "an entry of the table is out of order, or of another table";
+            else {
+                if (at[column] < 0)
+                    at[column] = (int32_t)row++;
+                all[(size_t)at[column] * (size_t)classes + c] = (int32_t)word(from + 8 * i + 4);
+            }
+            before = key;
+        }
+    }
+    Py_END_ALLOW_THREADS
+    if (wrong)
+        PyErr_SetString(PyExc_ValueError, wrong);
+    else
+        result = PyTuple_Pack(2, place, counts);
+done:
+    Py_XDECREF(place);
+    Py_XDECREF(counts);
+    PyBuffer_Release(&file);
+    return result;
+}
+
 PyDoc_STRVAR(pack_entries_doc,
              "pack_entries(place, counts, classes, class_bits)\n--\n\n"
              "The entries of a table. place: for each column its row in `counts` (int32, below 0: none); counts: int32, `classes` a row.");
@@ -641,6 +700,35 @@ static PyObject *pack_columns(PyObject *module, PyObject *columns)
     return result;
 }
 
+PyDoc_STRVAR(unpack_columns_doc, "unpack_columns(packed, start, words)\n--\n\nWhat pack_columns wrote as so many words, from a byte on: ascending uint32.");
+static PyObject *unpack_columns(PyObject *module, PyObject *args)
+{
+    Py_buffer view;
+    Py_ssize_t start, words, n = 0;
+    if (!PyArg_ParseTuple(args, "y*nn:unpack_columns", &view, &start, &words))
+        return NULL;
+    PyObject *result = NULL;
+    if (start < 0 || words < 0 || start > view.len || words > (view.len - start) / 2) {
+        PyErr_SetString(PyExc_ValueError, "there are fewer words");
+        goto done;
+    }
+    const uint8_t *p = (const uint8_t *)view.buf + start;
+    for (Py_ssize_t i = 0; i < words; i++)
+        n += (p[2 * i] & p[2 * i + 1]) != 0xFF;
+    if ((result = PyBytes_FromStringAndSize(NULL, 4 * n))) {
+        uint32_t *out = (uint32_t *)PyBytes_AsString(result), next = 0;
+        for (Py_ssize_t i = 0; i < words; i++) {
+            uint32_t gap = (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8;
+            next += gap;
+            if (gap != 0xFFFF)
+                *out++ = next++;
+        }
+    }
+done:
+    PyBuffer_Release(&view);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------ MurmurHash3 */
 
 static uint32_t murmur3(const uint8_t *p, size_t n)
@@ -699,6 +787,8 @@ static PyMethodDef functions[] = {{"block_checksums", block_checksums, METH_O, b
                                   {"gather", gather, METH_VARARGS, gather_doc},
                                   {"count_row", count_row, METH_VARARGS, count_row_doc},
                                   {"pack_columns", pack_columns, METH_O, pack_columns_doc},
+                                  {"unpack_columns", unpack_columns, METH_VARARGS, unpack_columns_doc},
+                                  {"load_table", load_table, METH_VARARGS, load_table_doc},
                                   {"hash_tokens", hash_tokens, METH_VARARGS, hash_tokens_doc},
                                   {NULL, NULL, 0, NULL}};
 

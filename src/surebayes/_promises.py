@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surebayes._journal import Event, Journal, pack_rows, unpack_rows
-from surebayes._judge import Document, contrasts_of
-from surebayes._lessons import BATCH, batched
+from surebayes._journal import Event, pack_rows
+from surebayes._judge import Document
+from surebayes._lessons import BATCH, batched, scored_reserve
 from surebayes._state import State
 from surebayes.calibration import fit_probability
 from surebayes.certificate import EXACT, Certificate, certify
@@ -27,20 +27,6 @@ from surebayes.significance import Interval
 if TYPE_CHECKING:
     from surebayes._keeper import Writing
     from surebayes.filter import Filter
-
-
-def held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str]]:
-    """Score what was set aside."""
-    scores, labels, _ = _held_out(state, journal)
-    return (scores[:, 0] if len(state.classes) == 2 else scores), labels
-
-
-def _held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str], list[int]]:
-    # by row, not as they came to be known: going back to a version gives its very figures
-    kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
-    scores = [state.scores(unpack_rows(journal.body(row))[0]) for row, _ in kept]
-    shape = (len(kept), len(contrasts_of(state.classes)))
-    return np.array(scores, float).reshape(shape), [label for _, label in kept], [row for row, _ in kept]
 
 
 def certificate(state: State) -> Certificate | None:
@@ -103,7 +89,7 @@ def renew(write: Writing) -> Certificate | None:
 def _promise(write: Writing, max_fpr: float, confidence: float, positive: str, who: str) -> Certificate:
     """Certify the model as it is, and set threshold and probability by it."""
     state = write.state
-    scores, labels, rows = _held_out(state, write.journal)
+    scores, labels, rows = scored_reserve(state, write.journal)
     own = scores[:, 0 if scores.shape[1] == 1 else state.classes.index(positive)]
     truth = np.array([label == positive for label in labels], bool)
     when = write.journal.times("reserve")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from surebayes._experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView, equal_start
-from surebayes._journal import Event, Journal, join_rows, pack_views, unpack_rows
-from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled
+from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled, rows_of
 from surebayes._manifest import BadModel
 from surebayes._views import MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
 from surebayes.store import MAX_KEYS, ModelFolder, class_bits
@@ -30,7 +30,7 @@ def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
     """Give the views of a model: "pool" (of mail or text; opinions only) or "words" (one view, one expert)."""
     plan: list[tuple[View, tuple[Counted, ...]]]
     if model == "words":
-        plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.01),))]
+        plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.1),))]
     elif model == "pool" and reader == "mail":
         plan = [(view, MAIL_EXPERTS) for view in MAIL_VIEWS]
     elif model == "pool":
@@ -107,6 +107,7 @@ class State:
         self.seq = self.chain = self.learnt_at = self.floor = 0
         self.lessons = 0  # rows of the journal that changed counts
         self.journal_id = ""
+        self.weighs = sum(len(view["experts"]) for view in views) > 1
         self._scoring: dict[str, Any] | None = None
         self._asked: tuple[Any, ...] = ()  # the last row that was judged, and the experts' opinions
 
@@ -207,6 +208,18 @@ class State:
             }
         self._scoring = None
 
+    def count_many(self, lessons: Sequence[tuple[str, Sequence[bytes]]]) -> None:
+        """Add messages, each a label and its columns in every view, to the counts."""
+        if not lessons:
+            return
+        labels = np.array([self.classes.index(label) for label, _ in lessons])
+        for v, table in enumerate(self.tables):
+            rows = [views[v] for _, views in lessons]
+            indptr = np.zeros(len(rows) + 1, np.int64)
+            np.cumsum([len(row) // 4 for row in rows], out=indptr[1:])
+            table.learn(Rows(indptr, np.frombuffer(b"".join(rows), "<i4")), labels)
+        self._scoring = None
+
     # ---- judging
 
     @property
@@ -243,6 +256,10 @@ class State:
         """Give the columns of a document in every view."""
         return [np.frombuffer(columns_of(view, document), "<i4") for view in self.views]
 
+    def rows_of_many(self, documents: list[Document]) -> Iterable[Sequence[bytes]]:
+        """Give the columns of documents in every view, uint32."""
+        return zip(*[rows_of(view, documents) for view in self.views])
+
     def counts(self, rows: Sequence[np.ndarray]) -> list[Any]:
         """Give the counts of the columns, as `opinions` wants them."""
         result: list[Any] = []
@@ -273,7 +290,12 @@ class State:
     # ---- learning
 
     def moves(self, rows: Sequence[np.ndarray], label: str, opinions: list[list[float]] | None = None) -> list[int]:
-        """Give what a message with this label moves the pool weights by: a step of the logistic loss, never below 0."""
+        """Give what a message with this label moves the pool weights by: a step of the logistic loss, never below 0.
+
+        Nothing where there is one expert: its weight would only change the unit of the scores.
+        """
+        if not self.weighs:
+            return []
         opinions = self.opinions(rows) if opinions is None else opinions
         moved = []
         for c, said, score, units in zip(
@@ -285,14 +307,11 @@ class State:
                 moved.append(max(round(RATE * error * value / UNIT), -now))
         return moved
 
-    def learn(
-        self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None, packed: bytes | None = None
-    ) -> Event:
-        """Learn a message in memory, and give the row of the journal that says so; `packed` are its packed views."""
+    def learn(self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> Event:
+        """Learn a message in memory, and give the row of the journal that says so."""
         moved = self.moves(rows, label)
         self.count(rows, moved, label, self.seq + 1, 1)
-        body = join_rows(packed or pack_views(rows), len(rows), moved)
-        return Event("learn", fingerprint, label, None, time.time(), who, body)
+        return Event("learn", fingerprint, label, None, time.time(), who, pack_rows(rows, moved))
 
     def hashed_views(self) -> list[HashedView]:
         """Give views and tables as `surebayes.pool` has them, to explain a score."""

@@ -15,24 +15,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from surebayes import metrics
+from surebayes._figures import Figure
 from surebayes._source_tables import BadInput
 
 __all__ = ["Evaluation", "Figure", "draw_roc", "evaluate", "roc_text"]
 
 LOW = 0.1
 """The false-positive rate up to which ROC pictures go."""
-
-
-class Figure(NamedTuple):
-    """A measure, its interval (None where there is none), and how that was got."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    about: str = ""
 
 
 @dataclass(frozen=True)

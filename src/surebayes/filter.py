@@ -333,8 +333,10 @@ class Filter(Keeper):
     def certificate(self) -> Certificate | None:
         """The promise of the threshold, marked stale if the model has changed since; None without one."""
         with self._mutex:
-            state = self._fresh_state()
-            return _late("_promises").certificate(state)
+            return self._certificate(self._fresh_state())
+
+    def _certificate(self, state: State) -> Certificate | None:
+        return None if state.settings["certificate"] is None else _late("_promises").certificate(state)
 
     def calibrate(
         self,
@@ -395,7 +397,7 @@ class Filter(Keeper):
     def held_out(self) -> tuple[np.ndarray, list[str]]:
         """Score what was set aside: scores (n,) or (n, classes), and labels."""
         with self._mutex:
-            return _late("_promises").held_out(self._fresh_state(), self._open_journal())
+            return _lessons.held_out(self._fresh_state(), self._open_journal())
 
     # ---- the past
 
@@ -442,7 +444,7 @@ class Filter(Keeper):
             for action, label, _ in state.messages.values():
                 if action == "reserve":
                     reserved[label] += 1
-            known = _late("_promises").certificate(state)
+            known = self._certificate(state)
             return {
                 "reader": state.reader,
                 "model": state.model,

@@ -37,7 +37,8 @@ _SUFFIXES = {
 }
 # A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
 # "From " has no time and year; writers of mailboxes quote one that has.
-_FROM_LINE = re.compile(rb"From [^\n]*\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
+_FROM_LINE = re.compile(rb"From [^\n]*?\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
+_NEXT, _QUOTE = re.compile(rb"\n>*From "), ord(">")
 _LONGEST_FROM = 1000
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 
@@ -275,15 +276,25 @@ def _read_mbox(source: Source) -> Iterator[Document]:
 
 def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document]:
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
-    name, buffer = shown(source.path), start
+    name, label, buffer = shown(source.path), source.label, start
     begin = place = number = dropped = 0
+    quoted = False
     while True:
-        cut, place = _next_message(buffer, place)
-        while cut >= 0:
-            number += 1
-            yield _message(f"{name}#{number}", buffer[begin:cut], source.label, cut - begin + dropped)
-            begin, dropped = cut, 0
-            cut, place = _next_message(buffer, cut)
+        for match in _NEXT.finditer(buffer, place):
+            place = match.start()
+            if buffer[place + 1] == _QUOTE:
+                quoted = True
+            elif buffer.find(b"\n", place + 1, place + _LONGEST_FROM) < 0 and len(buffer) < place + _LONGEST_FROM:
+                break  # the line goes on in the next block
+            elif _FROM_LINE.match(buffer, place + 1, place + _LONGEST_FROM):
+                number += 1
+                cut = place + 1
+                content = _content(buffer, begin, cut, quoted)
+                yield Document(f"{name}#{number}", content, label, cut - begin + dropped)
+                begin, dropped, quoted = cut, 0, False
+            place += 1
+        else:
+            place = max(place, len(buffer) - _LONGEST_FROM, 0)
         block = file.read(_BLOCK)
         if not block:
             break
@@ -293,29 +304,21 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
             buffer, place = buffer[:_KEPT] + buffer[place:], _KEPT
         buffer += block
     if buffer[begin:].strip():
-        yield _message(f"{name}#{number + 1}", buffer[begin:], source.label, len(buffer) - begin + dropped)
+        content = _content(buffer, begin, len(buffer), True)
+        yield Document(f"{name}#{number + 1}", content, label, len(buffer) - begin + dropped)
 
 
-def _next_message(buffer: bytes, place: int) -> tuple[int, int]:
-    """Give where the next message starts, or -1, and where to look on when there is more."""
-    while (found := buffer.find(b"\nFrom ", place)) >= 0:
-        end = buffer.find(b"\n", found + 1, found + _LONGEST_FROM)
-        if end < 0 and len(buffer) < found + _LONGEST_FROM:
-            return -1, found
-        if _FROM_LINE.match(buffer, found + 1, found + _LONGEST_FROM):
-            return found + 1, found + 1
-        place = found + 1
-    return -1, max(place, len(buffer) - len(b"\nFrom "), 0)
-
-
-def _message(name: str, raw: bytes, label: str | None, size: int) -> Document:
-    """Take off the "From " line and the quotes before others."""
-    content = raw[raw.find(b"\n") + 1 :] if b"\n" in raw else b""
-    if b"\n>" in content and b"From " in content:
-        content = _QUOTED_FROM.sub(rb"\1", content)
-    # The blank line before the next "From " line belongs to the mailbox.
-    end = -2 if content.endswith(b"\n\r\n") else -1 if content.endswith(b"\n\n") else None
-    return Document(name, content[:end][:_KEPT], label, size)
+def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
+    """Take off the "From " line and the quotes before others, and the blank line before the next "From " line."""
+    line = buffer.find(b"\n", begin, end) + 1
+    if not line:
+        return b""
+    if buffer.endswith(b"\n\n", line, end):
+        end -= 1
+    elif buffer.endswith(b"\n\r\n", line, end):
+        end -= 2
+    content = buffer[line : min(end, line + _KEPT)]
+    return _QUOTED_FROM.sub(rb"\1", content) if quoted else content
 
 
 _READERS: dict[str, Callable[[Source], Iterator[Document]]] = {

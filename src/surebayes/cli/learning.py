@@ -51,16 +51,20 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
             if new
             else Filter.open(model, renew=renew)
         )
-        with mine, _show.progress("reading", _inputs.total(inputs)) as counter:
-            documents = _inputs.content_and_label(inputs, counter)
-            done = mine.train(documents, reserve=reserve, journal=journal, progress=counter.step)
+        with mine:
+            with _show.progress("reading", _inputs.total(inputs)) as counter:
+                documents = _inputs.content_and_label(inputs, counter)
+                done = mine.train(documents, reserve=reserve, journal=journal, progress=counter.step)
+            report = _summary(mine, done, len(inputs.skipped))
     except BaseException:
         if new:
             _take_away(model, before)
         raise
     inputs.report()
-    with Filter.open(model) as mine:
-        _summary(mine, done, len(inputs.skipped), as_json)
+    if _show.wants_json(as_json):
+        _show.print_json(report)
+    else:
+        _print_summary(model, report)
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
 
@@ -91,35 +95,37 @@ def _take_away(model: str, before: set[str] | None) -> None:
         os.rmdir(model)
 
 
-def _summary(mine: Any, done: dict[str, int], skipped: int, as_json: bool | None) -> None:
-    """Print what was learnt, and how well what was set aside is told apart."""
-    from surebayes.evaluation import evaluate
-
+def _summary(mine: Any, done: dict[str, int], skipped: int) -> dict[str, Any]:
+    """Give what was learnt, and how well what was set aside is told apart."""
     status = mine.status()
     scores, labels = mine.held_out()
     figures: dict[str, Any] = {}
     if len(mine.classes) == 2 and len(set(labels)) == 2:
-        given = [mine.classes[int(score > 0)] for score in scores.tolist()]
-        held = evaluate(labels, given, scores.tolist(), mine.classes[1])
-        names = ("auc", "auc_0.1", "tpr_at_fpr_0.001", "tpr_at_fpr_0.01")
-        figures = {name: held[name]._asdict() for name in names}
-    if _show.wants_json(as_json):
-        record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
-        _show.print_json({**record, "held_out": {"documents": len(labels), "figures": figures}})
-        return
+        from surebayes._figures import quick_figures
+
+        found = quick_figures([label == mine.classes[1] for label in labels], scores)
+        figures = {name: figure._asdict() for name, figure in found.items()}
+    record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
+    return {**record, "held_out": {"documents": len(labels), "figures": figures}}
+
+
+def _print_summary(model: str, report: dict[str, Any]) -> None:
     _show.print_facts(
         {
-            "learnt": done["learnt"] + done["moved"],
-            "known already": done["already"],
-            "set aside": done["reserved"],
-            **{f"class {name}": count for name, count in status["documents"].items()},
+            "learnt": report["learnt"] + report["moved"],
+            "known already": report["already"],
+            "set aside": report["reserved"],
+            **{f"class {name}": count for name, count in report["documents"].items()},
         },
-        f"{mine.path} is trained:",
+        f"{model} is trained:",
     )
-    if figures:
-        rows = [(name, f["value"], f"{f['low']:.4f} to {f['high']:.4f}", f["about"]) for name, f in figures.items()]
-        _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {len(labels):,} set aside:")
-    click.echo(f"Next: surebayes calibrate -m {mine.path}   (a threshold with a promise)")
+    held = report["held_out"]
+    if held["figures"]:
+        rows = [
+            (name, f["value"], f"{f['low']:.4f} to {f['high']:.4f}", f["about"]) for name, f in held["figures"].items()
+        ]
+        _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {held['documents']:,} set aside:")
+    click.echo(f"Next: surebayes calibrate -m {model}   (a threshold with a promise)")
 
 
 def _lessons(model: str, renew: bool, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
