@@ -1,13 +1,18 @@
-"""Whole mails against bogofilter: train on half of the stream and classify the other half, CPU time of both in one run.
+"""Whole mails against bogofilter, by command and one message at a time; CPU time of both in one run.
 
-bogofilter reads mailboxes and keeps its word lists in a temporary folder; its CPU time is that of its processes. Ours
-is the library in this process: mail to text, text to hashed words, NB-IR on them. Where bogofilter is
-not installed there are no rows (`make bench-peers` installs it). A ratio is peer / ours.
+By command: all mails of the stream trained from two mailboxes and judged from one, start-up and journal included;
+`surebayes train --views words` (one view) has to keep the limits, the default pool of 21 experts is there for
+comparison. One message at a time: a filter that is open judges a mail and learns it, each lesson in the journal before
+the next mail; bogofilter starts a process for either. In the library: mail to text, text to hashed words, NB-IR on
+them, train on the first half and judge the second. Where bogofilter is not installed there are no rows (`make
+bench-peers` installs it). A ratio is peer / ours.
 """
 
+import os
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +21,10 @@ import numpy as np
 
 import surebayes as sb
 from surebayes import corpora, metrics, synthetic
+
+SCRIPT = [sys.executable, "-c", "import sys; from surebayes._entry import main; sys.exit(main())"]
+ONE_BY_ONE = 300
+"""Messages that are judged and learnt one at a time."""
 
 
 def mails(most=None):
@@ -39,13 +48,19 @@ def mailbox(path: Path, raw) -> None:
             file.write(b"From bench@example.org Thu Jan  1 00:00:00 2026\n" + body + b"\n\n")
 
 
-def children(command, stdin: Path) -> tuple[float, str]:
-    """Run a command on a file; give the CPU seconds it took and what it printed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with stdin.open("rb") as file:
-        done = subprocess.run(command, stdin=file, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+def children(command, stdin: Path | None = None) -> tuple[float, float, str]:
+    """Run a command, maybe on a file; give its CPU seconds, seconds by the clock, and what it printed."""
+    # as a user has it: what Python compiles is kept, what is printed is buffered
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    with open(stdin or os.devnull, "rb") as file, tempfile.TemporaryFile("w+") as out:
+        done = subprocess.run(command, stdin=file, stdout=out, stderr=subprocess.PIPE, env=kept)
+        clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode not in (0, 1, 2) or (command[0] != "bogofilter" and done.returncode):
+            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
+        out.seek(0)
+        printed = out.read()
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock, printed
 
 
 def bogofilter(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
@@ -57,12 +72,12 @@ def bogofilter(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
             mailbox(folder / "train", [mail for mail, s in zip(raw[:half], spam[:half]) if s == label])
             train += children(["bogofilter", "-C", "-d", scratch, "-M", flag], folder / "train")[0]
         mailbox(folder / "test", raw[half:])
-        classify, printed = children(["bogofilter", "-C", "-d", scratch, "-M", "-TT"], folder / "test")
+        classify, _, printed = children(["bogofilter", "-C", "-d", scratch, "-M", "-TT"], folder / "test")
         return train, classify, np.array([float(line.split()[-1]) for line in printed.splitlines()])
 
 
 def ours(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
-    """Give our CPU seconds to train and to classify, and the scores."""
+    """Give our CPU seconds to train and to classify in the library, and the scores."""
     words = sb.HashingVectorizer(n_features=2**20, alternate_sign=False, norm=None)
     pool = sb.MultinomialNB(tf="binary", weight="idf", norm="l2")
 
@@ -77,17 +92,107 @@ def ours(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
     return middle - start, time.process_time() - middle, scores
 
 
+def in_the_library(name, raw, spam):
+    half = len(raw) // 2
+    peer = min((bogofilter(raw, spam, half) for _ in range(2)), key=lambda found: found[0] + found[1])
+    own = min((ours(raw, spam, half) for _ in range(3)), key=lambda found: found[0] + found[1])
+    said = [f"{metrics.partial_auc(spam[half:], found[2], max_fpr=0.1):.3f}" for found in (own, peer)]
+    what = f"{name}, library, mail to model, bogofilter"
+    return [
+        (f"train: {what}", own[0], peer[0], peer[0] / own[0], 2.5),
+        (f"classify: {what} (AUC_0.1 {said[0]} against {said[1]})", own[1], peer[1], peer[1] / own[1], 3.5),
+    ]
+
+
+# ---------------------------------------------------------------------- by command
+
+
+def _theirs(folder: Path) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Train and classify by bogofilter: CPU and clock seconds of either."""
+    words = folder / "bogofilter"
+    shutil.rmtree(words, ignore_errors=True)
+    words.mkdir()
+    parts = [
+        children(["bogofilter", "-C", "-d", str(words), "-M", flag], folder / box)[:2]
+        for flag, box in (("-n", "ham.mbox"), ("-s", "spam.mbox"))
+    ]
+    train = (parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
+    return train, children(["bogofilter", "-C", "-d", str(words), "-M", "-TT"], folder / "all.mbox")[:2]
+
+
+def _commands(folder: Path, views: str, expected: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Train and classify by our commands: CPU and clock seconds of either."""
+    model = folder / views
+    shutil.rmtree(model, ignore_errors=True)
+    boxes = ["--ham", str(folder / "ham.mbox"), "--spam", str(folder / "spam.mbox")]
+    train = children([*SCRIPT, "train", "-m", str(model), "--views", views, *boxes])
+    classify = children([*SCRIPT, "classify", "-m", str(model), str(folder / "all.mbox")])
+    if len(classify[2].splitlines()) != expected:
+        raise RuntimeError(f"{expected} mails, {len(classify[2].splitlines())} verdicts")
+    return train[:2], classify[:2]
+
+
+def by_command(name, raw, spam, repeats=3):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        mailbox(folder / "all.mbox", raw)
+        for box, label in (("ham.mbox", False), ("spam.mbox", True)):
+            mailbox(folder / box, [mail for mail, s in zip(raw, spam) if s == label])
+        found = {"bogofilter": [], "words": [], "pool": []}
+        for turn in range(repeats):  # in turns: whatever else the machine does concerns them all
+            found["bogofilter"].append(_theirs(folder))
+            found["words"].append(_commands(folder, "words", len(raw)))
+            if turn == 0:
+                found["pool"].append(_commands(folder, "pool", len(raw)))
+    result = []
+    for step, verb, floor in ((0, "train", 2.5), (1, "classify", 3.5)):
+        for views, limit in (("words", floor), ("pool", None)):
+            for k, kind in ((0, ""), (1, " by the clock")):
+                own, peer = (min(one[step][k] for one in found[who]) for who in (views, "bogofilter"))
+                what = f"{verb}{kind}: {name}, by command, {len(raw):,} mails, {views}, bogofilter"
+                result.append((what, own, peer, peer / own, limit if k == 0 else None))
+    return result
+
+
+# ---------------------------------------------------------------------- one message at a time
+
+
+def one_by_one(name, raw, spam, views="pool"):
+    """Judge and learn messages one at a time, after the first half of the stream was learnt by both."""
+    half = len(raw) // 2
+    some = list(zip(raw[half:], spam[half:]))[:: max((len(raw) - half) // ONE_BY_ONE, 1)][:ONE_BY_ONE]
+    labels = ("ham", "spam")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        words = folder / "bogofilter"
+        words.mkdir()
+        for flag, label in (("-n", False), ("-s", True)):
+            mailbox(folder / "train", [mail for mail, s in zip(raw[:half], spam[:half]) if s == label])
+            children(["bogofilter", "-C", "-d", str(words), "-M", flag], folder / "train")
+        with sb.Filter.create(folder / "filter", model=views) as mine:
+            mine.train([(mail, labels[int(s)]) for mail, s in zip(raw[:half], spam[:half])], reserve=0)
+            start = time.process_time()
+            for mail, is_spam in some:
+                mine.judge(mail)
+                mine.teach(mail, labels[int(is_spam)])
+            own = time.process_time() - start
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for mail, is_spam in some:
+            for flag in ("-TT", "-s" if is_spam else "-n"):
+                subprocess.run(["bogofilter", "-C", "-d", str(words), flag], input=mail, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peer = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    what = f"judge and learn one message: {name}, {views} with journal, bogofilter"
+    return (what, own / len(some), peer / len(some), peer / own, 5.0 if views == "pool" else None)
+
+
 def rows(most=None):
     """Give what was measured: (what, ours in seconds, peer in seconds, peer / ours, floor)."""
     if not shutil.which("bogofilter"):
         return []
     name, raw, spam = mails(most)
-    half = len(raw) // 2
-    peer = min((bogofilter(raw, spam, half) for _ in range(2)), key=lambda found: found[0] + found[1])
-    own = min((ours(raw, spam, half) for _ in range(3)), key=lambda found: found[0] + found[1])
-    said = [f"{metrics.partial_auc(spam[half:], found[2], max_fpr=0.1):.3f}" for found in (own, peer)]
-    what = f"{name}, mail to model, bogofilter"
     return [
-        (f"train: {what}", own[0], peer[0], peer[0] / own[0], 2.5),
-        (f"classify: {what} (AUC_0.1 {said[0]} against {said[1]})", own[1], peer[1], peer[1] / own[1], 3.5),
+        *by_command(name, raw, spam),
+        *(one_by_one(name, raw, spam, views) for views in ("pool", "words")),
+        *in_the_library(name, raw, spam),
     ]

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from command_line import copy_of, run_here, write_mails
+from surebayes import _bulk
 from surebayes.filter import Filter
 
 
@@ -245,7 +246,7 @@ def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, 
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(Filter, "judge", fail)
+    monkeypatch.setattr(_bulk.BulkJudge, "judge", fail)
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == code
     assert said in one_line(ran)

@@ -557,3 +557,14 @@ def test_what_fuzzing_starts_from_and_what_it_once_found(monkeypatch):
         cases = importlib.import_module(name)
         for data in [*cases.seeds(), *(case.read_bytes() for case in CASES if case.parent.name == name)]:
             cases.check(data)
+
+
+def test_rows_take_columns_as_they_are(text):
+    analyzer = text.Analyzer("word", 1, 2, shortest=1)
+    documents, terms = ["a b c", "", "x"], [["subject:a", "b"], [], ["héader"]]
+    hashed = [bytes(text.hash_rows(text.Analyzer("word"), 1000, [""], [one])[1]) for one in terms]
+    expected = text.hash_rows(analyzer, 1000, documents, terms)
+    found = text.hash_rows(analyzer, 1000, documents, hashed)
+    assert [bytes(one) for one in found] == [bytes(one) for one in expected]
+    with pytest.raises(ValueError, match="below 10"):
+        text.hash_rows(analyzer, 10, ["a"], [(10).to_bytes(4, "little")])

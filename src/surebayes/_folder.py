@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save as safetensors_bytes
 
 from surebayes._manifest import FORMAT, NAME, VERSION, BadModel, Busy, seal
 
@@ -31,24 +30,30 @@ MAX_HEADER = 100_000_000
 
 def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None) -> dict:
     """Write arrays as one safetensors file, flushed; give its entry for the manifest."""
+    from safetensors.numpy import save
+
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return write_file(folder, stem, ".safetensors", safetensors_bytes(plain, note))
+    return write_file(folder, stem, ".safetensors", save(plain, note))
 
 
-def write_file(folder: str, stem: str, ending: str, content: bytes) -> dict:
-    """Write a file under a name made of its content, flushed; give its entry for the manifest."""
-    digest = hashlib.sha256(content).hexdigest()
-    name = f"{stem}-{digest[:16]}{ending}"
-    put(folder, name, content)
-    return {"file": name, "size": len(content), "sha256": digest}
+def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict:
+    """Write a file, given in parts, under a name made of its content, flushed; give its entry for the manifest."""
+    digest, size = hashlib.sha256(), 0
+    for part in parts:
+        digest.update(part)
+        size += memoryview(part).nbytes
+    name = f"{stem}-{digest.hexdigest()[:16]}{ending}"
+    put(folder, name, *parts)
+    return {"file": name, "size": size, "sha256": digest.hexdigest()}
 
 
-def put(folder: str, name: str, content: bytes) -> None:
+def put(folder: str, name: str, *parts: Any) -> None:
     """Write a file under a temporary name, flush it to disk, and give it its name."""
     temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{name}")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            for part in parts:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, os.path.join(folder, name))

@@ -278,7 +278,8 @@ def pack_views(views: Sequence[Any]) -> bytes:
     parts = []
     for columns in views:
         if pack_columns is not None:
-            packed = pack_columns(columns if isinstance(columns, bytes) else np.ascontiguousarray(columns, "<u4"))
+            plain = isinstance(columns, bytes) or (columns.itemsize == 4 and columns.flags.c_contiguous)
+            packed = pack_columns(columns if plain else np.ascontiguousarray(columns, "<u4"))
             parts += [(len(packed) // 2).to_bytes(4, "little"), packed]
             continue
         if isinstance(columns, bytes):

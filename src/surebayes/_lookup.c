@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512, ENTRIES = BLOCK / 8, MEMO = 256 };
+enum { BLOCK = 512, ENTRIES = BLOCK / 8, MEMO = 1 << 16, SMOOTHINGS = 8 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #error "little-endian machines only; the Python twin serves the others"
@@ -349,13 +349,29 @@ done:
 
 /* ------------------------------------------------------------------------------------------------ opinions */
 
-typedef struct { double smoothing, memo[MEMO]; } Logs;
+/* log(count + smoothing) of the counts asked for so far. Terms that many documents have come with every message, and a logarithm costs as
+ * much as everything else about a column; there are few smoothings and few different counts. Guarded by the interpreter's lock. */
+typedef struct { double smoothing, *memo; } Logs;
+static Logs known_logs[SMOOTHINGS];
 
-static double log_of(Logs *logs, double count)
+static Logs logs_of(double smoothing)
 {
-    if (count < MEMO && count == (double)(int)count) {
+    for (int i = 0; i < SMOOTHINGS; i++) {
+        if (!known_logs[i].memo) {
+            known_logs[i].smoothing = smoothing;
+            known_logs[i].memo = calloc(MEMO, sizeof(double)); /* 0: not asked for; where it is the logarithm, it is found out anew */
+        }
+        if (known_logs[i].smoothing == smoothing)
+            return known_logs[i];
+    }
+    return (Logs){smoothing, NULL};
+}
+
+static double log_of(const Logs *logs, double count)
+{
+    if (logs->memo && count < MEMO && count == (double)(int)count) {
         double *known = &logs->memo[(int)count];
-        if (*known != *known)
+        if (*known == 0.0)
             *known = log(count + logs->smoothing);
         return *known;
     }
@@ -434,11 +450,8 @@ typedef struct {
 /* The log-odds of the columns; how many there are. */
 static size_t log_odds(const Asked *q, double smoothing, double *lo)
 {
-    Logs logs;
+    Logs logs = logs_of(smoothing);
     size_t used = 0;
-    logs.smoothing = smoothing;
-    for (int i = 0; i < MEMO; i++)
-        logs.memo[i] = NAN;
     double inside_total = log(q->inside + q->copies_inside * (double)q->n + smoothing * q->width);
     double outside_total = log(q->outside + q->copies_outside * (double)q->n + smoothing * q->width);
     for (size_t i = 0; i < q->n; i++) {

@@ -356,7 +356,7 @@ def _count(table: CountTable, columns: np.ndarray, c: int, sign: int) -> None:
         (table.learn if sign > 0 else table.forget)(one, np.array([c]))
         return
     if sign > 0:
-        if int(table.documents.sum()) >= 2**31 - 1:
+        if table.documents[c] >= 2**30 and int(table.documents.sum()) >= 2**31 - 1:
             raise OverflowError("A filter counts up to 2**31 documents; nothing was changed.")
         table._room(table.size + len(columns))
     elif table.documents[c] < 1:

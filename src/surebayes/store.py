@@ -6,11 +6,11 @@ The tables are sorted entries {column and class, count} that `surebayes filter` 
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save as safetensors_bytes
 
 from surebayes._folder import map_arrays, put_manifest, remove_others, write_file
 from surebayes._judge import KIND
@@ -85,22 +85,29 @@ def write_tables(folder: str, tables: list[CountTable]) -> tuple[dict[str, Any],
         arrays[f"{i}.entry_crcs"] = np.frombuffer(block_checksums(entries), "<u4")
         arrays[f"{i}.fences"] = fences
         arrays[f"{i}.fence_crcs"] = np.frombuffer(block_checksums(fences), "<u4")
-    content = safetensors_bytes(arrays)
-    places = _places(content, arrays)
+    header, places = _header(arrays)
     layout = [
         {"n": len(arrays[f"{i}.entries"])}
         | {part: places[f"{i}.{part}"] for part in ("entries", "entry_crcs", "fences", "fence_crcs")}
         for i in range(len(tables))
     ]
-    return write_file(folder, "tables", ".safetensors", content), layout
+    parts = [array for array in arrays.values() if array.size]
+    return write_file(folder, "tables", ".safetensors", header, *parts), layout
 
 
-def _places(content: bytes, arrays: dict[str, np.ndarray]) -> dict[str, int]:
-    import json
+def _header(arrays: dict[str, np.ndarray]) -> tuple[bytes, dict[str, int]]:
+    """Give the header of a safetensors file of uint32 arrays, one after the other, and where in the file each begins.
 
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    return {name: 8 + length + header[name]["data_offsets"][0] for name in arrays}
+    Written here and not by the library, which would copy all of them twice: a model is written every few seconds.
+    """
+    described, at = {}, 0
+    for name, array in arrays.items():
+        described[name] = {"dtype": "U32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(described, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    start = 8 + len(text)
+    return len(text).to_bytes(8, "little") + text, {n: start + d["data_offsets"][0] for n, d in described.items()}
 
 
 class ModelFolder:
