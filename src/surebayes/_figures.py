@@ -40,10 +40,10 @@ def quick_figures(y: Any, s: Any) -> dict[str, Figure]:
     (0.8889, [0.41, 0.99])
     """
     positive, scores = _ranking.checked(y, s)
-    _, *steps = _ranking.steps_of(positive, scores)
+    _, false, true = _ranking.steps_of(positive, scores)
     inside, outside = scores[positive], np.sort(scores[~positive])
     top = outside[len(outside) - max(math.ceil(0.1 * len(outside)), 1) :]
-    area, part = float(_ranking.area(*steps)), float(_ranking.partial_area(*steps))
+    area, part = float(_ranking.area(false, true)), float(_ranking.partial_area(false, true))
     figures = {
         "auc": Figure(area, *_about_area(area, inside, outside), "area under the ROC curve"),
         "auc_0.1": Figure(
@@ -51,7 +51,7 @@ def quick_figures(y: Any, s: Any) -> dict[str, Figure]:
         ),
     }
     for x, said in ((0.001, "0.1%"), (0.01, "1%")):
-        found = float(_ranking.best_tpr(*steps, x))
+        found = float(_ranking.best_tpr(false, true, x))
         figures[f"tpr_at_fpr_{x:g}"] = Figure(found, *_wilson(found, len(inside)), f"recall at {said} false positives")
     return figures
 
