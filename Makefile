@@ -69,7 +69,8 @@ fuzz: setup
 	done
 	$(BIN)/python fuzz/read_message.py --seconds $(FUZZ_SECONDS)
 
-# Programs that the benchmarks compare with where they are installed.
+# Programs that the benchmarks compare with where they are installed, and the benchmark of whole mails against one of them.
 bench-peers: setup
 	-command -v bogofilter >/dev/null || apt-get install -y bogofilter
 	-$(BIN)/python -m pip install --quiet vowpalwabbit fasttext-wheel
+	$(BIN)/python benchmarks/run.py peers

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from command_line import copy_of, run_here, write_mails, write_mbox
-from surebayes import synthetic
+from surebayes import _lessons, synthetic
 from surebayes.filter import Filter
 from surebayes.sources import Source
 
@@ -271,6 +271,39 @@ def test_calibrate_promises_and_doctor_knows(run, mine, later):
     run("learn", "-m", mine, "--as", "ham", one)
     checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
     assert "stale" in checks["certificate"]["detail"]
+
+
+def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, monkeypatch):
+    def doctor():
+        checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
+        return checks["certificate"]["state"], checks["certificate"]["detail"]
+
+    (first,) = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9").records()
+    assert run("learn", "-m", mine, "--as", "ham", "--no-renew", later[0]).code == 0
+    state, detail = doctor()
+    assert state == "note"
+    assert f"Renew it now: surebayes calibrate -m {mine}" in detail
+    assert run("learn", "-m", mine, "--as", "spam", later[1]).code == 0  # far more than a hundredth of all
+    assert doctor()[0] == "ok"
+    one = sorted(later[0].iterdir())[0]
+    threshold = run("classify", "-m", mine, one).records()[0]["threshold"]
+    monkeypatch.setenv("SUREBAYES_RENEW", "no")
+    run("forget", "-m", mine, later[1])
+    assert doctor()[0] == "note"
+    assert run("classify", "-m", mine, one).records()[0]["threshold"] == threshold
+    (again,) = run("calibrate", "-m", mine).records()  # the promise that it had, not the default one
+    assert (again["max_fpr"], again["confidence"], again["stale"]) == (0.05, 0.9, False)
+    assert again["n_negatives"] == first["n_negatives"]
+    assert doctor()[0] == "ok"
+    with Filter.open(mine, renew=False) as opened:
+        reserved = [e for e, _ in opened._journal.heads() if e.action == "reserve" and e.label == "ham"]
+        with opened.bulk():
+            for event in reserved[:-3]:
+                opened._submit(lambda write, name=event.fingerprint: _lessons.forget(write, name, None))
+        opened.teach(b"Subject: one more", "ham")
+    state, detail = doctor()
+    assert state == "note"
+    assert "3 documents are set aside and 45 are needed" in detail
 
 
 def test_calibrate_with_more_documents(run, mine, later):
