@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._judge import Document, MappedModel, decide, opinions_of, pooled, rows_of
+from ._judge import Document, MappedModel, answers, decide, pooled, questions_of, rows_of
 from ._lookup import gather, load_table
 from ._manifest import BadModel, read_manifest
 
@@ -35,6 +35,7 @@ class BulkJudge:
         self.model = MappedModel(folder)
         self.scoring = self.model.scoring
         self.views = self.scoring["views"]
+        self.questions = questions_of(self.scoring)
         self.tables: list[tuple[bytes, bytes]] = []
         self.judged = 0
 
@@ -60,8 +61,8 @@ class BulkJudge:
 
     def judge(self, contents: list[Any]) -> list[Said]:
         """Give label, score, threshold and probability of each document."""
-        reader, classes, model = self.scoring["reader"], len(self.scoring["classes"]), self.model
-        seen = [Document(content, reader) for content in contents]
+        scoring, classes, model = self.scoring, len(self.scoring["classes"]), self.model
+        seen = [Document(content, scoring["reader"]) for content in contents]
         rows = [rows_of(view, seen) for view in self.views]
         self.judged += len(seen)
         if not self.tables and sum(view["table"]["n"] for view in self.views) < PAYS * self.judged:
@@ -72,7 +73,7 @@ class BulkJudge:
                 counts = [gather(*table, classes, own) for table, own in zip(self.tables, columns)]
             else:
                 counts = [model.counts(view, own) for view, own in zip(self.views, columns)]
-            result.append(decide(self.scoring, pooled(self.scoring, opinions_of(self.scoring, counts))))
+            result.append(decide(scoring, pooled(scoring, answers(self.questions, counts))))
         return result
 
     def _unpack(self) -> None:

@@ -157,36 +157,54 @@ def contrasts_of(classes: "list[str]") -> "list[int]":
     return [1] if len(classes) == 2 else list(range(len(classes)))
 
 
-def opinions_of(scoring: dict, counts: "list", copies: "tuple[int, float] | None" = None) -> "list[list[float]]":
-    """Ask every expert of every view: a list of opinions for each contrast.
+def questions_of(scoring: dict, copies: "tuple[int, float] | None" = None) -> "list[list[tuple]]":
+    """Give for each contrast and view what `opinions` has to be told besides the counts, and how many experts answer.
 
     Parameters
     ----------
     scoring : dict
         The scoring part of a manifest.
-    counts : list of buffers
-        For each view the counts of the document's columns.
     copies : (class, number), optional
         As if the document had been learnt so many times more as that class.
     """
     documents, classes = scoring["documents"], len(scoring["classes"])
     result = []
     for c in contrasts_of(scoring["classes"]):
-        said = []
         extra = (copies[1], 0.0) if copies and copies[0] == c else (0.0, copies[1] if copies else 0.0)
         silent = not copies and (documents[c] == 0 or sum(documents) == documents[c])
-        for view, own in zip(scoring["views"], counts):
-            inside = view["totals"][c]
-            outside = sum(view["totals"]) - inside
+        own = []
+        for view in scoring["views"]:
             experts = tuple([(expert["smoothing"], expert["top"] or 0) for expert in view["experts"]])
-            if silent:  # no opinion on a class before there is another to tell it from
-                said += [0.0] * len(experts)
-                continue
-            said += opinions(
-                own, classes, c, float(inside), float(outside), float(view["alive"]), True, *extra, experts
-            )
+            inside, all_ = view["totals"][c], sum(view["totals"])
+            asked = (classes, c, float(inside), float(all_ - inside), float(view["alive"]), True, *extra, experts)
+            own.append((len(experts), None if silent else asked))
+        result.append(own)
+    return result
+
+
+def answers(questions: "list[list[tuple]]", counts: "list") -> "list[list[float]]":
+    """Ask every expert of every view: a list of opinions for each contrast.
+
+    Parameters
+    ----------
+    questions : list
+        As `questions_of` gives them.
+    counts : list of buffers
+        For each view the counts of the document's columns.
+    """
+    result = []
+    for own in questions:
+        said: list[float] = []
+        for (experts, asked), seen in zip(own, counts):
+            # no opinion on a class before there is another to tell it from
+            said += [0.0] * experts if asked is None else opinions(seen, *asked)
         result.append(said)
     return result
+
+
+def opinions_of(scoring: dict, counts: "list", copies: "tuple[int, float] | None" = None) -> "list[list[float]]":
+    """Ask every expert of every view about one document."""
+    return answers(questions_of(scoring, copies), counts)
 
 
 def pooled(scoring: dict, opinions: "list[list[float]]") -> "list[float]":
