@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -94,6 +96,20 @@ def test_what_the_model_has_not_absorbed_counts(folder, tmp_path, capsys):
     assert record["score"] == expected.score
     assert list(record) == ["path", "label", "score", "probability", "threshold"]
     assert is_absorbed(str(copy))
+
+
+def test_classify_starts_without_numpy(folder, tmp_path):
+    mail = tmp_path / "mail"
+    mail.write_bytes(MAILS[0][0])
+    program = (
+        "import sys\nfrom surebayes._entry import main\n"
+        f"code = main(['classify', '-m', {str(folder)!r}, {str(mail)!r}])\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'rich', 'surebayes.filter'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["path"] == str(mail)
 
 
 def test_lines_are_what_json_writes(folder, tmp_path, capsys):

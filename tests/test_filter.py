@@ -319,6 +319,31 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
         assert more.n_negatives == renewed.n_negatives + 30
 
 
+@pytest.mark.parametrize("model", ["pool", "words"])
+def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, monkeypatch, model):
+    results = []
+    for held, chunk in ((64 * 2**20, 64), (5000, 7), (0, 1)):
+        monkeypatch.setattr(_lessons, "HELD", held)
+        monkeypatch.setattr(_lessons, "CHUNK", chunk)
+        monkeypatch.setattr(_lessons, "BATCH", 10 * chunk)
+        with sb.Filter.create(tmp_path / str(held), model=model, width=2**14) as mine:
+            mine.train(MAILS, reserve=0.3)
+        results.append(tables(tmp_path / str(held)))
+    assert results[0] == results[1] == results[2]
+    with sb.Filter.create(tmp_path / "taught", model=model, width=2**14) as mine:
+        for fingerprint, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS):
+            if not _lessons.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
+                mine.teach(raw, label)
+    assert tables(tmp_path / "taught") == results[0]
+
+
+def test_one_expert_has_no_weights_to_move(tmp_path):
+    with taught(tmp_path / "f", MAILS[:30], **SMALL) as mine:
+        state = mine._loaded()
+        assert state.settings["weights"] == [[2 * 2**40]]
+        assert unpack_rows(mine._journal.body(1))[1] == []
+
+
 def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
     monkeypatch.setattr(_lessons, "FEWEST", 5)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:

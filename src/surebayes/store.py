@@ -40,6 +40,8 @@ def class_bits(n_classes: int) -> int:
 
 def entries_of(table: CountTable) -> np.ndarray:
     """Give the entries of a table, (n, 2) uint32: key and count, keys ascending."""
+    if not table.size:
+        return np.zeros((0, 2), "<u4")
     counts = np.ascontiguousarray(table.counts[: table.size])
     packed = pack_entries(table.place, counts, table.n_classes, class_bits(table.n_classes))
     return np.frombuffer(packed, "<u4").reshape(-1, 2)
