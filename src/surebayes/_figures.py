@@ -37,7 +37,7 @@ def quick_figures(y: Any, s: Any) -> dict[str, Figure]:
     --------
     >>> found = quick_figures([0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.6, 0.5, 0.8, 0.9])
     >>> round(found["auc"].value, 4), [round(end, 2) for end in found["auc"][1:3]]
-    (0.8889, [0.41, 0.99])
+    (0.8889, [0.26, 0.99])
     """
     positive, scores = _ranking.checked(y, s)
     _, false, true = _ranking.steps_of(positive, scores)
