@@ -8,7 +8,6 @@ that a damaged, lost or foreign row is noticed when the journal is opened for wr
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from binascii import crc32
 from collections.abc import Iterator, Sequence
@@ -126,7 +125,7 @@ class Journal:
         for statement in _SCHEMA.split(";\n"):
             if statement.strip():
                 self._db.execute(statement)
-        self._db.execute("INSERT INTO facts VALUES ('id', ?)", (secrets.token_hex(4),))
+        self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
         self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("COMMIT")
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from surebayes._manifest import SurebayesError
@@ -99,7 +95,9 @@ class _Counted:
 
 
 def read_csv(source: Source) -> Iterator[Document]:
-    name, tabs = shown(source.path), Path(source.path).suffix.lower() in (".tsv", ".tab")
+    import csv
+
+    name, tabs = shown(source.path), os.path.splitext(os.fspath(source.path))[1].lower() in (".tsv", ".tab")
     delimiter = source.delimiter or ("\t" if tabs else ",")
     if len(delimiter) != 1:
         raise BadInput(f"A delimiter must be one character. Got {delimiter!r}.")
@@ -148,6 +146,8 @@ def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | Non
 
 
 def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadInput:
+    from difflib import get_close_matches
+
     names = [str(found) for found in names]
     close = get_close_matches(column, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
@@ -178,6 +178,8 @@ def _plain_label(label: Any) -> str:
 
 
 def read_jsonl(source: Source) -> Iterator[Document]:
+    import json
+
     name = shown(source.path)
     for number, line, size in _lines(source):
         if not line.strip():

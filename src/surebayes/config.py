@@ -8,14 +8,14 @@ on the command line.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes._manifest import SurebayesError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # where it is used it is imported late: most commands find no file of settings to read
 
 __all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "compiled", "find", "read", "resolve"]
 
@@ -176,14 +176,19 @@ def find(model: str | None = None, named: str | None = None, environ: Mapping[st
     environ = os.environ if environ is None else environ
     told = named or environ.get("SUREBAYES_CONFIG")
     if told:
+        from pathlib import Path
+
         if not Path(told).is_file():
             raise BadConfig(
                 f"There is no file of settings {told}. Write one with `surebayes config init --config {told}`."
             )
         return Path(told)
     folder = model or environ.get("SUREBAYES_MODEL")
-    path = Path(folder, NAME) if folder else None
-    return path if path and path.is_file() else None
+    if not folder or not os.path.isfile(os.path.join(folder, NAME)):
+        return None
+    from pathlib import Path
+
+    return Path(folder, NAME)
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -199,8 +204,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     ...     read(file)
     {'max_fpr': 0.01}
     """
+    import tomllib
+
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            found = tomllib.loads(file.read())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"{path} is no TOML file: {error}.") from None
     return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in found.items()}
@@ -208,6 +216,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _known(name: str, where: str = "") -> Setting:
     if name not in SETTINGS:
+        from difflib import get_close_matches
+
         close = get_close_matches(name, SETTINGS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else f". There are {', '.join(SETTINGS)}."
         raise BadConfig(f"{where}there is no setting {name!r}{hint}")
@@ -264,8 +274,9 @@ def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
     >>> compiled("/no/such/filter")
     {'x_spam': False}
     """
+    path = os.path.join(os.fspath(folder), NAME)
     try:
-        found = read(Path(folder, NAME))
+        found = read(path) if os.path.exists(path) else {}
     except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
         found = {}
     return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default)}
@@ -317,6 +328,8 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
     ...     change(file, "top", "7"), file.read_text()
     (7, '# mine\ntop = 7\n')
     """
+    from pathlib import Path
+
     target = Path(path)
     setting = _known(name)
     checked = None if value is None else setting.checked(value)

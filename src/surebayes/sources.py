@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import BinaryIO
 
 from surebayes._source_tables import BadInput, Document, NoInput, open_input, read_csv, read_jsonl, read_parquet, shown
@@ -189,7 +188,7 @@ def guess_format(path: str | os.PathLike[str]) -> str:
         if _is_maildir(path):
             return "maildir"
         return "mh" if os.path.exists(os.path.join(path, ".mh_sequences")) else "folder"
-    return _SUFFIXES.get(Path(path).suffix.lower(), "file")
+    return _SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower(), "file")
 
 
 # ---------------------------------------------------------------------- files and folders
