@@ -30,7 +30,8 @@ def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
     """Give the views of a model: "pool" (of mail or text; opinions only) or "words" (one view, one expert)."""
     plan: list[tuple[View, tuple[Counted, ...]]]
     if model == "words":
-        plan = [(View("words and pairs", "text", "word", 1, 2, tokens=reader == "mail"), (Counted(0.1),))]
+        name = "words and header" if reader == "mail" else "words"
+        plan = [(View(name, "text", "word", 1, 1, tokens=reader == "mail"), (Counted(0.3),))]
     elif model == "pool" and reader == "mail":
         plan = [(view, MAIL_EXPERTS) for view in MAIL_VIEWS]
     elif model == "pool":

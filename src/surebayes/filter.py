@@ -80,9 +80,9 @@ class Filter(Keeper):
         reader : {"mail", "text"}, default="mail"
             What documents are: mails as they came, or plain text.
         model : {"pool", "words"}, default="pool"
-            The experts of `ViewPool`, or one expert on hashed words, pairs of words and header tokens: a tenth of the
-            size and ten times the speed, less precise. With one expert there are no weights to learn: its own stays
-            as it is, or as `retune` sets it.
+            The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
+            ten times the speed, less precise. With one expert there are no weights to learn: its own stays as it is,
+            or as `retune` sets it.
         width : int, default=2**22
             Hashed columns of each view; only those seen take room.
         renew : bool, default=True
