@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import Stdin
+from surebayes import _mail_python
 from surebayes.message import MAX_BYTES
 from surebayes.sources import BadInput, Document, NoInput, Source, Sources, guess_format
+
+try:
+    from surebayes import _text as kernel
+except ImportError:
+    kernel = None
 
 FROM = b"From ann@example.org Thu Jan  1 12:00:00 2026\n"
 
@@ -141,6 +147,23 @@ def test_mbox_does_not_depend_on_where_blocks_end(tmp_path_factory, bodies, bloc
         patched.setattr("surebayes.sources._BLOCK", block)
         assert contents(Source(path)) == whole
     assert len(whole) == len(bodies)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from((b"\n", b">", b"From ", b"From", b"F", b" ", b"a", b"\r")), max_size=30).map(b"".join),
+    st.integers(0, 40),
+)
+def test_kernel_and_twin_find_the_same_from_lines(block, place):
+    assert kernel.from_lines(block, place) == _mail_python.from_lines(block, place)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_the_kernel_finds_from_lines_in_bytes_only():
+    for wrong in [("a\nFrom ", 0), (b"a", "0"), (b"a",)]:
+        with pytest.raises(TypeError):
+            kernel.from_lines(*wrong)
 
 
 def test_mbox_message_of_any_size_is_held_in_part_only(tmp_path):

@@ -110,3 +110,22 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
 def _lines(head: bytes) -> "list[bytes]":
     r"""Cut at ``\n`` alone: a stray ``\r`` ends no line."""
     return [line + b"\n" for line in head.split(b"\n")[:-1]] + ([rest] if (rest := head.rpartition(b"\n")[2]) else [])
+
+
+def from_lines(block: bytes, place: int) -> "list[int]":
+    r"""Find lines that start with "From ", from a place on.
+
+    Returns
+    -------
+    list of int
+        Where the line ends before them are; -1 less that place for a line that quotes another (">From ").
+
+    Examples
+    --------
+    >>> from_lines(b"a\nFrom b\n>>From c\n", 0)
+    [1, -9]
+    """
+    import re
+
+    found = re.compile(rb"\n(>*)From ").finditer(block, place)
+    return [-1 - match.start() if match[1] else match.start() for match in found]

@@ -19,6 +19,11 @@ from typing import BinaryIO
 from surebayes._source_tables import BadInput, Document, NoInput, open_input, read_csv, read_jsonl, read_parquet, shown
 from surebayes.message import MAX_BYTES
 
+try:
+    from surebayes._text import from_lines
+except ImportError:
+    from surebayes._mail_python import from_lines
+
 __all__ = ["BadInput", "Document", "NoInput", "Source", "Sources", "guess_format"]
 
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", "csv", "jsonl", "parquet")
@@ -37,7 +42,6 @@ _SUFFIXES = {
 # A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
 # "From " has no time and year; writers of mailboxes quote one that has.
 _FROM_LINE = re.compile(rb"From [^\n]*?\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
-_NEXT, _QUOTE = re.compile(rb"\n>*From "), ord(">")
 _LONGEST_FROM = 1000
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 
@@ -275,23 +279,25 @@ def _read_mbox(source: Source) -> Iterator[Document]:
 
 def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document]:
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
-    name, label, buffer = shown(source.path), source.label, start
+    name, label, buffer = f"{shown(source.path)}#", source.label, start
     begin = place = number = dropped = 0
     quoted = False
     while True:
-        for match in _NEXT.finditer(buffer, place):
-            place = match.start()
-            if buffer[place + 1] == _QUOTE:
-                quoted = True
-            elif buffer.find(b"\n", place + 1, place + _LONGEST_FROM) < 0 and len(buffer) < place + _LONGEST_FROM:
+        for at in from_lines(buffer, place):
+            if at < 0:
+                quoted, place = True, -at
+                continue
+            line = buffer.find(b"\n", at + 1, at + _LONGEST_FROM)
+            if line < 0 and len(buffer) < at + _LONGEST_FROM:
+                place = at
                 break  # the line goes on in the next block
-            elif _FROM_LINE.match(buffer, place + 1, place + _LONGEST_FROM):
+            place = at + 1
+            if _FROM_LINE.match(buffer, place, at + _LONGEST_FROM):
                 number += 1
-                cut = place + 1
-                content = _content(buffer, begin, cut, quoted)
-                yield Document(f"{name}#{number}", content, label, cut - begin + dropped)
-                begin, dropped, quoted = cut, 0, False
-            place += 1
+                yield Document(
+                    f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
+                )
+                begin, dropped, quoted = place, 0, False
         else:
             place = max(place, len(buffer) - _LONGEST_FROM, 0)
         block = file.read(_BLOCK)
@@ -304,7 +310,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
         buffer += block
     if buffer[begin:].strip():
         content = _content(buffer, begin, len(buffer), True)
-        yield Document(f"{name}#{number + 1}", content, label, len(buffer) - begin + dropped)
+        yield Document(f"{name}{number + 1}", content, label, len(buffer) - begin + dropped)
 
 
 def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
