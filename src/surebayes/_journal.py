@@ -12,6 +12,7 @@ import sqlite3
 from binascii import crc32
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ CREATE TABLE events (
 );
 """  # the body comes last, so that reading the rest of a row doesn't read its pages
 _HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
+_ROW = attrgetter("seq", "action", "fingerprint", "label", "source", "time", "who", "check", "body_check", "body")
 
 
 @dataclass(slots=True)
@@ -89,6 +91,28 @@ def chained(event: Event, chain: int) -> int:
     return crc32(event.check.to_bytes(4, "little"), chain)
 
 
+def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
+    """Give rows their numbers, from `seq` + 1 on, and checksums; give the running checksum with all of them.
+
+    What `Event.numbered` and `chained` do for each, in a third of the time where many rows share their time and author.
+    """
+    said: tuple[Any, ...] = ()
+    end = ""
+    for event in events:
+        seq += 1
+        if said != (event.time, event.who):
+            said = event.time, event.who
+            end = f"{float(event.time)!r}, {event.who!r}"
+        event.seq, event.body_check = seq, crc32(event.body)
+        parts = (
+            f"({seq}, {event.action!r}, {event.fingerprint!r}, {event.label!r}, {event.source!r}, {end}, "
+            f"{event.body_check})"
+        )
+        event.check = crc32(parts.encode("utf-8", "surrogatepass"))
+        chain = crc32(event.check.to_bytes(4, "little"), chain)
+    return chain
+
+
 class Journal:
     """The journal of one filter.
 
@@ -136,16 +160,7 @@ class Journal:
             try:
                 if self.last() + 1 != events[0].seq:
                     raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
-                self._db.executemany(
-                    "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        (
-                            e.seq, e.action, e.fingerprint, e.label, e.source, e.time, e.who, e.check,
-                            e.body_check, e.body,
-                        )
-                        for e in events
-                    ],
-                )  # fmt: skip
+                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_ROW, events))
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
@@ -274,6 +289,9 @@ def join_rows(packed: bytes, views: int, moved: Sequence[int]) -> bytes:
 
 def pack_views(views: Sequence[Any]) -> bytes:
     """Write the columns of each view: ascending, as arrays or as bytes of uint32."""
+    if len(views) == 1 and pack_columns is not None and isinstance(views[0], bytes):
+        packed = pack_columns(views[0])
+        return (len(packed) // 2).to_bytes(4, "little") + packed
     parts = []
     for columns in views:
         if pack_columns is not None:

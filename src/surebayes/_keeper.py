@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from surebayes._folder import locked
-from surebayes._journal import Event, Journal, chained, unpack_rows
+from surebayes._journal import Event, Journal, chained, number_rows, unpack_rows
 from surebayes._judge import MappedModel
 from surebayes._manifest import BadModel, StoreError
 from surebayes._state import State
@@ -296,6 +296,11 @@ class Writing:
         event = event.numbered(self.state.seq + 1)
         self.state.note(event, chained(event, self.state.chain))
         self.events.append(event)
+
+    def add_many(self, events: list[Event]) -> None:
+        """Do for many rows what `add` does for one."""
+        self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
+        self.events += events
 
     def terms(self, row: int) -> tuple[list[np.ndarray], list[int]]:
         """Give the terms that a row of the journal holds, also one that is not written yet."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from surebayes._folder import locked
 from surebayes._journal import Event, Journal, pack_rows, unpack_rows
-from surebayes._judge import UNIT, Document, contrasts_of
+from surebayes._judge import UNIT, Document, answers, contrasts_of, pooled, questions_of
 from surebayes._manifest import StoreError
 from surebayes._state import State
 from surebayes._views import CountTable
@@ -183,20 +183,26 @@ def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
 
 def _learn_batch(write: Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
     state, now = write.state, time.time()
-    shares = {label: int((reserve if label == state.classes[0] else reserve / 2) * 2**32) for label in state.classes}
+    # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
+    limits = {label: reserve if label == state.classes[0] else reserve / 2 for label in state.classes}
+    limits = {label: f"{int(share * 2**32):08x}" for label, share in limits.items()}
     together: list[tuple[str, Sequence[bytes]]] = []
+    new: list[Event] = []
     for fingerprint, label, rows in batch:
         known = state.messages.get(fingerprint)
-        if known is None and int(fingerprint[:8], 16) < shares[label]:  # as `is_reserved`
-            write.add(Event("reserve", fingerprint, label, None, now, who, pack_rows(rows)))
+        if known is None and fingerprint[:8] < limits[label]:
+            new.append(Event("reserve", fingerprint, label, None, now, who, pack_rows(rows)))
             done["reserved"] += 1
         elif known is None and not state.weighs:  # where no weights move, the order of lessons makes no difference
-            write.add(Event("learn", fingerprint, label, None, now, who, pack_rows(rows)))
+            new.append(Event("learn", fingerprint, label, None, now, who, pack_rows(rows)))
             together.append((label, rows))
         elif known is not None and known[:2] == ("reserve", label):
             done["already"] += 1  # set aside before: training again must not use it up
         else:
+            write.add_many(new)
+            new = []
             done[teach(write, fingerprint, label, arrays(rows), who)] += 1
+    write.add_many(new)
     done["learnt"] += len(together)
     state.count_many(together)
 
@@ -248,7 +254,9 @@ def scored_reserve(state: State, journal: Journal) -> tuple[np.ndarray, list[str
     """
     kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
     rows = [row for row, _ in kept]
-    scores = [state.scores(unpack_rows(body)[0]) for body in journal.bodies(rows)]
+    scoring = state.scoring
+    questions = questions_of(scoring)  # once: they are the same for all
+    scores = [pooled(scoring, answers(questions, state.counts(unpack_rows(body)[0]))) for body in journal.bodies(rows)]
     shape = (len(kept), len(contrasts_of(state.classes)))
     return np.array(scores, float).reshape(shape), [label for _, label in kept], rows
 

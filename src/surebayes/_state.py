@@ -180,6 +180,16 @@ class State:
             self.learnt_at = event.seq
         self._scoring = None
 
+    def note_many(self, events: Sequence[Event], chain: int) -> None:
+        """Do for many rows what `note` does for one; `chain` is the running checksum with all of them."""
+        for event in events:
+            self._remember(event)
+            if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
+                self.learnt_at = event.seq
+        if events:
+            self.seq, self.chain = events[-1].seq, chain
+        self._scoring = None
+
     def _remember(self, event: Event) -> None:
         self.lessons += event.action in LEARNING
         if event.action in ("learn", "reserve"):
