@@ -112,6 +112,33 @@ def test_classify_starts_without_numpy(folder, tmp_path):
     assert json.loads(done.stdout)["path"] == str(mail)
 
 
+def test_train_needs_no_numpy(tmp_path):
+    pytest.importorskip("surebayes._pool")
+    for kind in ("ham", "spam"):
+        (tmp_path / kind).mkdir()
+        for i, (raw, label) in enumerate(MAILS):
+            if label == kind:
+                (tmp_path / kind / str(i)).write_bytes(raw)
+    words = ["train", "-m", str(tmp_path / "f"), "--views", "words", "--width", "16384"]
+    words += ["--ham", str(tmp_path / "ham"), "--spam", str(tmp_path / "spam")]
+    program = (
+        f"import sys\nfrom surebayes._entry import main\ncode = main({words!r})\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["held_out"]["figures"]
+    with sb.Filter.create(tmp_path / "g", model="words", **EVEN) as other:
+        for raw, label in MAILS:
+            other.teach(raw, label)
+        with sb.Filter.open(tmp_path / "f") as mine:
+            assert mine.problems() == []
+            for raw, label in MAILS:  # what was set aside is learnt too, and counts made by either way are the same
+                mine.teach(raw, label)
+            assert mine._loaded().tables[0] == other._loaded().tables[0]
+
+
 def test_lines_are_what_json_writes(folder, tmp_path, capsys):
     mail = tmp_path / 'a "name" of ünusual\nletters'
     mail.write_bytes(MAILS[0][0])

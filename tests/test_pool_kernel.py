@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surebayes import _pool_python as twin
+from surebayes._views import CountTable, Rows
 
 compiled = pytest.importorskip("surebayes._pool", reason="the kernel is not built: the twin is all there is")
 
@@ -54,6 +55,26 @@ def test_both_learn_the_same(sets, classes, data):
         expected = [sum(column in sets[d] for d in which if labels[d] == c) for c in range(classes)]
         assert (counts[place[column]].tolist() if place[column] >= 0 else [0] * classes) == expected
     assert alive == size == len({c for d in which for c in sets[d]})
+
+
+@given(st.lists(batches, max_size=4), st.integers(2, 5), st.data())
+@settings(max_examples=100)
+def test_a_plain_table_becomes_the_table_of_arrays(parts, classes, data):
+    grown, table = CountTable(WIDTH, classes), CountTable(WIDTH, classes)
+    for sets in parts:
+        labels = data.draw(st.lists(st.integers(0, classes - 1), min_size=len(sets), max_size=len(sets)))
+        grown.plain.learn([np.array(sorted(s), "<i4").tobytes() for s in sets], labels)
+        table.learn(Rows(*flat(sets)), np.array(labels, np.int64))
+    assert grown.n_classes == table.n_classes
+    assert grown.plain is not None  # what is asked of plain sums leaves them as they are
+    assert grown == table
+    assert grown.plain is None
+    for sets in parts:  # and what was taken over can be changed
+        grown.learn(Rows(*flat(sets)), np.zeros(len(sets), np.int64))
+        grown.forget(Rows(*flat(sets)), np.zeros(len(sets), np.int64))
+    assert grown == table
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = grown.nothing
 
 
 def ask(module, place, counts, rows, which, contrasts, smoothings, experts, logs=50, total=1000.0):

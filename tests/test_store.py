@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sqlite3
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.feature_extraction import FeatureHasher
 
 from surebayes import _journal, _lookup_python
 from surebayes._folder import locked, map_arrays
-from surebayes._journal import Event, Journal, chained, pack_rows, unpack_rows
+from surebayes._journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
 from surebayes._manifest import BadModel, Busy, NewerModel, NoModel, read_manifest, seal, unseal
 from surebayes._state import _count
 from surebayes._views import CountTable, Rows
@@ -269,6 +270,31 @@ def test_a_journal_keeps_what_it_was_told(tmp_path):
     assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
     journal.close()
+
+
+@given(
+    st.lists(
+        st.builds(
+            Event,
+            st.sampled_from(["learn", "reserve", "mark"]),
+            st.none() | st.text(max_size=5),
+            st.none() | st.text(st.characters(), max_size=5),
+            st.none() | st.integers(1, 99),
+            st.sampled_from([0, 1.5, 1e300]),
+            st.none() | st.sampled_from(["ann", "o'hara", "\udc80"]),
+            st.binary(max_size=9),
+        ),
+        max_size=8,
+    ),
+    st.integers(0, 2**40),
+)
+def test_many_rows_are_numbered_as_one_by_one(events, seq):
+    expected, chain = [], 7
+    for i, event in enumerate(events):
+        expected.append(replace(event).numbered(seq + 1 + i))
+        chain = chained(expected[-1], chain)
+    assert number_rows(events, seq, 7) == chain
+    assert events == expected
 
 
 def test_a_row_out_of_turn_is_refused(tmp_path):

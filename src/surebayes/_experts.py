@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-# scikit-learn and scipy's optimizer take a second of start-up, and a filter that judges or learns a mail needs neither:
-# the functions that do import them.
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
+from surebayes._late import np
 from surebayes._views import CountTable, Parts, Rows, View
 
 try:
@@ -22,10 +15,17 @@ try:
 except ImportError:
     from surebayes._pool_python import score_rows
 
+# scikit-learn and scipy's optimizer take a second of start-up, and a filter that judges or learns a mail needs neither:
+# the functions that do import them.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from scipy.sparse import csr_array
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[Any]
+
 RATE = 0.01
 """The step of the weights online."""
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[Any]
 Contrasts = Sequence[int]
 
 

@@ -15,8 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
+from surebayes._late import np
 from surebayes._manifest import FORMAT, NAME, VERSION, BadModel, Busy, seal
 
 # the safetensors names of what numpy can map as it is

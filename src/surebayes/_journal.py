@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
+from surebayes._late import np
 from surebayes._manifest import BadModel, Busy, NewerModel
 
 try:
@@ -314,30 +313,50 @@ def pack_views(views: Sequence[Any]) -> bytes:
 
 def unpack_rows(body: bytes) -> tuple[list[np.ndarray], list[int]]:
     """Read what `pack_rows` wrote."""
-    try:
-        n, m = np.frombuffer(body, "<u4", 2).tolist()
-        moved = np.frombuffer(body, "<i8", m, 8).tolist()
-    except ValueError:
-        raise BadModel("A row of the journal is cut short.") from None
-    return unpack_views(body, n, 8 + 8 * m), moved
+    n, m, at = _sizes(body)
+    moved = np.frombuffer(body, "<i8", m, 8).tolist() if m else []
+    return unpack_views(body, n, at), moved
+
+
+def unpacked(body: bytes) -> Sequence[Any]:
+    """Read the columns of each view of what `pack_rows` wrote, as bytes of uint32 where that is quicker."""
+    n, _, at = _sizes(body)
+    return unpack_views(body, n, at) if unpack_columns is None else list(_unpacked_bytes(body, n, at))
+
+
+def _sizes(body: bytes) -> tuple[int, int, int]:
+    """Give how many views a row of the journal has, how many weights it moved, and where its views begin."""
+    n, m = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
+    if len(body) < 8 + 8 * m:
+        raise BadModel("A row of the journal is cut short.")
+    return n, m, 8 + 8 * m
 
 
 def unpack_views(packed: bytes, n: int, at: int = 0) -> list[np.ndarray]:
     """Read what `pack_views` wrote, from a position on."""
+    if unpack_columns is not None:
+        return [np.frombuffer(columns, "<i4") for columns in _unpacked_bytes(packed, n, at)]
     views = []
+    try:
+        for _ in range(n):
+            size = int(np.frombuffer(packed, "<u4", 1, at)[0])
+            views.append(_unpacked(np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)))
+            at += 4 + 2 * size
+    except ValueError:
+        raise BadModel("A row of the journal is cut short.") from None
+    return views
+
+
+def _unpacked_bytes(packed: bytes, n: int, at: int) -> Iterator[bytes]:
     try:
         for _ in range(n):
             if at + 4 > len(packed):
                 raise ValueError("no room for a size")
             size = int.from_bytes(packed[at : at + 4], "little")
-            if unpack_columns is not None:
-                views.append(np.frombuffer(unpack_columns(packed, at + 4, size), "<i4"))
-            else:
-                views.append(_unpacked(np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)))
+            yield unpack_columns(packed, at + 4, size)
             at += 4 + 2 * size
     except ValueError:
         raise BadModel("A row of the journal is cut short.") from None
-    return views
 
 
 def _unpacked(words: np.ndarray) -> np.ndarray:

@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-import numpy as np
-
 from surebayes._folder import locked
 from surebayes._journal import Event, Journal, chained, number_rows, unpack_rows
 from surebayes._judge import MappedModel
+from surebayes._late import np
 from surebayes._manifest import BadModel, StoreError
 from surebayes._state import State
 from surebayes.store import ModelFolder
@@ -152,7 +151,7 @@ class Keeper:
         state = self._state
         assert state is not None
         behind = state.lessons_since_certificate()
-        least = min(least, 1 + int(state.tables[0].documents.sum()) // 100)
+        least = min(least, 1 + sum(state.scoring["documents"]) // 100)
         began = time.monotonic()
         if not self.renew or behind < least or began < self._next_renewal:
             return

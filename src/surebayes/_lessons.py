@@ -10,11 +10,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from surebayes._folder import locked
-from surebayes._journal import Event, Journal, pack_rows, unpack_rows
+from surebayes._journal import Event, Journal, pack_rows, unpack_rows, unpacked
 from surebayes._judge import UNIT, Document, answers, contrasts_of, pooled, questions_of
+from surebayes._late import np
 from surebayes._manifest import StoreError
 from surebayes._state import State
 from surebayes._views import CountTable
@@ -184,8 +183,8 @@ def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
 def _learn_batch(write: Writing, batch: Sequence, reserve: float, who: str | None, done: dict[str, int]) -> None:
     state, now = write.state, time.time()
     # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
-    limits = {label: reserve if label == state.classes[0] else reserve / 2 for label in state.classes}
-    limits = {label: f"{int(share * 2**32):08x}" for label, share in limits.items()}
+    shares = [reserve] + [reserve / 2] * (len(state.classes) - 1)
+    limits = {label: f"{int(share * 2**32):08x}" for label, share in zip(state.classes, shares)}
     together: list[tuple[str, Sequence[bytes]]] = []
     new: list[Event] = []
     for fingerprint, label, rows in batch:
@@ -248,17 +247,22 @@ def held_out(state: State, journal: Journal) -> tuple[np.ndarray, list[str]]:
 
 
 def scored_reserve(state: State, journal: Journal) -> tuple[np.ndarray, list[str], list[int]]:
+    """Do what `reserve_scores` does; scores as an array of (messages, contrasts)."""
+    scores, labels, rows = reserve_scores(state, journal)
+    shape = (len(labels), len(contrasts_of(state.classes)))
+    return np.array(scores, float).reshape(shape), labels, rows
+
+
+def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
     """Score what was set aside for each contrast; its labels and rows.
 
     By row, not as the messages came to be known: going back to a version gives its very figures.
     """
     kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
-    rows = [row for row, _ in kept]
-    scoring = state.scoring
+    rows, scoring = [row for row, _ in kept], state.scoring
     questions = questions_of(scoring)  # once: they are the same for all
-    scores = [pooled(scoring, answers(questions, state.counts(unpack_rows(body)[0]))) for body in journal.bodies(rows)]
-    shape = (len(kept), len(contrasts_of(state.classes)))
-    return np.array(scores, float).reshape(shape), [label for _, label in kept], rows
+    scores = [pooled(scoring, answers(questions, state.counts(unpacked(body)))) for body in journal.bodies(rows)]
+    return scores, [label for _, label in kept], rows
 
 
 # ---------------------------------------------------------------------- weights

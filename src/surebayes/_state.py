@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from surebayes._experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView, equal_start
+from surebayes._experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView
 from surebayes._journal import Event, Journal, pack_rows, unpack_rows
 from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled, rows_of
+from surebayes._late import np
 from surebayes._manifest import BadModel
-from surebayes._views import MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
+from surebayes._views import COMPILED, MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
 from surebayes.store import MAX_KEYS, ModelFolder, class_bits
 
 try:
@@ -57,7 +56,7 @@ def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
 def first_settings(views: list[dict[str, Any]], classes: Sequence[str]) -> dict[str, Any]:
     """Give the settings of a filter that has learnt nothing: the equal pool, no threshold but 0."""
     experts = sum(len(view["experts"]) for view in views)
-    units = [round(w / UNIT) for w in equal_start(experts).weights]
+    units = [round(2.0 / experts / UNIT) for _ in range(experts)]  # those of `equal_start`
     contrasts = len(contrasts_of(list(classes)))
     return {
         "weights": [units[:] for _ in range(contrasts)],
@@ -223,12 +222,16 @@ class State:
         """Add messages, each a label and its columns in every view, to the counts."""
         if not lessons:
             return
-        labels = np.array([self.classes.index(label) for label, _ in lessons])
+        codes = {label: c for c, label in enumerate(self.classes)}
+        labels = [codes[label] for label, _ in lessons]
         for v, table in enumerate(self.tables):
             rows = [views[v] for _, views in lessons]
+            if table.plain is not None and COMPILED:
+                table.plain.learn(rows, labels)
+                continue
             indptr = np.zeros(len(rows) + 1, np.int64)
             np.cumsum([len(row) // 4 for row in rows], out=indptr[1:])
-            table.learn(Rows(indptr, np.frombuffer(b"".join(rows), "<i4")), labels)
+            table.learn(Rows(indptr, np.frombuffer(b"".join(rows), "<i4")), np.array(labels))
         self._scoring = None
 
     # ---- judging
@@ -249,14 +252,15 @@ class State:
     def scoring(self) -> dict[str, Any]:
         """What `_judge` needs to know, but for the tables."""
         if self._scoring is None:
+            sums = [table.plain or table for table in self.tables]
             views = [
                 {**view, "totals": table.totals.tolist(), "alive": int(table.alive)}
-                for view, table in zip(self.views, self.tables)
+                for view, table in zip(self.views, sums)
             ]
             self._scoring = {
                 "reader": self.reader,
                 "classes": self.classes,
-                "documents": self.tables[0].documents.tolist(),
+                "documents": sums[0].documents.tolist(),
                 "model": self.model,
                 "views": views,
                 **{name: self.settings[name] for name in ("weights", "bias", "thresholds", "probability")},
@@ -276,7 +280,8 @@ class State:
         result: list[Any] = []
         for table, columns in zip(self.tables, rows):
             if gather is not None:
-                result.append(gather(table.place, table.counts, table.n_classes, columns))
+                sums = table.plain or table
+                result.append(gather(sums.place, sums.counts, sums.n_classes, columns))
                 continue
             if not table.size:
                 result.append(np.zeros((len(columns), table.n_classes), np.int32))

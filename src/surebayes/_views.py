@@ -7,24 +7,31 @@ class counts; a column takes room when it is first learnt, so that 2**22 columns
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from surebayes._header_tokens import header_columns, header_tokens
 from surebayes._kernel import kernel
+from surebayes._late import np
 from surebayes.message import read_message
 
 try:
     from surebayes._pool import count_rows
+
+    COMPILED = True
 except ImportError:
     from surebayes._pool_python import count_rows
 
-IntArray = npt.NDArray[Any]
-FloatArray = npt.NDArray[np.float64]
+    COMPILED = False
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    IntArray = npt.NDArray[Any]
+    FloatArray = npt.NDArray[np.float64]
 
 MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that word views read: a longer one adds nothing but time."""
@@ -212,6 +219,48 @@ TEXT_VIEWS = (
 # ---------------------------------------------------------------------- sums
 
 
+class PlainTable:
+    """The sums of a `CountTable` in plain memory, as long as documents are only learnt in batches: without numpy.
+
+    Parameters
+    ----------
+    n_features : int
+        The number of hashed columns.
+    n_classes : int
+        The number of classes.
+    """
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        self.place = bytearray(b"\xff") * (4 * n_features)  # int32, -1
+        self.counts = bytearray()  # int32, one row of classes for each column that was learnt
+        self.size = self.alive = 0
+        self.totals, self.documents = array("q", [0] * n_classes), array("q", [0] * n_classes)
+        self.n_classes = n_classes
+
+    def learn(self, rows: Sequence[bytes], labels: Sequence[int]) -> None:
+        """Add documents, each its distinct columns (ascending int32), of these classes."""
+        if sum(self.documents) + len(rows) >= 2**31:
+            raise OverflowError("A filter counts up to 2**31 documents; nothing was changed.")
+        lengths = [len(row) // 4 for row in rows]
+        batch = array("q", [0, *accumulate(lengths)]), b"".join(rows), array("q", range(len(rows))), self.n_classes
+        done, known = 0, array("q", labels)
+        while done < len(rows):
+            new = min(sum(lengths[done:]), len(self.place) // 4 - self.size) // 4  # as in `CountTable.learn`
+            self._room(self.size + max(lengths[done], new))
+            done, self.size, more = count_rows(self.place, self.counts, *batch, known, done, self.size)
+            self.alive += more
+        for label, length in zip(labels, lengths):
+            self.totals[label] += length
+            self.documents[label] += 1
+
+    def _room(self, size: int) -> None:
+        row = 4 * self.n_classes
+        if size * row > len(self.counts):
+            grown = bytearray(row * max(size, 2 * (len(self.counts) // row), 1024))
+            grown[: self.size * row] = memoryview(self.counts)[: self.size * row]
+            self.counts = grown
+
+
 class CountTable:
     """In how many documents of each class each column occurs: exact sums that add and subtract.
 
@@ -229,18 +278,32 @@ class CountTable:
     forgotten altogether is the same as one never seen.
     """
 
+    place: IntArray
+    counts: IntArray
+    size: int
+    alive: int  # columns with any document: V of the estimates
+    totals: IntArray
+    documents: IntArray
+
     def __init__(self, n_features: int, n_classes: int) -> None:
-        self.place = np.full(n_features, -1, np.int32)
-        self.counts = np.zeros((0, n_classes), np.int32)
-        self.size = 0
-        self.alive = 0  # columns with any document: V of the estimates
-        self.totals = np.zeros(n_classes, np.int64)
-        self.documents = np.zeros(n_classes, np.int64)
+        self.plain: PlainTable | None = PlainTable(n_features, n_classes)
+
+    def __getattr__(self, name: str) -> Any:
+        """Take a plain table's sums over as arrays, when they are first asked for."""
+        plain = self.__dict__.get("plain")
+        if plain is None or name not in CountTable.__annotations__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.plain = None
+        self.place = np.frombuffer(plain.place, np.int32)
+        self.counts = np.frombuffer(plain.counts, np.int32).reshape(-1, plain.n_classes)
+        self.size, self.alive = plain.size, plain.alive
+        self.totals, self.documents = np.array(plain.totals, np.int64), np.array(plain.documents, np.int64)
+        return getattr(self, name)
 
     @property
     def n_classes(self) -> int:
         """The number of classes."""
-        return len(self.totals)
+        return len((self.plain or self).totals)
 
     def learn(self, rows: Rows, labels: IntArray, which: IntArray | None = None) -> None:
         """Add documents of these classes; `which` of the rows, or all of them."""
@@ -323,6 +386,7 @@ class CountTable:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         columns = state["columns"]
+        self.plain = None
         self.place = np.full(state["n_features"], -1, np.int32)
         self.place[columns] = np.arange(len(columns), dtype=np.int32)
         self.counts, self.size = state["counts"].copy(), len(columns)

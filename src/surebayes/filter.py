@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from surebayes import _lessons
 from surebayes._folder import flush_folder, locked, map_file
 from surebayes._journal import Journal
 from surebayes._judge import Document, MappedModel, columns_of, decide, opinions_of, pooled
 from surebayes._keeper import Keeper, Writing
+from surebayes._late import np
 from surebayes._manifest import NAME, BadModel, StoreError
 from surebayes._state import State, check_classes, views_of
 from surebayes._verdict import Verdict
@@ -400,6 +399,11 @@ class Filter(Keeper):
         with self._mutex:
             return _lessons.held_out(self._fresh_state(), self._open_journal())
 
+    def _reserve(self) -> tuple[list[list[float]], list[str]]:
+        """Score what was set aside for each contrast, and its labels: `held_out` without numpy."""
+        with self._mutex:
+            return _lessons.reserve_scores(self._fresh_state(), self._open_journal())[:2]
+
     # ---- the past
 
     def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
@@ -440,7 +444,7 @@ class Filter(Keeper):
         """Tell how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
         with self._mutex:
             state = self._fresh_state()
-            documents = dict(zip(state.classes, state.tables[0].documents.tolist()))
+            documents = dict(zip(state.classes, state.scoring["documents"]))
             reserved = dict.fromkeys(state.classes, 0)
             for action, label, _ in state.messages.values():
                 if action == "reserve":

@@ -10,10 +10,9 @@ import json
 import os
 from typing import Any
 
-import numpy as np
-
 from surebayes._folder import map_arrays, put_manifest, remove_others, write_file
 from surebayes._judge import KIND
+from surebayes._late import np
 from surebayes._manifest import BadModel, read_manifest
 from surebayes._views import CountTable
 from surebayes.config import compiled
@@ -40,11 +39,16 @@ def class_bits(n_classes: int) -> int:
 
 def entries_of(table: CountTable) -> np.ndarray:
     """Give the entries of a table, (n, 2) uint32: key and count, keys ascending."""
-    if not table.size:
-        return np.zeros((0, 2), "<u4")
-    counts = np.ascontiguousarray(table.counts[: table.size])
-    packed = pack_entries(table.place, counts, table.n_classes, class_bits(table.n_classes))
-    return np.frombuffer(packed, "<u4").reshape(-1, 2)
+    return np.frombuffer(_entries(table), "<u4").reshape(-1, 2)
+
+
+def _entries(table: CountTable) -> bytes:
+    """Give the bytes of `entries_of`."""
+    sums = table.plain or table
+    if not sums.size:
+        return b""
+    counts = memoryview(sums.counts).cast("B")[: 4 * sums.size * sums.n_classes]
+    return pack_entries(sums.place, counts, sums.n_classes, class_bits(sums.n_classes))
 
 
 def table_of(entries: np.ndarray, width: int, documents: list[int]) -> CountTable:
@@ -79,33 +83,35 @@ def table_of(entries: np.ndarray, width: int, documents: list[int]) -> CountTabl
 
 def write_tables(folder: str, tables: list[CountTable]) -> tuple[dict[str, Any], list[dict[str, int]]]:
     """Write the tables of all views as one file; give its manifest entry, and where in it each view's parts lie."""
-    arrays: dict[str, np.ndarray] = {}
+    parts: dict[str, bytes] = {}
     for i, table in enumerate(tables):
-        entries = entries_of(table)
-        fences = np.ascontiguousarray(entries[::_PER_BLOCK, 0])
-        arrays[f"{i}.entries"] = entries
-        arrays[f"{i}.entry_crcs"] = np.frombuffer(block_checksums(entries), "<u4")
-        arrays[f"{i}.fences"] = fences
-        arrays[f"{i}.fence_crcs"] = np.frombuffer(block_checksums(fences), "<u4")
-    header, places = _header(arrays)
+        entries = _entries(table)
+        fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes()
+        parts[f"{i}.entries"] = entries
+        parts[f"{i}.entry_crcs"] = block_checksums(entries)
+        parts[f"{i}.fences"] = fences
+        parts[f"{i}.fence_crcs"] = block_checksums(fences)
+    header, places = _header(parts)
     layout = [
-        {"n": len(arrays[f"{i}.entries"])}
+        {"n": len(parts[f"{i}.entries"]) // 8}
         | {part: places[f"{i}.{part}"] for part in ("entries", "entry_crcs", "fences", "fence_crcs")}
         for i in range(len(tables))
     ]
-    parts = [array for array in arrays.values() if array.size]
-    return write_file(folder, "tables", ".safetensors", header, *parts), layout
+    return write_file(folder, "tables", ".safetensors", header, *parts.values()), layout
 
 
-def _header(arrays: dict[str, np.ndarray]) -> tuple[bytes, dict[str, int]]:
+def _header(parts: dict[str, bytes]) -> tuple[bytes, dict[str, int]]:
     """Give the header of a safetensors file of uint32 arrays, one after the other, and where in the file each begins.
 
     Written here and not by the library, which would copy all of them twice: a model is written every few seconds.
     """
-    described, at = {}, 0
-    for name, array in arrays.items():
-        described[name] = {"dtype": "U32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
+    described: dict[str, dict[str, Any]] = {}
+    at = 0
+    for name, part in parts.items():
+        n = len(part) // 4
+        shape = [n // 2, 2] if name.endswith(".entries") else [n]
+        described[name] = {"dtype": "U32", "shape": shape, "data_offsets": [at, at + len(part)]}
+        at += len(part)
     text = json.dumps(described, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     start = 8 + len(text)

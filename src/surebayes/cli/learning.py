@@ -98,12 +98,13 @@ def _take_away(model: str, before: set[str] | None) -> None:
 def _summary(mine: Any, done: dict[str, int], skipped: int) -> dict[str, Any]:
     """Give what was learnt, and how well what was set aside is told apart."""
     status = mine.status()
-    scores, labels = mine.held_out()
+    scores, labels = mine._reserve()
     figures: dict[str, Any] = {}
     if len(mine.classes) == 2 and len(set(labels)) == 2:
         from surebayes._figures import quick_figures
 
-        found = quick_figures([label == mine.classes[1] for label in labels], scores)
+        positive = mine.classes[1]
+        found = quick_figures([label == positive for label in labels], [score for (score,) in scores])
         figures = {name: figure._asdict() for name, figure in found.items()}
     record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
     return {**record, "held_out": {"documents": len(labels), "figures": figures}}
