@@ -3521,25 +3521,15 @@ PyDoc_STRVAR(html_text_doc,
 "html_text(html, flags=0, /)\n--\n\n"
 "The visible text of HTML. Flags: 1 keeps hidden text, 2 adds alt texts, 4 adds link targets.");
 
-static PyObject *
-html_text(PyObject *module, PyObject *args)
+/* Write the visible text of HTML in UTF-8 to `out`, which has room for size + 16; how much it is, -1 without memory. */
+static Py_ssize_t
+html_visible(const unsigned char *data, Py_ssize_t size, int flags, unsigned char *out)
 {
-    PyObject *html, *text = NULL;
-    Py_ssize_t size;
-    int flags = 0;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "U|i:html_text", &html, &flags)) return NULL;
-    const char *data = PyUnicode_AsUTF8AndSize(html, &size);
-    if (!data) return NULL;
     html_scan *s = PyMem_Malloc(sizeof *s);
-    unsigned char *out = PyMem_Malloc((size_t)size + 16);
-    if (!s || !out) {
-        PyErr_NoMemory();
-        goto done;
-    }
+    if (!s) return -1;
     memset(s, 0, sizeof *s);
-    s->at = (const unsigned char *)data;
-    s->end = s->at + size;
+    s->at = data;
+    s->end = data + size;
     s->out = out;
     s->room = size + 16;
     s->flags = flags;
@@ -3551,9 +3541,25 @@ html_text(PyObject *module, PyObject *args)
         Py_END_ALLOW_THREADS
     }
     else html_run(s);
-    text = PyUnicode_DecodeUTF8((const char *)out, s->size, "replace");
-done:
+    size = s->size;
     PyMem_Free(s);
+    return size;
+}
+
+static PyObject *
+html_text(PyObject *module, PyObject *args)
+{
+    PyObject *html, *text = NULL;
+    Py_ssize_t size;
+    int flags = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "U|i:html_text", &html, &flags)) return NULL;
+    const char *data = PyUnicode_AsUTF8AndSize(html, &size);
+    if (!data) return NULL;
+    unsigned char *out = PyMem_Malloc((size_t)size + 16);
+    size = out ? html_visible((const unsigned char *)data, size, flags, out) : -1;
+    if (size < 0) PyErr_NoMemory();
+    else text = PyUnicode_DecodeUTF8((const char *)out, size, "replace");
     PyMem_Free(out);
     return text;
 }
@@ -3577,28 +3583,20 @@ mail_field_number(const unsigned char *name, Py_ssize_t size)
     return -1;
 }
 
-PyDoc_STRVAR(mail_head_doc,
-"mail_head(raw, start, end, /)\n--\n\n"
-"Where the header block at `start` ends, where the body starts, how many fields there are, how long the longest is,\n"
-"and the values of Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.");
+typedef struct {
+    const unsigned char *end, *body;           /* where the header block ends, where the body starts */
+    Py_ssize_t count, longest;
+    html_span value[MAIL_FIELDS];              /* of the first field of each name; at NULL: there is none */
+} MailHead;
 
-static PyObject *
-mail_head(PyObject *module, PyObject *args)
+static void
+scan_head(const unsigned char *line, const unsigned char *stop, MailHead *head)
 {
-    PyObject *raw;
-    Py_ssize_t start, end, size, count = 0, longest = 0;
-    char *data;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Snn:mail_head", &raw, &start, &end)) return NULL;
-    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0) return NULL;
-    if (start < 0 || end > size || start > end) {
-        PyErr_SetString(PyExc_ValueError, "mail_head needs 0 <= start <= end <= len(raw)");
-        return NULL;
-    }
-    const unsigned char *base = (const unsigned char *)data, *line = base + start, *stop = base + end, *head_end, *body;
-    html_span value[MAIL_FIELDS] = {{NULL, 0}}, none = {NULL, 0};
+    const html_span none = {NULL, 0};
     html_span open = none;                     /* the value of the field that continuation lines belong to */
     int number = -1;
+    head->count = head->longest = 0;
+    for (int k = 0; k < MAIL_FIELDS; k++) head->value[k] = none;
     for (;;) {
         const unsigned char *next = line < stop ? memchr(line, '\n', (size_t)(stop - line)) : NULL;
         const unsigned char *line_end = next ? next : stop;
@@ -3606,12 +3604,12 @@ mail_head(PyObject *module, PyObject *args)
         int more = !blank && (*line == ' ' || *line == '\t');
         if (more && open.at) open.size = line_end - open.at;
         if (!more && open.at) {
-            if (open.size > longest) longest = open.size;
-            if (number >= 0 && !value[number].at) value[number] = open;
+            if (open.size > head->longest) head->longest = open.size;
+            if (number >= 0 && !head->value[number].at) head->value[number] = open;
             open = none;
         }
-        head_end = line;
-        body = blank && next ? next + 1 : line;
+        head->end = line;
+        head->body = blank && next ? next + 1 : line;
         if (blank) break;
         if (!more) {
             const unsigned char *p = line;
@@ -3621,14 +3619,38 @@ mail_head(PyObject *module, PyObject *args)
             if (name && p < line_end && *p == ':') {
                 open = (html_span){p + 1, line_end - p - 1};
                 number = mail_field_number(line, name);
-                count++;
+                head->count++;
             }
             else if (!(line_end - line > 4 && memcmp(line, "From ", 5) == 0)
                      && !(line_end - line > 5 && memcmp(line, ">From ", 6) == 0)) break;
         }
         line = next ? next + 1 : stop;
     }
-    return Py_BuildValue("nnnny#y#y#y#y#", (Py_ssize_t)(head_end - base), (Py_ssize_t)(body - base), count, longest,
+}
+
+PyDoc_STRVAR(mail_head_doc,
+"mail_head(raw, start, end, /)\n--\n\n"
+"Where the header block at `start` ends, where the body starts, how many fields there are, how long the longest is,\n"
+"and the values of Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.");
+
+static PyObject *
+mail_head(PyObject *module, PyObject *args)
+{
+    PyObject *raw;
+    Py_ssize_t start, end, size;
+    char *data;
+    MailHead head;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Snn:mail_head", &raw, &start, &end)) return NULL;
+    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0) return NULL;
+    if (start < 0 || end > size || start > end) {
+        PyErr_SetString(PyExc_ValueError, "mail_head needs 0 <= start <= end <= len(raw)");
+        return NULL;
+    }
+    const unsigned char *base = (const unsigned char *)data;
+    scan_head(base + start, base + end, &head);
+    const html_span *value = head.value;
+    return Py_BuildValue("nnnny#y#y#y#y#", (Py_ssize_t)(head.end - base), (Py_ssize_t)(head.body - base), head.count, head.longest,
                          value[0].at ? (const char *)value[0].at : "", value[0].size,
                          value[1].at ? (const char *)value[1].at : "", value[1].size,
                          value[2].at ? (const char *)value[2].at : "", value[2].size,
@@ -3753,6 +3775,410 @@ fold_blanks(PyObject *module, PyObject *text)
 done:
     Py_XDECREF(encoded);
     return folded;
+}
+
+/* -- whole mails: what read_message does with a mail that keeps to all limits; any other is left to _Reader in message.py, which
+ * this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the functions of _headers.py decode here too.
+ *
+ * The text of all parts is gathered in UTF-8. Where a limit of characters is counted, bytes of UTF-8 are: they are no fewer. */
+
+enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 };   /* deeper mails and longer boundaries are left to _Reader */
+enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
+typedef enum { MAIL_READ, MAIL_OTHER, MAIL_ERROR } MailStatus;
+typedef enum { CODING_NONE, CODING_BASE64, CODING_QUOTED, CODING_OTHER } MailCoding;
+
+typedef struct {
+    const unsigned char *base;
+    Py_ssize_t parts, boundaries, depth, room, longest;
+    int flags;
+    PyObject *fallback, *helpers, *attachments;  /* the last is a list, or NULL; the others are borrowed */
+    unsigned char *text;
+    size_t size, capacity;
+    bool started;                                /* whether there is a text, be it empty */
+} MailReader;
+
+static inline bool is_blank(unsigned char c) { return c == ' ' || (unsigned)(c - '\t') < 5; }
+
+/* Whether the first letters of a value, blanks before them skipped, are this word in lower case; only so many bytes are looked at. */
+static bool
+value_starts(html_span value, Py_ssize_t most, const char *word)
+{
+    Py_ssize_t size = value.size < most ? value.size : most, at = 0, n = (Py_ssize_t)strlen(word), i = 0;
+    while (at < size && is_blank(value.at[at])) at++;
+    while (i < n && at + i < size && html_lower(value.at[at + i]) == (unsigned char)word[i]) i++;
+    return i == n;
+}
+
+static MailCoding
+mail_coding(html_span value)
+{
+    if (!value.size) return CODING_NONE;
+    if (value_starts(value, 100, "base64")) return CODING_BASE64;
+    if (value_starts(value, 100, "quoted-printable")) return CODING_QUOTED;
+    return value_starts(value, 100, "uu") || value_starts(value, 100, "x-uu") ? CODING_OTHER : CODING_NONE;
+}
+
+/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. */
+static bool
+holds_ascii(PyObject *charset)
+{
+    Py_ssize_t size;
+    if (charset == Py_None) return true;
+    const char *name = PyUnicode_AsUTF8AndSize(charset, &size);
+    if (!name) {
+        PyErr_Clear();
+        return false;
+    }
+    return !size || !strcmp(name, "ascii") || !strcmp(name, "utf-8") || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5);
+}
+
+/* Whether there is a byte beyond ASCII (1), a carriage return (2). */
+static int
+odd_bytes(const unsigned char *p, Py_ssize_t size)
+{
+    Py_ssize_t i = 0;
+    unsigned high = 0, returns = 0;
+#if defined(__SSE2__)
+    __m128i all = _mm_setzero_si128(), found = all;
+    for (; size - i >= 16; i += 16) {
+        __m128i block = _mm_loadu_si128((const __m128i *)(p + i));
+        all = _mm_or_si128(all, block);
+        found = _mm_or_si128(found, _mm_cmpeq_epi8(block, _mm_set1_epi8('\r')));
+    }
+    high = (unsigned)_mm_movemask_epi8(all);
+    returns = (unsigned)_mm_movemask_epi8(found);
+#endif
+    for (; i < size; i++) {
+        high |= p[i] & 0x80;
+        returns |= p[i] == '\r';
+    }
+    return (high != 0) | (returns != 0) << 1;
+}
+
+/* Copy with line ends of \r\n as \n; `out` has room for size + 16. */
+static Py_ssize_t
+copy_lines(const unsigned char *p, Py_ssize_t size, unsigned char *out)
+{
+    Py_ssize_t n = 0, i = 0;
+    while (i < size) {
+        Py_ssize_t stop = size - 1;            /* a last byte has nothing after it */
+#if defined(__SSE2__)
+        for (; size - i > 16; i += 16, n += 16) {
+            __m128i block = _mm_loadu_si128((const __m128i *)(p + i));
+            unsigned mask = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, _mm_set1_epi8('\r')));
+            _mm_storeu_si128((__m128i *)(out + n), block);
+            if (mask) {
+                stop = i + lowest_bit(mask);
+                n += stop - i;
+                i = stop;
+                break;
+            }
+        }
+#endif
+        for (; i < stop && p[i] != '\r'; i++) out[n++] = p[i];
+        if (p[i] != '\r' || i == size - 1 || p[i + 1] != '\n') out[n++] = p[i];
+        i++;
+    }
+    return n;
+}
+
+/* Undo quoted-printable, as binascii.a2b_qp does; it never grows. */
+static Py_ssize_t
+unquote_printable(const unsigned char *p, Py_ssize_t size, unsigned char *out)
+{
+    const unsigned char *end = p + size, *equals;
+    unsigned char *to = out;
+    while (p < end) {
+        equals = memchr(p, '=', (size_t)(end - p));
+        if (!equals) equals = end;
+        memcpy(to, p, (size_t)(equals - p));
+        to += equals - p;
+        p = equals + 1;
+        if (p >= end) break;                   /* a last equals sign is dropped */
+        if (*p == '\r' || *p == '\n') {        /* a soft line end, and what comes between its two characters */
+            p = memchr(p, '\n', (size_t)(end - p));
+            if (!p) break;
+            p++;
+            continue;
+        }
+        int high = html_hex(*p), low = end - p > 1 ? html_hex(p[1]) : -1;
+        if (high >= 0 && low >= 0) {
+            *to++ = (unsigned char)(high << 4 | low);
+            p += 2;
+        }
+        else {
+            *to++ = '=';
+            p += *p == '=';
+        }
+    }
+    return to - out;
+}
+
+/* Add a text in UTF-8. */
+static MailStatus
+put_text(MailReader *r, const unsigned char *data, Py_ssize_t size, bool returns, bool html)
+{
+    if (size > r->room) return MAIL_OTHER;
+    if (reserve(&r->text, &r->capacity, r->size + (size_t)size + 1 + PADDING, 1) != OK) return MAIL_ERROR;
+    if (r->started) r->text[r->size++] = '\n';
+    r->started = true;
+    unsigned char *out = r->text + r->size, *lines = NULL;
+    if (html && returns) {
+        if (!(lines = PyMem_Malloc((size_t)size + PADDING))) return MAIL_ERROR;
+        size = copy_lines(data, size, lines);
+        data = lines;
+    }
+    if (!html && returns) size = copy_lines(data, size, out);
+    else if (!html && size) memcpy(out, data, (size_t)size);
+    r->room -= size;
+    if (html) size = html_visible(data, size, r->flags, out);
+    PyMem_Free(lines);
+    if (size < 0) return MAIL_ERROR;
+    r->size += (size_t)size;
+    return MAIL_READ;
+}
+
+/* Add a text as it was sent, its transfer encoding undone. */
+static MailStatus
+put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, PyObject *charset)
+{
+    int odd = odd_bytes(data, size);
+    if (!(odd & 1) && holds_ascii(charset)) return put_text(r, data, size, odd & 2, html);
+    PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size, charset,
+                                           r->fallback);
+    if (!text) return MAIL_ERROR;
+    MailStatus status = MAIL_OTHER;
+    const char *encoded = PyUnicode_AsUTF8AndSize(text, &size);
+    if (encoded) status = put_text(r, (const unsigned char *)encoded, size, size && memchr(encoded, '\r', (size_t)size), html);
+    else PyErr_Clear();
+    Py_DECREF(text);
+    return status;
+}
+
+/* Add the text of a part. */
+static MailStatus
+read_text(MailReader *r, const unsigned char *start, const unsigned char *end, bool html, PyObject *charset, html_span coding)
+{
+    Py_ssize_t size = end - start;
+    MailStatus status = MAIL_ERROR;
+    if (size > r->room) return MAIL_OTHER;
+    switch (mail_coding(coding)) {
+    case CODING_OTHER: return MAIL_OTHER;
+    case CODING_NONE: return put_decoded(r, start, size, html, charset);
+    case CODING_QUOTED: {
+        unsigned char *data = PyMem_Malloc((size_t)size + 1);
+        if (!data) return MAIL_ERROR;
+        status = put_decoded(r, data, unquote_printable(start, size, data), html, charset);
+        PyMem_Free(data);
+        return status;
+    }
+    case CODING_BASE64: {
+        char *data;
+        PyObject *bytes = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_BASE64), "y#", (const char *)start, size);
+        if (bytes && PyBytes_AsStringAndSize(bytes, &data, &size) == 0)
+            status = put_decoded(r, (const unsigned char *)data, size, html, charset);
+        Py_XDECREF(bytes);
+    }
+    }
+    return status;
+}
+
+static MailStatus
+put_attachment(MailReader *r, PyObject *kind, html_span disposition, html_span type)
+{
+    PyObject *name = PyObject_CallFunction(PyTuple_GetItem(r->helpers, FILENAME), "y#y#", disposition.at ? (const char *)disposition.at : "",
+                                           disposition.size, type.at ? (const char *)type.at : "", type.size);
+    PyObject *pair = name ? PyTuple_Pack(2, kind, name) : NULL;
+    if (!r->attachments) r->attachments = PyList_New(0);
+    int failed = !pair || !r->attachments || PyList_Append(r->attachments, pair) < 0;
+    Py_XDECREF(name);
+    Py_XDECREF(pair);
+    return failed ? MAIL_ERROR : MAIL_READ;
+}
+
+static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest, MailHead *head);
+
+/* Read the parts between the lines that start with a boundary; `found` stays false if there is no such line. */
+static MailStatus
+read_parts(MailReader *r, const unsigned char *start, const unsigned char *end, html_span boundary, int depth, bool digest, bool *found)
+{
+    const unsigned char *p = start - 1, *begin = NULL;    /* at the line end before the body */
+    MailStatus status = MAIL_READ;
+    MailHead head;
+    while (end - p >= boundary.size + 3 && (p = memchr(p, '\n', (size_t)(end - p - boundary.size - 2)))) {
+        const unsigned char *line = p++;
+        if (line[1] != '-' || line[2] != '-' || memcmp(line + 3, boundary.at, (size_t)boundary.size)) continue;
+        if (--r->boundaries < 0) return MAIL_OTHER;
+        p = line + 3 + boundary.size;
+        const unsigned char *line_end = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL, *rest = p, *stop;
+        if (!line_end) line_end = end;
+        stop = line_end - p < 80 ? line_end : p + 80;
+        while (rest < stop && (*rest == ' ' || *rest == '\t' || *rest == '\r')) rest++;
+        while (stop > rest && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r')) stop--;
+        bool last = stop - rest == 2 && rest[0] == '-' && rest[1] == '-';
+        if (stop > rest && !last) continue;               /* a longer boundary that starts like this one */
+        if (!begin && last) return MAIL_READ;
+        *found = true;
+        if (begin && r->parts <= 0) return MAIL_OTHER;
+        if (begin && begin < line) status = read_part(r, begin, line[-1] == '\r' ? line - 1 : line, depth + 1, digest, &head);
+        if (status != MAIL_READ || last) return status;
+        if (line_end == end) return MAIL_READ;            /* nothing follows */
+        begin = line_end + 1;
+        p = line_end;
+    }
+    return begin && begin < end ? read_part(r, begin, end, depth + 1, digest, &head) : MAIL_READ;
+}
+
+/* Type, character set and boundary of a part: what content_kind says. */
+static PyObject *
+mail_kind(const MailReader *r, html_span value, bool digest)
+{
+    if (!value.size) value = digest ? (html_span){(const unsigned char *)"message/rfc822", 14} : (html_span){(const unsigned char *)"text/plain", 10};
+    PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size);
+    PyObject *kind = key ? PyDict_GetItemWithError(PyTuple_GetItem(r->helpers, KIND_VALUES), key) : NULL;
+    if (kind) Py_INCREF(kind);
+    else if (key && !PyErr_Occurred()) kind = PyObject_CallFunctionObjArgs(PyTuple_GetItem(r->helpers, KIND_FUNCTION), key, NULL);
+    Py_XDECREF(key);
+    return kind;
+}
+
+static MailStatus
+read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth, PyObject *kind)
+{
+    PyObject *name, *charset, *boundary;
+    Py_ssize_t size;
+    html_span type = head->value[0], coding = head->value[1], disposition = head->value[2], line;
+    char *boundary_data;
+    if (!PyArg_ParseTuple(kind, "OOO", &name, &charset, &boundary)) return MAIL_ERROR;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (!text || PyBytes_AsStringAndSize(boundary, &boundary_data, &line.size) < 0) return MAIL_ERROR;
+    line.at = (const unsigned char *)boundary_data;
+    if (!strncmp(text, "text/", 5)) {
+        MailStatus status = read_text(r, head->body, end, size == 9 && !strcmp(text, "text/html"), charset, coding);
+        if (status == MAIL_READ && value_starts(disposition, 99, "attachment")) status = put_attachment(r, name, disposition, type);
+        return status;
+    }
+    if (!strncmp(text, "multipart/", 10)) {
+        bool found = false;
+        MailStatus status = MAIL_READ;
+        if (line.size > MAIL_BOUNDARY || memchr(line.at, '\n', (size_t)line.size) || head->body == r->base) return MAIL_OTHER;
+        if (line.size) status = read_parts(r, head->body, end, line, depth, size == 16 && !strcmp(text, "multipart/digest"), &found);
+        return found || status != MAIL_READ ? status : read_text(r, head->body, end, false, charset, coding);
+    }
+    if ((size == 14 && (!strcmp(text, "message/rfc822") || !strcmp(text, "message/global"))) || (size == 12 && !strcmp(text, "message/news"))) {
+        MailHead inner;
+        return read_part(r, head->body, end, depth + 1, false, &inner);
+    }
+    return put_attachment(r, name, disposition, type);
+}
+
+static MailStatus
+read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest, MailHead *head)
+{
+    if (r->parts <= 0 || depth > r->depth || depth > MAIL_DEPTH) return MAIL_OTHER;
+    r->parts--;
+    scan_head(start, end, head);
+    if (head->longest > r->longest) return MAIL_OTHER;
+    PyObject *kind = mail_kind(r, head->value[0], digest);
+    if (!kind) return MAIL_ERROR;
+    MailStatus status = read_body(r, head, end, depth, kind);
+    Py_DECREF(kind);
+    return status;
+}
+
+/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words. */
+static PyObject *
+mail_subject(html_span value)
+{
+    if (!value.size) return PyUnicode_FromStringAndSize("", 0);
+    const unsigned char *p = value.at, *end = p + value.size, *mark = p;
+    while (mark < end && (mark = memchr(mark, '=', (size_t)(end - mark))))
+        if (++mark < end && *mark == '?') return PyBytes_FromStringAndSize((const char *)p, value.size);
+    unsigned char small[256], *out = value.size < (Py_ssize_t)sizeof small ? small : PyMem_Malloc((size_t)value.size), *to = out;
+    if (!out) return PyErr_NoMemory();
+    while (p < end) {                          /* line by line; among several, those of white space are left out */
+        const unsigned char *stop = p, *next;
+        bool kept = false;
+        for (; stop < end && *stop != '\r' && *stop != '\n'; stop++) kept = kept || !is_blank(*stop);
+        kept = kept || (p == value.at && stop == end);
+        next = stop + 1;
+        while (p < stop && (*p == ' ' || *p == '\t')) p++;
+        while (stop > p && (stop[-1] == ' ' || stop[-1] == '\t')) stop--;
+        if (kept) {
+            if (to > out) *to++ = ' ';
+            memcpy(to, p, (size_t)(stop - p));
+            to += stop - p;
+        }
+        p = next;
+    }
+    PyObject *subject = PyUnicode_DecodeUTF8((const char *)out, to - out, NULL);
+    if (!subject && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        PyErr_Clear();
+        subject = PyUnicode_DecodeLatin1((const char *)out, to - out, NULL);
+    }
+    if (out != small) PyMem_Free(out);
+    return subject;
+}
+
+static PyObject *
+mail_result(const MailReader *r, const MailHead *head)
+{
+    html_span identity = head->value[4];
+    PyObject *items[6] = {
+        mail_subject(head->value[3]),
+        PyUnicode_DecodeUTF8(r->text ? (const char *)r->text : "", (Py_ssize_t)r->size, "replace"),
+        r->attachments ? PyList_AsTuple(r->attachments) : PyTuple_New(0),
+        Py_NewRef(Py_False),
+        PyBytes_FromStringAndSize((const char *)r->base, head->end - r->base),
+        PyBytes_FromStringAndSize((const char *)identity.at, identity.size),
+    };
+    PyObject *result = PyTuple_New(6);
+    bool whole = result != NULL;
+    for (int k = 0; k < 6; k++) {
+        whole = whole && items[k];
+        if (result) PyTuple_SetItem(result, k, items[k]);
+        else Py_XDECREF(items[k]);
+    }
+    if (!whole) Py_CLEAR(result);
+    return result;
+}
+
+PyDoc_STRVAR(read_mail_doc,
+"read_mail(raw, bytes, parts, depth, headers, header_length, decoded, flags, fallback, helpers, /)\n--\n\n"
+"Subject, text, attachments, False, header block and Message-ID of a mail within these limits; None for any other, which is\n"
+"left to the reader in Python. A subject that may hold encoded words is given as its bytes. Helpers: known content types and\n"
+"the functions content_kind, decode_text, decode_base64, filename of _headers.");
+
+static PyObject *
+read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    char *data;
+    Py_ssize_t size, limit[7];
+    MailHead head;
+    (void)module;
+    if (n != 10 || !PyTuple_Check(args[9]) || PyTuple_Size(args[9]) != MAIL_HELPERS || !PyDict_Check(PyTuple_GetItem(args[9], 0))) {
+        PyErr_SetString(PyExc_TypeError, "read_mail needs bytes, seven whole numbers, a codec or None, and a tuple of five helpers");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &data, &size) < 0) return NULL;
+    for (int k = 0; k < 7; k++) {
+        limit[k] = PyNumber_AsSsize_t(args[k + 1], NULL);   /* clipped: a limit may be any whole number */
+        if (limit[k] == -1 && PyErr_Occurred()) return NULL;
+    }
+    MailReader r = {.base = (const unsigned char *)data, .parts = limit[1], .depth = limit[2], .longest = limit[4], .room = limit[5],
+                    .flags = (int)limit[6], .fallback = args[8], .helpers = args[9]};
+    r.boundaries = r.parts < PY_SSIZE_T_MAX / 10 ? 10 * r.parts : PY_SSIZE_T_MAX;
+    /* a mail without \n at its start may have line ends of old */
+    if (size > limit[0] || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536)) Py_RETURN_NONE;
+    MailStatus status = read_part(&r, r.base, r.base + size, 0, false, &head);
+    if (status == MAIL_READ && head.count > limit[3]) status = MAIL_OTHER;
+    PyObject *result = NULL;
+    if (status == MAIL_READ) result = mail_result(&r, &head);
+    else if (status == MAIL_OTHER) result = Py_NewRef(Py_None);
+    else if (!PyErr_Occurred()) PyErr_NoMemory();
+    free(r.text);
+    Py_XDECREF(r.attachments);
+    return result;
 }
 
 /* Header tokens, as _header_tokens.py makes them. Fields of plain ASCII are read here; for one that has anything else (encoded words,
@@ -4342,6 +4768,7 @@ static PyMethodDef functions[] = {
     {"mail_head", mail_head, METH_VARARGS, mail_head_doc},
     {"without_fields", without_fields, METH_VARARGS, without_fields_doc},
     {"fold_blanks", fold_blanks, METH_O, fold_blanks_doc},
+    {"read_mail", (PyCFunction)(void (*)(void))read_mail, METH_FASTCALL, read_mail_doc},
     {"header_tokens", header_tokens, METH_VARARGS, header_tokens_doc},
     {"from_lines", from_lines, METH_VARARGS, from_lines_doc},
     {NULL, NULL, 0, NULL},

@@ -18,6 +18,7 @@ except ImportError:  # pragma: no cover - a Python without it
 from ._header_tokens import header_tokens
 from ._headers import (
     Headers,
+    _known_kinds,
     codec_name,
     content_kind,
     decode_base64,
@@ -27,10 +28,12 @@ from ._headers import (
 )
 
 try:
-    from ._text import fold_blanks, html_text, mail_head
+    from ._text import fold_blanks, html_text, mail_head, read_mail
 except ImportError:
     from ._html_python import html_text
     from ._mail_python import fold_blanks, mail_head
+
+    read_mail = None
 
 __all__ = ["Limits", "Message", "fingerprint_of", "header_tokens", "read_message"]
 
@@ -98,6 +101,7 @@ class Limits:
 
 
 _DEFAULT_LIMITS = Limits()
+_HELPERS = _known_kinds, content_kind, decode_text, decode_base64, filename  # what read_mail leaves to Python
 
 
 class Message:
@@ -175,7 +179,7 @@ class Message:
 
     def _message_id(self) -> str:
         if self._identity:
-            return decode_header(self._identity[: self._limits.header_length])
+            return decode_header(self._identity)
         return (self._headers.get("message-id") or "") if self._headers is not None else ""
 
     def __eq__(self, other: object) -> bool:
@@ -266,21 +270,29 @@ def read_message(
             )
         fallback_charset = codec
     limits = limits or _DEFAULT_LIMITS
-    flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
-    reader = _Reader(raw, limits, flags, fallback_charset)
-    head, subject, identity, fields, longest = reader.part(0, len(reader.raw), 0)
-    message = Message.__new__(Message)
-    message.subject = decode_header(subject[: limits.header_length], limits.encoded_words) if subject else ""
-    message.text = "\n".join(reader.texts)
-    message.attachments = tuple(reader.attachments)
-    message.truncated = (
-        reader.truncated
-        or fields > limits.headers
-        or longest > limits.header_length
-        or subject.count(b"=?") > limits.encoded_words
+    flags = 0
+    if keep_hidden or alt_text or link_targets:
+        flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
+    found = read_mail and read_mail(
+        raw,
+        limits.bytes,
+        limits.parts,
+        limits.depth,
+        limits.headers,
+        limits.header_length,
+        limits.decoded,
+        flags,
+        fallback_charset,
+        _HELPERS,
     )
-    message._head = head
-    message._identity = identity
+    message = Message.__new__(Message)
+    subject, message.text, message.attachments, message.truncated, message._head, message._identity = (
+        found or _Reader(raw, limits, flags, fallback_charset).read()
+    )
+    if subject.__class__ is bytes:
+        message.truncated = message.truncated or subject.count(b"=?") > limits.encoded_words
+        subject = decode_header(subject[: limits.header_length], limits.encoded_words)
+    message.subject = subject
     message._limits = limits
     message._headers = message._fingerprint = None
     return message
@@ -308,6 +320,13 @@ class _Reader:
         self.parts = limits.parts
         self.boundaries = 10 * limits.parts
         self.room = limits.decoded
+
+    def read(self) -> tuple[bytes, str, "tuple[tuple[str, str], ...]", bool, bytes, bytes]:
+        """Give subject, text, attachments, whether something was left out, header block and Message-ID."""
+        head, subject, identity, fields, longest = self.part(0, len(self.raw), 0)
+        cut = self.limits.header_length
+        truncated = self.truncated or fields > self.limits.headers or longest > cut
+        return subject, "\n".join(self.texts), tuple(self.attachments), truncated, head, identity[:cut]
 
     def part(
         self, start: int, end: int, depth: int, default: bytes = b"text/plain"
