@@ -1,6 +1,7 @@
-"""What fuzzing asks of the mail reader: any bytes give a message, and C and Python agree on HTML and header tokens."""
+"""What fuzzing asks of the mail reader: any bytes give a message, and C and Python agree on all that it says."""
 
 from surebayes import _text as kernel
+from surebayes import message as reader
 from surebayes._header_tokens import header_tokens, tokens_in_python
 from surebayes._html_python import html_text
 from surebayes.message import Limits, Message, read_message
@@ -26,8 +27,22 @@ def seeds():
 LIMITS = (Limits(), Limits(headers=4, header_length=30))
 
 
+def both(data, limits):
+    """Read the bytes with the kernel and without."""
+    found = []
+    for function in (kernel.read_mail, None):
+        reader.read_mail = function
+        mail = read_message(data, limits=limits)
+        found.append((mail.subject, mail.text, mail.attachments, mail.truncated, mail._head, mail.fingerprint))
+    reader.read_mail = kernel.read_mail
+    return found
+
+
 def check(data):
     """Read the bytes as a message, as a header block and as HTML, in both kernels."""
+    for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
+        in_c, in_python = both(data, limits)
+        assert in_c == in_python, data
     message = read_message(data)
     assert isinstance(message.text, str)
     assert isinstance(message.subject, str)

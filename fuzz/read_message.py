@@ -31,7 +31,8 @@ WATCHED = {
 TWINS = {
     "html_text": _html_python.html_text,
     "mail_head": _mail_python.mail_head,
-    "fold_blanks": _mail_python.fold_blanks,
+    "fold_mail": _mail_python.fold_mail,
+    "read_mail": None,  # every mail by the reader in Python
     "header_tokens": _header_tokens.tokens_in_python,
 }
 KERNEL = {name: getattr(message, name) for name in TWINS}

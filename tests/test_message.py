@@ -1,6 +1,7 @@
 """Reading mail: text, headers, fingerprints, limits; on real mail, on hostile mail, on anything."""
 
 import base64
+import binascii
 import doctest
 import email
 import pickle
@@ -546,7 +547,169 @@ def test_kernel_and_twin_read_the_same_header(raw, data):
     )
 )
 def test_kernel_and_twin_fold_the_same(text):
-    assert kernel.fold_blanks(text) == _mail_python.fold_blanks(text)
+    assert kernel.fold_mail(b"", "", text) == _mail_python.fold_mail(b"", "", text)
+    assert kernel.fold_mail(b"<1@b>", text, "") == _mail_python.fold_mail(b"<1@b>", text, "")
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@given(st.lists(st.sampled_from((*(bytes((byte,)) for byte in range(256)), b"=?", b"abc")), max_size=6).map(b"".join))
+def test_kernel_and_twin_take_the_same_message_id(identity):
+    folded_mail = kernel.fold_mail(identity, "a", "b")
+    assert folded_mail == _mail_python.fold_mail(identity, "a", "b")
+    read = read_message(mail(b"b", b"Subject: a", b"Message-ID: <1" + identity.replace(b"\n", b"\n ") + b">"))
+    with_headers = message.Message("a", read.text, read.headers)
+    if b"\r" not in identity:  # one that ends the header ends the Message-ID
+        assert read.fingerprint == with_headers.fingerprint
+
+
+FIELDS = [
+    *(
+        b"Content-Type: " + kind
+        for kind in (b"text/plain", b"TEXT/html; charset=utf-8", b"text/x; charset=latin-1", b"x/y")
+    ),
+    *(b"Content-Type: text/plain; charset=" + name for name in (b"cp1252", b"gb2312", b"utf-7", b"utf-16", b"klingon")),
+    *(
+        b"Content-Type: multipart/" + kind
+        for kind in (b"mixed; boundary=b", b'digest; boundary="b "', b"mixed; boundary=bb")
+    ),
+    *(b"Content-Type: " + kind for kind in (b"message/rfc822", b"message/news", b"multipart/mixed", b"", b" \n ;")),
+    *(
+        b"Content-Transfer-Encoding:" + name
+        for name in (b" base64", b"Quoted-Printable\n x", b" x-uuencode", b"8bit", b"")
+    ),
+    *(b"Content-Disposition:" + kind for kind in (b" Attachment; filename=f", b"inline; filename=g", b"attachments")),
+    *(
+        b"Subject:" + text
+        for text in (b"", b" one", b" one\r\n two ", b"\x0b", b" \x0b\n ", b" =?utf-8?q?=C3=A9?=", b"\xe9", b"=")
+    ),
+    *(b"Message-ID: <1@b>", b"X: 1", b"From x", b"no field", b" continued", b"X" * 40 + b": " + b"y" * 50),
+]
+BODIES = [
+    *(
+        b"\n--b\n",
+        b"\n--b\n",
+        b"\r\n--b \r\n",
+        b"\n--b--\n",
+        b"\n--bb\n",
+        b"--b\n",
+        b"\n--b",
+        b"\n--b--",
+        b"\n",
+        b"\r",
+        b"\r\n",
+    ),
+    *(
+        b"plain text, sixteen letters and more",
+        b"caf\xe9 ",
+        b"caf\xc3\xa9",
+        b"=E9",
+        b"=C3=A9",
+        b"=\r\n",
+        b"=\n",
+        b"=\rx",
+        b"==",
+        b"=",
+    ),
+    *(
+        b"<p>one<br>two</p>",
+        b"&eacute;",
+        b"<b hidden>x</b>",
+        b"aGVsbG8=",
+        b"aGV*",
+        b"begin 644 x\n%:&5L;&\\\n \nend\n",
+        b"+AOk-",
+        b"\0",
+    ),
+    *(
+        b"Content-Type: text/html\n\n",
+        b"Content-Transfer-Encoding: quoted-printable\n\n",
+        b"Content-Type: x/y; name=n\n\n",
+    ),
+]
+
+
+def everything(raw: bytes, **options) -> tuple:
+    read = read_message(raw, **options)
+    return read.subject, read.text, read.attachments, read.truncated, read._head, read._identity, read.fingerprint
+
+
+def in_python(raw: bytes, **options) -> tuple:
+    """The same, by the reader in Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message, "read_mail", None)
+        return everything(raw, **options)
+
+
+small_limits = st.builds(
+    Limits,
+    bytes=st.sampled_from((message.MAX_BYTES, 60, 0, 10**30)),
+    parts=st.sampled_from((1000, 3, 1, 0, 10**30)),
+    depth=st.sampled_from((16, 100, 1, 0)),
+    headers=st.sampled_from((1000, 2, 0)),
+    header_length=st.sampled_from((16384, 20, 0, 10**30)),
+    decoded=st.sampled_from((1024 * 1024, 60, 20, 0)),
+    encoded_words=st.sampled_from((100, 1, 0)),
+)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=1500)
+@given(
+    st.lists(st.sampled_from(FIELDS), max_size=5),
+    st.lists(st.one_of(st.sampled_from(BODIES), st.sampled_from(FIELDS), st.binary(max_size=3)), max_size=14),
+    st.sampled_from((b"\n", b"\r\n")),
+    st.one_of(st.none(), small_limits),
+    st.sampled_from((None, "cp1252", "utf-8", "koi8-r")),
+    st.booleans(),
+)
+def test_kernel_and_reader_in_python_read_the_same_mail(fields, body, end, limits, fallback, everything_shown):
+    raw = b"".join(field + end for field in fields) + end + b"".join(body)
+    options = {"limits": limits, "fallback_charset": fallback}
+    if everything_shown:
+        options |= {"keep_hidden": True, "alt_text": True, "link_targets": True}
+    assert everything(raw, **options) == in_python(raw, **options)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@pytest.mark.parametrize("codec", [*EVERY_CODEC, "klingon"])
+def test_kernel_and_reader_in_python_know_the_same_ascii(codec):
+    raw = mail(bytes(range(128)) * 2 + b"\r\n~{<:Ky~} +AOk-\r", b"Content-Type: text/plain; charset=" + codec.encode())
+    assert everything(raw) == in_python(raw)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@given(st.lists(st.sampled_from((*"=", "\r", "\n", "a", "F", "0", "g", "\0", "é", "x" * 20)), max_size=20).map("".join))
+def test_quoted_printable_as_python_decodes_it(text):
+    data = text.encode("latin-1")
+    raw = mail(data, b"Content-Type: text/plain; charset=latin-1", b"Content-Transfer-Encoding: quoted-printable")
+    assert read_message(raw).text == binascii.a2b_qp(data).decode("latin-1").replace("\r\n", "\n")
+    assert read_message(mail(data, b"Content-Type: text/plain; charset=latin-1")).text == text.replace("\r\n", "\n")
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_kernel_and_reader_in_python_read_the_same_hostile_mail(name):
+    raw = HOSTILE[name][0]()
+    assert everything(raw) == in_python(raw)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_the_kernel_reads_bytes_within_limits_only():
+    limits = (100, 10, 2, 10, 50, 100)
+    assert kernel.read_mail(b"\ntext", *limits, 0, None, message._HELPERS) == ("", "text", (), False, b"", b"")
+    for size in (5, 4):  # the limit of bytes
+        found = kernel.read_mail(b"\ntext", size, *limits[1:], 0, None, message._HELPERS)
+        assert (found is None) == (size == 4)
+    for wrong in ((), (b"", *limits, 0, None), (b"", *limits, 0, None, ()), ("", *limits, 0, None, message._HELPERS)):
+        with pytest.raises(TypeError):
+            kernel.read_mail(*wrong)
+    with pytest.raises(TypeError):
+        kernel.read_mail(b"\ntext", None, *limits[1:], 0, None, message._HELPERS)
+    with pytest.raises(ZeroDivisionError):  # what a helper raises is not lost
+        kernel.read_mail(b"\n\xe9", *limits, 0, None, ({}, message.content_kind, lambda *_: 1 // 0, None, None))
+    for wrong in ((), ("", "", ""), (b"", b"", ""), (b"", "", None)):
+        with pytest.raises(TypeError):
+            kernel.fold_mail(*wrong)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
@@ -645,3 +808,19 @@ def test_same_text_as_the_standard_library_on_real_mail(corpora_folder):
     assert same / len(raws) >= 0.998
     assert twice / len(raws) >= 0.999
     assert truncated == 0
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@pytest.mark.parametrize("name", ["spamassassin", "enron_spam"])
+def test_kernel_and_reader_in_python_read_the_same_real_mail(corpora_folder, name):
+    import pyarrow.parquet
+
+    raws = pyarrow.parquet.read_table(corpora_folder / f"{name}.parquet", columns=["raw"])["raw"].to_pylist()
+    limits = [getattr(Limits(), name) for name in ("bytes", "parts", "depth", "headers", "header_length", "decoded")]
+    whole = 0
+    for raw in raws:
+        whole += kernel.read_mail(raw, *limits, 0, None, message._HELPERS) is not None
+        assert everything(raw) == in_python(raw)
+    print(f"{len(raws)} mails, {whole / len(raws):.3%} read by the kernel alone")
+    assert whole / len(raws) > 0.999

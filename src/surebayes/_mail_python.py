@@ -14,6 +14,32 @@ def fold_blanks(text: str) -> bytes:
     return b" ".join(text.encode("utf-8", "surrogatepass").split())
 
 
+def fold_mail(identity: bytes, subject: str, text: str) -> bytes | None:
+    r"""Give what a fingerprint is of: Message-ID, subject and text, a line each.
+
+    Parameters
+    ----------
+    identity : bytes
+        The value of Message-ID as it is; its white space is left out.
+    subject, text : str
+        Runs of white space count as one blank.
+
+    Returns
+    -------
+    bytes or None
+        None for a Message-ID that isn't plain ASCII, or may hold encoded words.
+
+    Examples
+    --------
+    >>> fold_mail(b" <1@\n b.c>", "one", " two\n\nthree ")
+    b'<1@b.c>\none\ntwo three\n'
+    """
+    if not identity.isascii() or b"=?" in identity:
+        return None
+    name = "".join(identity.decode("ascii").split()).encode("ascii")
+    return b"%b\n%b\n%b\n" % (name, fold_blanks(subject), fold_blanks(text))
+
+
 def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, bytes, bytes, bytes, bytes, bytes]:
     r"""Read the header block of a part.
 

@@ -28,10 +28,10 @@ from ._headers import (
 )
 
 try:
-    from ._text import fold_blanks, html_text, mail_head, read_mail
+    from ._text import fold_mail, html_text, mail_head, read_mail
 except ImportError:
     from ._html_python import html_text
-    from ._mail_python import fold_blanks, mail_head
+    from ._mail_python import fold_mail, mail_head
 
     read_mail = None
 
@@ -174,7 +174,13 @@ class Message:
     def fingerprint(self) -> str:
         """What names the content: see `fingerprint_of`."""
         if self._fingerprint is None:
-            self._fingerprint = _digest(self._message_id(), self.subject, self.text)
+            content = None
+            if self._identity or self._headers is None:
+                content = fold_mail(self._identity, self.subject, self.text)
+            if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
+                identity = "".join(self._message_id().split()).encode("utf-8", "surrogatepass")
+                content = identity + fold_mail(b"", self.subject, self.text)
+            self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
 
     def _message_id(self) -> str:
@@ -209,12 +215,7 @@ def fingerprint_of(text: str) -> str:
     >>> fingerprint_of("one  two\r\n") == fingerprint_of("one two")
     True
     """
-    return _digest("", "", text)
-
-
-def _digest(identity: str, subject: str, text: str) -> str:
-    parts = fold_blanks("".join(identity.split())), fold_blanks(subject), fold_blanks(text)
-    return blake2b(b"%b\n%b\n%b\n" % parts, digest_size=16).hexdigest()
+    return blake2b(fold_mail(b"", "", text), digest_size=16).hexdigest()
 
 
 def read_message(
