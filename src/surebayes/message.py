@@ -290,7 +290,7 @@ def read_message(
     subject, message.text, message.attachments, message.truncated, message._head, message._identity = (
         found or _Reader(raw, limits, flags, fallback_charset).read()
     )
-    if subject.__class__ is bytes:
+    if isinstance(subject, bytes):
         message.truncated = message.truncated or subject.count(b"=?") > limits.encoded_words
         subject = decode_header(subject[: limits.header_length], limits.encoded_words)
     message.subject = subject
