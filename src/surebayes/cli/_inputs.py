@@ -128,9 +128,12 @@ def _delimiter(value: str | None) -> str | None:
 
 
 def content_and_label(inputs: Inputs, counter: _show.Progress) -> Any:
-    """Yield (document, label) pairs, and count them."""
-    for document in _show.tracked(inputs.sources, counter):
-        yield document.content, document.label
+    """Yield (document, label) pairs, and count them where a bar shows it."""
+    shown = counter.shown
+    for _, content, label, size in inputs.sources:
+        yield content, label
+        if shown:
+            counter.advance(size)
 
 
 def total(inputs: Inputs) -> int | None:

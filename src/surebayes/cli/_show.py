@@ -148,6 +148,11 @@ class Progress:
             self._task = self._bar.add_task(what, total=total, rate="")
             self._bar.start()
 
+    @property
+    def shown(self) -> bool:
+        """Whether somebody looks."""
+        return self._bar is not None
+
     def advance(self, size: int = 1, items: int = 1) -> None:
         """Count on; the bar is drawn ten times a second, however fast that is."""
         self.done += size
