@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -614,10 +615,26 @@ def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
         assert mine.status()["unabsorbed"] == 0
         monkeypatch.setattr(_keeper, "ABSORB_SECONDS", 1000)
         monkeypatch.setattr(_keeper, "ABSORB_AFTER", 5)
-        mine._next_absorb = 0
+        mine._next_absorb = (0.0, 0.0)
         for raw, label in MAILS[1:7]:
             mine.teach(raw, label)
         assert mine.status()["unabsorbed"] < 5
+
+
+def test_absorbing_takes_no_more_than_a_tenth_of_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(_keeper, "ABSORB_SECONDS", 1000)
+    monkeypatch.setattr(_keeper, "ABSORB_AFTER", 1)
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        for wait in ((math.inf, 0.0), (0.0, math.inf)):  # by the clock, by the processor
+            mine._next_absorb = wait
+            before = mine.status()["unabsorbed"]
+            assert mine.teach(*MAILS[before]) == "learnt"
+            assert mine.status()["unabsorbed"] == before + 1
+        mine._next_absorb = (0.0, 0.0)
+        mine.teach(*MAILS[5])
+        assert mine.status()["unabsorbed"] == 0
+        assert mine._next_absorb[0] > time.monotonic() - 1
+        assert mine._next_absorb[1] > 0
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
@@ -642,7 +659,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             mine.absorb()
         monkeypatch.setattr(_keeper, "ABSORB_AFTER", 1)
-        mine._next_absorb = 0
+        mine._next_absorb = (0.0, 0.0)
         assert mine.teach(*MAILS[21]) == "learnt"  # the journal has it, the model can wait
         monkeypatch.setattr(os, "fsync", fsync)
     with sb.Filter.open(tmp_path / "f") as again:

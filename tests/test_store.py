@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from surebayes import _journal, _lookup_python
-from surebayes._folder import locked, map_arrays
+from surebayes._folder import locked, map_arrays, map_file, write_file
 from surebayes._journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
+from surebayes._judge import answers
 from surebayes._manifest import BadModel, Busy, NewerModel, NoModel, read_manifest, seal, unseal
 from surebayes._state import _count
 from surebayes._views import CountTable, Rows
@@ -135,6 +136,74 @@ def test_a_table_in_memory_is_changed_alike(learnt, wanted, data):
     assert np.array_equal(quick.counts, before)
 
 
+many_columns = st.lists(st.integers(0, WIDTH - 1), max_size=600, unique=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(many_columns, st.integers(0, 1)), max_size=8), many_columns, st.integers(0, 300))
+def test_the_strongest_columns_are_the_same_in_both_kernels(learnt, wanted, top):
+    table = table_from(learnt, 2)
+    counts = _lookup.gather(table.place, table.counts, 2, np.array(sorted(wanted), np.int32))
+    inside, outside = float(table.totals[1]), float(table.totals[0])
+    for skip in (True, False):
+        experts = ((0.01, top), (0.01, 0), (1.0, top))
+        asked = (2, 1, inside, outside, float(max(table.alive, 1)), skip, 0.0, 0.0, experts)
+        found = [kernel.opinions(counts, *asked) for kernel in KERNELS]
+        assert found[0] == found[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, st.lists(st.integers(0, WIDTH - 1), max_size=50), st.integers(0, 2))
+def test_one_call_for_all_views_says_what_one_for_each_says(learnt, wanted, label):
+    """And where it found the columns serves to count them, though there be new ones since."""
+    tables = [table_from(learnt, 3), table_from(learnt[::2], 3)]
+    columns = [np.array(sorted(set(wanted))[::step], np.int32) for step in (1, 2)]
+    pairs = [(table.place, table.counts) for table in tables]
+    questions = []
+    for c in range(3):
+        own = [(3, c, 7.0, 9.0, float(max(t.alive, 1)), True, 0.0, 0.0, ((0.01, 0), (1.0, 5))) for t in tables]
+        questions.append([(2, None if c == 2 else asked) for asked in own])
+    counts = [_lookup.gather(*pair, 3, own) for pair, own in zip(pairs, columns)]
+    said, places = _lookup.consult(pairs, 3, columns, questions)
+    assert said == answers(questions, counts)
+    for table, own, known in zip(tables, columns, places):
+        assert known == np.where(table.place[own] < len(table.counts), table.place[own], -1).astype("<i4").tobytes()
+        plain = table_from([], 3)
+        plain.__setstate__(table.__getstate__())
+        for t, where in ((table, known), (plain, None)):
+            _count(t, own[:9], 0, 1)
+            _count(t, own, label, 1, where)
+            assert t.alive == len(t.sums()[0])
+        assert table == plain
+        _count(table, own, label, -1, table.place[own].tobytes())
+        _count(plain, own, label, -1)
+        assert table == plain
+
+
+def test_questions_that_are_none_are_refused():
+    table, asked = table_from([([1, 2], 0)], 2), (2, 1, 1.0, 1.0, 2.0, True, 0.0, 0.0, ((1.0, 0),))
+    pair, columns = (table.place, table.counts), np.array([1], np.int32)
+    for tables, rows, questions, error in (
+        ([pair], [], [[(1, asked)]], ValueError),
+        ([pair], [columns], [[]], TypeError),
+        ([pair], [columns], [(1, asked)], TypeError),
+        ([pair], [columns], [[(1, [])]], TypeError),
+        ([pair], [columns], [[(1, asked[:-1])]], TypeError),
+        ([pair], [columns], [[(1, (3, *asked[1:]))]], ValueError),
+        ([pair], [columns], [[(1, (2, 2, *asked[2:]))]], ValueError),
+        ([pair], [columns], [[(1, (*asked[:-1], ((0.0, 0),)))]], ValueError),
+        ([pair], [columns], [[(1, (*asked[:-1], (3,)))]], TypeError),
+        ([table], [columns], [[(1, asked)]], TypeError),
+        ([pair], [np.array([WIDTH], np.int32)], [[(1, asked)]], ValueError),
+    ):
+        with pytest.raises(error):
+            _lookup.consult(tables, 2, rows, questions)
+    with pytest.raises(ValueError, match="known row"):
+        _lookup.count_row(*pair, 2, columns, 0, 1, table.size, b"")
+    with pytest.raises(TypeError):
+        _lookup.opinions()
+
+
 def test_columns_beyond_the_table_are_refused():
     table = table_from([([1, 2], 0)], 2)
     for columns in ([WIDTH], [-1], [1, 2**31 - 1]):
@@ -194,6 +263,22 @@ def test_every_flipped_bit_of_a_touched_block_is_noticed(kernel, tmp_path):
 
 
 # ---- tables
+
+
+def test_a_file_is_written_whole_whatever_its_parts(tmp_path):
+    parts = [b"head", np.arange(200_001, dtype="<u4"), b"", np.arange(70_000, dtype="<u4").reshape(-1, 2)]
+    entry = write_file(str(tmp_path), "some", ".table", *parts)
+    whole = b"".join(bytes(memoryview(part).cast("B")) for part in parts)
+    assert map_file(str(tmp_path), entry)[:] == whole
+    assert entry["size"] == len(whole)
+    assert [path.name for path in tmp_path.iterdir()] == [entry["file"]]
+
+
+def test_a_file_that_can_t_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        write_file(str(tmp_path), "some", ".table", b"content")
+    assert not list(tmp_path.iterdir())
 
 
 @settings(max_examples=60, deadline=None)

@@ -142,6 +142,7 @@ class Journal:
         if version < 1 or "id" not in facts:
             raise BadModel(f"{self.path} is no journal of surebayes.")
         self.id: str = facts["id"]
+        self._begun_at = 0  # the last row when the transaction began
 
     def _create(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -152,12 +153,26 @@ class Journal:
         self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("COMMIT")
 
+    def begin(self) -> int:
+        """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
+        with _errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begun_at = self.last()
+            return self._begun_at
+
+    def cancel(self) -> None:
+        """End a transaction that nothing was added in, if there is one."""
+        if self._db.in_transaction:
+            with _errors_named(self.path):
+                self._db.execute("ROLLBACK")
+
     def append(self, events: Sequence[Event]) -> None:
         """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
         with _errors_named(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                if self.last() + 1 != events[0].seq:
+                if not self._db.in_transaction:
+                    self.begin()
+                if self._begun_at + 1 != events[0].seq:
                     raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
                 self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_ROW, events))
                 self._db.execute("COMMIT")

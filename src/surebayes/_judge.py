@@ -149,7 +149,10 @@ def rows_of(view: dict, documents: "list[Document]") -> "list[bytes]":
 
 def columns_of(view: dict, document: Document) -> bytes:
     """Give the hashed columns of one document in one view."""
-    return rows_of(view, [document])[0]
+    width, tokens = view["width"], None
+    if view["tokens"]:
+        tokens = [header_columns(document.message, width) if document.message is not None else b""]
+    return bytes(kernel().hash_rows(_analyzer(view), width, [_seen(view, document)], tokens)[1])
 
 
 def contrasts_of(classes: "list[str]") -> "list[int]":
@@ -157,7 +160,14 @@ def contrasts_of(classes: "list[str]") -> "list[int]":
     return [1] if len(classes) == 2 else list(range(len(classes)))
 
 
-def questions_of(scoring: dict, copies: "tuple[int, float] | None" = None) -> "list[list[tuple]]":
+def experts_of(view: dict) -> "tuple[tuple, ...]":
+    """Give the experts of a view as `opinions` takes them."""
+    return tuple([(expert["smoothing"], expert["top"] or 0) for expert in view["experts"]])
+
+
+def questions_of(
+    scoring: dict, copies: "tuple[int, float] | None" = None, experts: "list[tuple] | None" = None
+) -> "list[list[tuple]]":
     """Give for each contrast and view what `opinions` has to be told besides the counts, and how many experts answer.
 
     Parameters
@@ -166,18 +176,20 @@ def questions_of(scoring: dict, copies: "tuple[int, float] | None" = None) -> "l
         The scoring part of a manifest.
     copies : (class, number), optional
         As if the document had been learnt so many times more as that class.
+    experts : list, optional
+        What `experts_of` says of each view, where it is known.
     """
     documents, classes = scoring["documents"], len(scoring["classes"])
     result = []
+    experts = [experts_of(view) for view in scoring["views"]] if experts is None else experts
     for c in contrasts_of(scoring["classes"]):
         extra = (copies[1], 0.0) if copies and copies[0] == c else (0.0, copies[1] if copies else 0.0)
         silent = not copies and (documents[c] == 0 or sum(documents) == documents[c])
         own = []
-        for view in scoring["views"]:
-            experts = tuple([(expert["smoothing"], expert["top"] or 0) for expert in view["experts"]])
+        for view, of_view in zip(scoring["views"], experts):
             inside, all_ = view["totals"][c], sum(view["totals"])
-            asked = (classes, c, float(inside), float(all_ - inside), float(view["alive"]), True, *extra, experts)
-            own.append((len(experts), None if silent else asked))
+            asked = (classes, c, float(inside), float(all_ - inside), float(view["alive"]), True, *extra, of_view)
+            own.append((len(of_view), None if silent else asked))
         result.append(own)
     return result
 

@@ -18,7 +18,8 @@ from surebayes._state import State
 from surebayes.store import ModelFolder
 
 ABSORB_AFTER = 100
-"""Learns after which a long-lived process writes the model anew, unless that took more than a tenth of the time ..."""
+"""Learns after which a long-lived process writes the model anew, unless that took more than a tenth of its time, by
+the clock or of the processor ..."""
 ABSORB_SECONDS = 5.0
 """... and the seconds after which it does in any case."""
 RENEW_AFTER = 100
@@ -50,7 +51,8 @@ class Keeper:
         self._closed = False
         self._in_bulk = False
         self._ahead = False  # whether the journal has more than the model's files
-        self._next_absorb = self._next_renewal = 0.0
+        self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
+        self._next_renewal = 0.0
         self._last: tuple[Any, ...] = ()  # the last document, what was seen of it, and its rows
 
     def __enter__(self) -> Self:
@@ -170,11 +172,11 @@ class Keeper:
             "id": state.journal_id, "absorbed": state.seq, "chain": state.chain, "learnt_at": state.learnt_at,
             "floor": state.floor,
         }  # fmt: skip
-        began = time.monotonic()
+        began = time.monotonic(), time.process_time()
         self._folder.write(state.scoring, state.tables, {"settings": state.settings, "journal": kept})
         self._open_journal().settle()
-        ended = time.monotonic()
-        self._next_absorb = ended + 9 * (ended - began)
+        ended = time.monotonic(), time.process_time()
+        self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
         self._stamp, self._absorbed = self._folder.stamp(), state.seq
         self._stop_timer()
 
@@ -231,14 +233,11 @@ class Keeper:
             batch, self._queue = self._queue, []
         try:
             with locked(self.path), self._mutex:
-                write = Writing(self._ready_to_write(), self._open_journal())
-                for request in batch:
-                    request.result = request.lesson(write)
-                write.commit()
+                write = self._write_batch(batch)
                 self._taught += len(write.events)
                 if self._in_bulk:
                     pass
-                elif write.state.seq - self._absorbed >= ABSORB_AFTER and time.monotonic() >= self._next_absorb:
+                elif write.state.seq - self._absorbed >= ABSORB_AFTER and self._may_absorb():
                     try:
                         self._renew_certificate(RENEW_AFTER)
                         self._absorb_locked()
@@ -252,6 +251,26 @@ class Keeper:
                 request.error = error
         for request in batch:
             request.done = True
+
+    def _write_batch(self, batch: list[_Request]) -> Writing:
+        """Carry lessons out in one transaction, from reading what others have written to the end."""
+        journal = self._open_journal()
+        try:
+            last = journal.begin()
+            state = self._load() if self._state is None else self._state
+            if state.seq != last:
+                state.catch_up(journal)
+            write = Writing(state, journal)
+            for request in batch:
+                request.result = request.lesson(write)
+            write.commit()
+        finally:
+            journal.cancel()
+        return write
+
+    def _may_absorb(self) -> bool:
+        clock, processor = self._next_absorb
+        return time.monotonic() >= clock and time.process_time() >= processor
 
     def _start_timer(self) -> None:
         if self._timer is None:

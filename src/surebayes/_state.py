@@ -10,16 +10,28 @@ from typing import Any
 
 from surebayes._experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView
 from surebayes._journal import Event, Journal, pack_rows, unpack_rows
-from surebayes._judge import UNIT, Document, columns_of, contrasts_of, logistic, opinions_of, pooled, rows_of
+from surebayes._judge import (
+    UNIT,
+    Document,
+    answers,
+    columns_of,
+    contrasts_of,
+    experts_of,
+    logistic,
+    opinions_of,
+    pooled,
+    questions_of,
+    rows_of,
+)
 from surebayes._late import np
 from surebayes._manifest import BadModel
 from surebayes._views import COMPILED, MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
 from surebayes.store import MAX_KEYS, ModelFolder, class_bits
 
 try:
-    from surebayes._lookup import count_row, gather
+    from surebayes._lookup import consult, count_row, gather
 except ImportError:  # numpy does it too, in three times the time
-    count_row = gather = None  # type: ignore[assignment]
+    consult = count_row = gather = None  # type: ignore[assignment]
 
 LEARNING = ("learn", "forget", "bulk")
 """Actions after which scores are others."""
@@ -107,9 +119,10 @@ class State:
         self.seq = self.chain = self.learnt_at = self.floor = 0
         self.lessons = 0  # rows of the journal that changed counts
         self.journal_id = ""
+        self._experts = [experts_of(view) for view in views]
         self.weighs = sum(len(view["experts"]) for view in views) > 1
         self._scoring: dict[str, Any] | None = None
-        self._asked: tuple[Any, ...] = ()  # the last row that was judged, and the experts' opinions
+        self._asked: tuple[Any, ...] = ()  # the last row that was judged, the opinions, and where its columns lie
 
     @classmethod
     def new(cls, reader: str, classes: list[str], views: list[dict]) -> State:
@@ -207,15 +220,17 @@ class State:
         if len(rows) != len(self.tables) or label not in self.classes:
             raise BadModel(f"Row {row} of the journal has other views than the model, or the unknown label {label!r}.")
         c = self.classes.index(label)
-        for table, columns in zip(self.tables, rows):
-            _count(table, columns, c, sign)
+        known = self._asked[4] if self._is_asked(rows) else [None] * len(rows)
+        for table, columns, places in zip(self.tables, rows, known):
+            _count(table, columns, c, sign, places)
         if moved and row > self.settings["weights_since"]:
-            flat = [u for units in self.settings["weights"] for u in units]
-            moves = iter([u + sign * m for u, m in zip(flat, moved)])
-            self.settings = {
-                **self.settings,
-                "weights": [[next(moves) for _ in units] for units in self.settings["weights"]],
-            }
+            weights, at = [], 0
+            for units in self.settings["weights"]:
+                weights.append([u + sign * m for u, m in zip(units, moved[at : at + len(units)])])
+                at += len(units)
+            if at != len(moved):
+                raise BadModel(f"Row {row} of the journal moves {len(moved)} weights; the model has {at}.")
+            self.settings = {**self.settings, "weights": weights}
         self._scoring = None
 
     def count_many(self, lessons: Sequence[tuple[str, Sequence[bytes]]]) -> None:
@@ -294,14 +309,27 @@ class State:
 
     def opinions(self, rows: Sequence[np.ndarray]) -> list[list[float]]:
         """Give the experts' opinions for each contrast."""
-        if self._asked[:2] != (id(rows), self._scoring) or self._scoring is None:
+        if not self._is_asked(rows):
+            scoring = self.scoring
+            questions = questions_of(scoring, experts=self._experts)
+            if consult is None:
+                said, places = answers(questions, self.counts(rows)), [None] * len(rows)
+            else:
+                tables = [(sums.place, sums.counts) for sums in [table.plain or table for table in self.tables]]
+                said, places = consult(tables, len(self.classes), list(rows), questions)
             # a message is often judged and then taught: `rows` is kept, so that its id stays its own
-            self._asked = (id(rows), self.scoring, rows, opinions_of(self.scoring, self.counts(rows)))
+            self._asked = (id(rows), scoring, rows, said, places, pooled(scoring, said))
         return self._asked[3]
+
+    def _is_asked(self, rows: Sequence[np.ndarray]) -> bool:
+        """Tell whether these rows were the last to be judged, and nothing has changed since."""
+        return self._scoring is not None and self._asked[:1] == (id(rows),) and self._asked[1] is self._scoring
 
     def scores(self, rows: Sequence[np.ndarray]) -> list[float]:
         """Score a row for each contrast."""
-        return pooled(self.scoring, self.opinions(rows))
+        self.opinions(rows)
+        scores: list[float] = self._asked[5]
+        return scores
 
     # ---- learning
 
@@ -312,15 +340,14 @@ class State:
         """
         if not self.weighs:
             return []
-        opinions = self.opinions(rows) if opinions is None else opinions
+        if opinions is None:
+            opinions, scores = self.opinions(rows), self.scores(rows)
+        else:
+            scores = pooled(self.scoring, opinions)
         moved = []
-        for c, said, score, units in zip(
-            contrasts_of(self.classes), opinions, pooled(self.scoring, opinions), self.settings["weights"]
-        ):
-            error = float(self.classes[c] == label) - logistic(score)
-            for own, value in zip(units, said):
-                now = max(own, 0)
-                moved.append(max(round(RATE * error * value / UNIT), -now))
+        for c, said, score, units in zip(contrasts_of(self.classes), opinions, scores, self.settings["weights"]):
+            rate = RATE * (float(self.classes[c] == label) - logistic(score))
+            moved += [max(round(rate * value / UNIT), -own if own > 0 else 0) for own, value in zip(units, said)]
         return moved
 
     def learn(self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> Event:
@@ -365,7 +392,7 @@ class State:
         return float(high)
 
 
-def _count(table: CountTable, columns: np.ndarray, c: int, sign: int) -> None:
+def _count(table: CountTable, columns: np.ndarray, c: int, sign: int, places: bytes | None = None) -> None:
     """Add one document to a table, or take it out: what `CountTable.learn` and `forget` do, for one document."""
     if count_row is None:
         one = Rows(np.array([0, len(columns)]), columns)
@@ -377,7 +404,7 @@ def _count(table: CountTable, columns: np.ndarray, c: int, sign: int) -> None:
         table._room(table.size + len(columns))
     elif table.documents[c] < 1:
         raise ValueError("Cannot forget documents that were never learnt: there are none. Nothing was changed.")
-    table.size, change = count_row(table.place, table.counts, table.n_classes, columns, c, sign, table.size)
+    table.size, change = count_row(table.place, table.counts, table.n_classes, columns, c, sign, table.size, places)
     table.alive += change
     table.totals[c] += sign * len(columns)
     table.documents[c] += sign

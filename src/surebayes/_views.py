@@ -293,7 +293,8 @@ class CountTable:
         plain = self.__dict__.get("plain")
         if plain is None or name not in CountTable.__annotations__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.place = np.frombuffer(plain.place, np.int32)
+        # copied: numpy asks the system for large pages, and columns are looked up all over this memory
+        self.place = np.array(np.frombuffer(plain.place, np.int32))
         self.counts = np.frombuffer(plain.counts, np.int32).reshape(-1, plain.n_classes)
         self.size, self.alive = plain.size, plain.alive
         self.totals, self.documents = np.array(plain.totals, np.int64), np.array(plain.documents, np.int64)
