@@ -214,7 +214,14 @@ def test_columns_beyond_the_table_are_refused():
     with pytest.raises(ValueError, match="room"):
         _lookup.count_row(table.place, table.counts, 2, np.arange(5, dtype=np.int32), 0, 1, len(table.counts))
     with pytest.raises(ValueError, match="ascending"):
-        _lookup.pack_columns(np.array([3, 3], np.uint32))
+        _lookup.pack_views([np.array([3, 3], np.uint32)])
+    with pytest.raises(ValueError, match="ascending"):
+        _lookup.pack_views([np.array([3], np.uint32), np.array([3, 2], np.uint32)])
+    with pytest.raises(TypeError):
+        _lookup.pack_views((b"",))
+    with pytest.raises(TypeError):
+        _lookup.pack_views([b"", None])
+    assert _lookup.pack_views([]) == b""
 
 
 def test_an_opinion_is_that_of_the_classifier():
@@ -318,7 +325,7 @@ def test_a_table_that_can_not_be_is_refused(entries):
 def test_rows_come_back(rows, moved):
     views = [np.array(sorted(set(row)), np.int64) for row in rows]
     packed = pack_rows(views, moved)
-    with mock.patch.object(_journal, "pack_columns", None):
+    with mock.patch.object(_journal, "_pack_views", None):
         assert pack_rows(views, moved) == packed
     found, weights = unpack_rows(packed)
     assert [v.tolist() for v in found] == [v.tolist() for v in views]

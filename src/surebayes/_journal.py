@@ -19,9 +19,10 @@ from surebayes._late import np
 from surebayes._manifest import BadModel, Busy, NewerModel
 
 try:
-    from surebayes._lookup import pack_columns, unpack_columns
+    from surebayes._lookup import pack_views as _pack_views
+    from surebayes._lookup import unpack_columns
 except ImportError:  # numpy does it too, in ten times the time
-    pack_columns = unpack_columns = None  # type: ignore[assignment]
+    _pack_views = unpack_columns = None  # type: ignore[assignment]
 
 NAME = "journal.sqlite"
 VERSION = 1
@@ -303,16 +304,10 @@ def join_rows(packed: bytes, views: int, moved: Sequence[int]) -> bytes:
 
 def pack_views(views: Sequence[Any]) -> bytes:
     """Write the columns of each view: ascending, as arrays or as bytes of uint32."""
-    if len(views) == 1 and pack_columns is not None and isinstance(views[0], bytes):
-        packed = pack_columns(views[0])
-        return (len(packed) // 2).to_bytes(4, "little") + packed
+    if _pack_views is not None:
+        return _pack_views([_plain(columns) for columns in views])
     parts = []
     for columns in views:
-        if pack_columns is not None:
-            plain = isinstance(columns, bytes) or (columns.itemsize == 4 and columns.flags.c_contiguous)
-            packed = pack_columns(columns if plain else np.ascontiguousarray(columns, "<u4"))
-            parts += [(len(packed) // 2).to_bytes(4, "little"), packed]
-            continue
         if isinstance(columns, bytes):
             columns = np.frombuffer(columns, "<u4")
         gaps = np.diff(np.asarray(columns, np.int64), prepend=-1) - 1
@@ -324,6 +319,13 @@ def pack_views(views: Sequence[Any]) -> bytes:
             words = gaps.astype("<u2")
         parts += [np.array([len(words)], "<u4").tobytes(), words.tobytes()]
     return b"".join(parts)
+
+
+def _plain(columns: Any) -> Any:
+    """Give columns as a buffer of 32-bit numbers without gaps."""
+    if isinstance(columns, bytes) or (columns.itemsize == 4 and columns.flags.c_contiguous):
+        return columns
+    return np.ascontiguousarray(columns, "<u4")
 
 
 def unpack_rows(body: bytes) -> tuple[list[np.ndarray], list[int]]:

@@ -906,23 +906,48 @@ static uint8_t *pack_words(const uint8_t *p, size_t n, uint8_t *out)
     return out;
 }
 
-PyDoc_STRVAR(pack_columns_doc, "pack_columns(columns)\n--\n\nAscending uint32 as gaps of two bytes; 65535 stands for so many more, and go on.");
-static PyObject *pack_columns(PyObject *module, PyObject *columns)
+PyDoc_STRVAR(pack_views_doc,
+             "pack_views(views)\n--\n\nThe columns of each view, ascending uint32, as gaps of two bytes; 65535\n"
+             "stands for so many more, and go on. Before each view how many such words it takes: uint32.");
+static PyObject *pack_views(PyObject *module, PyObject *views)
 {
-    Py_buffer view;
-    if (PyObject_GetBuffer(columns, &view, PyBUF_SIMPLE) < 0)
-        return NULL;
-    Py_ssize_t words = packed_words(view.buf, (size_t)view.len / 4);
     PyObject *result = NULL;
-    if (words < 0)
-        PyErr_SetString(PyExc_ValueError, "columns must be ascending");
-    else if ((result = PyBytes_FromStringAndSize(NULL, 2 * words)))
-        pack_words(view.buf, (size_t)view.len / 4, (uint8_t *)PyBytes_AsString(result));
-    PyBuffer_Release(&view);
+    if (!PyList_Check(views)) {
+        PyErr_SetString(PyExc_TypeError, "views must be a list");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(views), opened = 0, size = 4 * n;
+    struct { Py_buffer columns; Py_ssize_t words; } *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all)
+        return PyErr_NoMemory();
+    for (; opened < n; opened++) {
+        Py_buffer *columns = &all[opened].columns;
+        if (PyObject_GetBuffer(PyList_GetItem(views, opened), columns, PyBUF_SIMPLE) < 0)
+            goto done;
+        all[opened].words = packed_words(columns->buf, (size_t)columns->len / 4);
+        if (all[opened].words < 0 || all[opened].words > 0xFFFFFFFF) {
+            PyErr_SetString(PyExc_ValueError, "columns must be ascending");
+            PyBuffer_Release(columns);
+            goto done;
+        }
+        size += 2 * all[opened].words;
+    }
+    if ((result = PyBytes_FromStringAndSize(NULL, size))) {
+        uint8_t *out = (uint8_t *)PyBytes_AsString(result);
+        for (Py_ssize_t v = 0; v < n; v++) {
+            uint32_t words = (uint32_t)all[v].words;
+            memcpy(out, &words, 4);
+            out = pack_words(all[v].columns.buf, (size_t)all[v].columns.len / 4, out + 4);
+        }
+    }
+done:
+    while (opened-- > 0)
+        PyBuffer_Release(&all[opened].columns);
+    free(all);
     return result;
 }
 
-PyDoc_STRVAR(unpack_columns_doc, "unpack_columns(packed, start, words)\n--\n\nWhat pack_columns wrote as so many words, from a byte on: ascending uint32.");
+PyDoc_STRVAR(unpack_columns_doc, "unpack_columns(packed, start, words)\n--\n\nWhat pack_views wrote as so many words of a view, from a byte on: ascending uint32.");
 static PyObject *unpack_columns(PyObject *module, PyObject *args)
 {
     Py_buffer view;
@@ -1009,7 +1034,7 @@ static PyMethodDef functions[] = {{"block_checksums", block_checksums, METH_O, b
                                   {"gather", gather, METH_VARARGS, gather_doc},
                                   {"consult", consult, METH_VARARGS, consult_doc},
                                   {"count_row", count_row, METH_VARARGS, count_row_doc},
-                                  {"pack_columns", pack_columns, METH_O, pack_columns_doc},
+                                  {"pack_views", pack_views, METH_O, pack_views_doc},
                                   {"unpack_columns", unpack_columns, METH_VARARGS, unpack_columns_doc},
                                   {"load_table", load_table, METH_VARARGS, load_table_doc},
                                   {"hash_tokens", hash_tokens, METH_VARARGS, hash_tokens_doc},
