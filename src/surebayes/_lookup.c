@@ -366,7 +366,7 @@ static Logs logs_of(double smoothing)
     for (int i = 0; i < SMOOTHINGS; i++) {
         if (!known_logs[i].memo) {
             known_logs[i].smoothing = smoothing;
-            known_logs[i].memo = calloc(MEMO, sizeof(double)); /* 0: not asked for; where it is the logarithm, it is found out anew */
+            known_logs[i].memo = calloc(MEMO, sizeof(double)); /* +0: not asked for; a logarithm of 0 is kept as -0 */
         }
         if (known_logs[i].smoothing == smoothing)
             return known_logs[i];
@@ -374,12 +374,21 @@ static Logs logs_of(double smoothing)
     return (Logs){smoothing, NULL};
 }
 
+static int is_known(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    return bits != 0;
+}
+
 static double log_of(const Logs *logs, double count)
 {
     if (logs->memo && count < MEMO && count == (double)(int)count) {
         double *known = &logs->memo[(int)count];
-        if (*known == 0.0)
-            *known = log(count + logs->smoothing);
+        if (!is_known(*known)) {
+            double value = log(count + logs->smoothing);
+            *known = value == 0.0 ? -0.0 : value;
+        }
         return *known;
     }
     return log(count + logs->smoothing);
@@ -388,7 +397,7 @@ static double log_of(const Logs *logs, double count)
 static inline double log_of_whole(const Logs *logs, uint64_t count)
 {
     double known = logs->memo && count < MEMO ? logs->memo[count] : 0.0;
-    return known != 0.0 ? known : log_of(logs, (double)count);
+    return is_known(known) ? known : log_of(logs, (double)count);
 }
 
 /* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
