@@ -672,9 +672,12 @@ def test_kernel_and_reader_in_python_read_the_same_mail(fields, body, end, limit
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @pytest.mark.parametrize("codec", [*EVERY_CODEC, "klingon"])
-def test_kernel_and_reader_in_python_know_the_same_ascii(codec):
+def test_kernel_and_reader_in_python_know_the_same_letters(codec):
     raw = mail(bytes(range(128)) * 2 + b"\r\n~{<:Ky~} +AOk-\r", b"Content-Type: text/plain; charset=" + codec.encode())
     assert everything(raw) == in_python(raw)
+    raw = mail(bytes(range(256)) + b"\r\n", b"Content-Type: text/plain; charset=" + codec.encode())
+    for fallback in (None, "cp1252"):
+        assert everything(raw, fallback_charset=fallback) == in_python(raw, fallback_charset=fallback)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")

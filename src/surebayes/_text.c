@@ -2946,46 +2946,57 @@ html_lower(unsigned char c)
     return (unsigned)(c - 'A') < 26 ? (unsigned char)(c | 32) : c;
 }
 
-/* Elements by a hash of their names, in lower case and filled up with NUL: 1 + the place in html_elements, 0 for none. A search in the
- * sorted table takes seven branches that nothing predicts, a quarter of the time of a page full of tags. */
-enum { HTML_SLOTS = 512 };
+/* The first 15 bytes of an element's name in lower case, as two numbers: bytes written one by one and read as eight are slow. */
+typedef struct { uint64_t first, second; } html_key;
+
+static inline void
+html_add_letter(html_key *key, Py_ssize_t i, unsigned char c)
+{
+    if (i < 8) key->first |= (uint64_t)html_lower(c) << 8 * i;
+    else if (i < HTML_NAME - 1) key->second |= (uint64_t)html_lower(c) << 8 * (i - 8);
+}
+
+/* Elements by a hash of their keys: 1 + the place in html_elements, 0 for none. A search in the sorted table takes seven branches
+ * that nothing predicts, a quarter of the time of a page full of tags. */
+enum { HTML_SLOTS = 512, HTML_ELEMENTS = sizeof html_elements / sizeof *html_elements };
 static uint8_t html_slots[HTML_SLOTS];
+static html_key html_keys[HTML_ELEMENTS];
 
 static inline unsigned
-html_name_slot(const char name[HTML_NAME])
+html_slot(html_key key)
 {
-    uint64_t first = load8((const uint8_t *)name), second = load8((const uint8_t *)name + 8);
-    return (unsigned)(((first ^ second * 31) * UINT64_C(0x9E3779B97F4A7C15)) >> 55);
+    return (unsigned)(((key.first ^ key.second * 31) * UINT64_C(0x9E3779B97F4A7C15)) >> 55);
 }
 
 static void
 html_fill_slots(void)
 {
-    int n = (int)(sizeof html_elements / sizeof *html_elements);
-    if (html_slots[html_name_slot(html_elements[n - 1].name)]) return;   /* the last one is there: filled before */
-    for (int k = 0; k < n; k++) {
-        unsigned slot = html_name_slot(html_elements[k].name);
+    static bool filled; /* once a process */
+    for (int k = 0; k < HTML_ELEMENTS && !filled; k++) {
+        html_key key = {0, 0};
+        for (int i = 0; html_elements[k].name[i]; i++) html_add_letter(&key, i, (unsigned char)html_elements[k].name[i]);
+        unsigned slot = html_slot(key);
         while (html_slots[slot]) slot = (slot + 1) % HTML_SLOTS;
+        html_keys[k] = key;
         html_slots[slot] = (uint8_t)(k + 1);
     }
+    filled = true;
 }
 
 static void
-html_find_element(html_span name, html_tag *tag)
+html_find_element(html_span name, html_key key, html_tag *tag)
 {
-    char key[HTML_NAME] = {0};
-    Py_ssize_t n = name.size < HTML_NAME - 1 ? name.size : HTML_NAME - 1;
-    for (Py_ssize_t i = 0; i < n; i++) key[i] = (char)html_lower(name.at[i]);
-    for (unsigned slot = html_name_slot(key); html_slots[slot]; slot = (slot + 1) % HTML_SLOTS) {
+    for (unsigned slot = html_slot(key); html_slots[slot]; slot = (slot + 1) % HTML_SLOTS) {
         int k = html_slots[slot] - 1;
-        if (memcmp(key, html_elements[k].name, HTML_NAME)) continue;
+        if (key.first != html_keys[k].first || key.second != html_keys[k].second) continue;
         tag->what = html_elements[k].what;
         tag->id = html_elements[k].id ? html_elements[k].id : 100 + k;
         return;
     }
-    while (n && !key[n - 1]) n--;
+    Py_ssize_t n = name.size < HTML_NAME - 1 ? name.size : HTML_NAME - 1;
+    while (n && !name.at[n - 1]) n--;
     unsigned hash = 0;
-    for (Py_ssize_t i = 0; i < n; i++) hash = (hash * 31 + (unsigned char)key[i]) & 0xFFFFFF;
+    for (Py_ssize_t i = 0; i < n; i++) hash = (hash * 31 + html_lower(name.at[i])) & 0xFFFFFF;
     tag->what = 0;
     tag->id = 1000 + (int)hash;
 }
@@ -3496,12 +3507,13 @@ html_read_tag(html_scan *s)
     tag.alt.at = tag.href.at = tag.src.at = NULL;
     tag.hidden = 0;
     html_span name = {s->at + 1 + closing, 0};
-    while (name.at + name.size < s->end) {
-        if (html_byte[name.at[name.size]] & 2) break;
+    html_key key = {0, 0};
+    while (name.at + name.size < s->end && !(html_byte[name.at[name.size]] & 2)) {
+        html_add_letter(&key, name.size, name.at[name.size]);
         name.size++;
     }
     s->at = name.at + name.size;
-    html_find_element(name, &tag);
+    html_find_element(name, key, &tag);
     if (!html_attributes(s, &tag)) return;
     html_boundary(s, tag.what);
     if (closing) { html_end(s, &tag); return; }
@@ -3905,18 +3917,47 @@ mail_coding(html_span value)
     return value_starts(value, 100, "uu") || value_starts(value, 100, "x-uu") ? CODING_OTHER : CODING_NONE;
 }
 
-/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. */
-static bool
-holds_ascii(PyObject *charset)
+/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. Three have all their letters
+ * here. */
+typedef enum { SET_OTHER, SET_WITH_ASCII, SET_ASCII, SET_LATIN_1, SET_WINDOWS } MailSet;
+
+static MailSet
+mail_set(PyObject *charset)
 {
     Py_ssize_t size;
-    if (charset == Py_None) return true;
+    if (charset == Py_None) return SET_WITH_ASCII;
     const char *name = PyUnicode_AsUTF8AndSize(charset, &size);
     if (!name) {
         PyErr_Clear();
-        return false;
+        return SET_OTHER;
     }
-    return !size || !strcmp(name, "ascii") || !strcmp(name, "utf-8") || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5);
+    if (!strcmp(name, "ascii")) return SET_ASCII;
+    if (!strcmp(name, "iso8859-1")) return SET_LATIN_1;
+    if (!strcmp(name, "cp1252")) return SET_WINDOWS;
+    return !size || !strcmp(name, "utf-8") || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5) ? SET_WITH_ASCII : SET_OTHER;
+}
+
+/* UTF-8 of bytes in one of the three sets, each invalid one as U+FFFD; `out` has room for three times the size. */
+static Py_ssize_t
+widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned char *out)
+{
+    unsigned char *to = out;
+    for (const unsigned char *end = p + size; p < end; p++) {
+        uint32_t c = *p;
+        if (c < 0x80) {
+            *to++ = (unsigned char)c;
+            continue;
+        }
+        if (set == SET_ASCII) c = 0xFFFD;
+        else if (set == SET_WINDOWS && c < 0xA0) c = html_c1[c - 0x80] >= 0x100 ? html_c1[c - 0x80] : 0xFFFD;
+        if (c < 0x800) *to++ = (unsigned char)(0xC0 | c >> 6);
+        else {
+            *to++ = (unsigned char)(0xE0 | c >> 12);
+            *to++ = (unsigned char)(0x80 | (c >> 6 & 63));
+        }
+        *to++ = (unsigned char)(0x80 | (c & 63));
+    }
+    return to - out;
 }
 
 /* Whether there is a byte beyond ASCII (1), a carriage return (2). */
@@ -4030,7 +4071,15 @@ static MailStatus
 put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, PyObject *charset)
 {
     int odd = odd_bytes(data, size);
-    if (!(odd & 1) && holds_ascii(charset)) return put_text(r, data, size, odd & 2, html);
+    MailSet set = mail_set(charset);
+    if (!(odd & 1) && set != SET_OTHER) return put_text(r, data, size, odd & 2, html);
+    if (set == SET_LATIN_1 || (set >= SET_ASCII && r->fallback == Py_None)) {
+        unsigned char *wide = PyMem_Malloc(3 * (size_t)size);
+        if (!wide) return MAIL_ERROR;
+        MailStatus status = put_text(r, wide, widen(data, size, set, wide), odd & 2, html);
+        PyMem_Free(wide);
+        return status;
+    }
     PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size, charset,
                                            r->fallback);
     if (!text) return MAIL_ERROR;
