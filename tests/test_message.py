@@ -689,6 +689,28 @@ def test_quoted_printable_as_python_decodes_it(text):
     assert read_message(mail(data, b"Content-Type: text/plain; charset=latin-1")).text == text.replace("\r\n", "\n")
 
 
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=5),
+            st.sampled_from(
+                (b"x" * 20, b"\xc3", b"\xe0\x9f", b"\xe0\xa0", b"\xed\xa0", b"\xf0\x8f", b"\xf4\x90\x80", b"\xbf")
+            ),
+            st.text(max_size=3).map(str.encode),
+        ),
+        max_size=10,
+    ).map(b"".join),
+    st.sampled_from(("utf-8", "ascii", "latin-1", "cp1252")),
+)
+def test_foreign_bytes_as_python_replaces_them(data, codec):
+    text = data.decode(codec, "replace").replace("\r\n", "\n")
+    raw = mail(data, b"Content-Type: text/plain; charset=" + codec.encode())
+    assert read_message(raw).text == text
+    if codec == "utf-8":
+        assert read_message(mail(data, b"X: 1")).text == text
+
+
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_kernel_and_reader_in_python_read_the_same_hostile_mail(name):
@@ -709,7 +731,7 @@ def test_the_kernel_reads_bytes_within_limits_only():
     with pytest.raises(TypeError):
         kernel.read_mail(b"\ntext", None, *limits[1:], 0, None, message._HELPERS)
     with pytest.raises(ZeroDivisionError):  # what a helper raises is not lost
-        kernel.read_mail(b"\n\xe9", *limits, 0, None, ({}, message.content_kind, lambda *_: 1 // 0, None, None))
+        kernel.read_mail(b"\n\xe9", *limits, 0, "cp1252", ({}, message.content_kind, lambda *_: 1 // 0, None, None))
     for wrong in ((), ("", "", ""), (b"", b"", ""), (b"", "", None)):
         with pytest.raises(TypeError):
             kernel.fold_mail(*wrong)

@@ -3917,15 +3917,15 @@ mail_coding(html_span value)
     return value_starts(value, 100, "uu") || value_starts(value, 100, "x-uu") ? CODING_OTHER : CODING_NONE;
 }
 
-/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. Three have all their letters
+/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. Four have all their letters
  * here. */
-typedef enum { SET_OTHER, SET_WITH_ASCII, SET_ASCII, SET_LATIN_1, SET_WINDOWS } MailSet;
+typedef enum { SET_OTHER, SET_WITH_ASCII, SET_ASCII, SET_LATIN_1, SET_WINDOWS, SET_UTF_8 } MailSet;
 
 static MailSet
 mail_set(PyObject *charset)
 {
     Py_ssize_t size;
-    if (charset == Py_None) return SET_WITH_ASCII;
+    if (charset == Py_None) return SET_UTF_8;
     const char *name = PyUnicode_AsUTF8AndSize(charset, &size);
     if (!name) {
         PyErr_Clear();
@@ -3934,28 +3934,67 @@ mail_set(PyObject *charset)
     if (!strcmp(name, "ascii")) return SET_ASCII;
     if (!strcmp(name, "iso8859-1")) return SET_LATIN_1;
     if (!strcmp(name, "cp1252")) return SET_WINDOWS;
-    return !size || !strcmp(name, "utf-8") || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5) ? SET_WITH_ASCII : SET_OTHER;
+    if (!strcmp(name, "utf-8")) return SET_UTF_8;
+    return !size || !strncmp(name, "iso8859-", 8) || !strncmp(name, "cp125", 5) ? SET_WITH_ASCII : SET_OTHER;
 }
 
-/* UTF-8 of bytes in one of the three sets, each invalid one as U+FFFD; `out` has room for three times the size. */
+/* How many bytes from p on are one letter of UTF-8; -n for n bytes that start one and break off, or are none. */
+static Py_ssize_t
+utf8_letter(const unsigned char *p, const unsigned char *end)
+{
+    unsigned char lead = *p, low = 0x80, high = 0xBF;      /* between which the second byte is: no surrogates, nothing too long */
+    if (lead < 0x80) return 1;
+    if (lead < 0xC2 || lead > 0xF4) return -1;
+    if (lead == 0xE0) low = 0xA0;
+    else if (lead == 0xED) high = 0x9F;
+    else if (lead == 0xF0) low = 0x90;
+    else if (lead == 0xF4) high = 0x8F;
+    Py_ssize_t n = 1, whole = (Py_ssize_t)utf8_length(lead);
+    for (; n < whole; n++, low = 0x80, high = 0xBF)
+        if (p + n == end || p[n] < low || p[n] > high) return -n;
+    return whole;
+}
+
+static unsigned char *
+put_letter(unsigned char *to, uint32_t c)
+{
+    if (c < 0x800) *to++ = (unsigned char)(0xC0 | c >> 6);
+    else {
+        *to++ = (unsigned char)(0xE0 | c >> 12);
+        *to++ = (unsigned char)(0x80 | (c >> 6 & 63));
+    }
+    *to++ = (unsigned char)(0x80 | (c & 63));
+    return to;
+}
+
+/* UTF-8 of bytes in one of the four sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room for three
+ * times the size. */
 static Py_ssize_t
 widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned char *out)
 {
+    const unsigned char *end = p + size;
     unsigned char *to = out;
-    for (const unsigned char *end = p + size; p < end; p++) {
-        uint32_t c = *p;
-        if (c < 0x80) {
-            *to++ = (unsigned char)c;
+    while (p < end) {
+#if defined(__SSE2__)
+        for (; end - p >= 16; p += 16, to += 16) {
+            __m128i block = _mm_loadu_si128((const __m128i *)p);
+            if (_mm_movemask_epi8(block)) break;
+            _mm_storeu_si128((__m128i *)to, block);
+        }
+#endif
+        for (; p < end && *p < 0x80; p++) *to++ = *p;
+        if (p == end) break;
+        if (set == SET_UTF_8) {
+            Py_ssize_t n = utf8_letter(p, end);
+            if (n < 0) to = put_letter(to, 0xFFFD);
+            else for (Py_ssize_t i = 0; i < n; i++) *to++ = p[i];
+            p += n < 0 ? -n : n;
             continue;
         }
+        uint32_t c = *p++;
         if (set == SET_ASCII) c = 0xFFFD;
         else if (set == SET_WINDOWS && c < 0xA0) c = html_c1[c - 0x80] >= 0x100 ? html_c1[c - 0x80] : 0xFFFD;
-        if (c < 0x800) *to++ = (unsigned char)(0xC0 | c >> 6);
-        else {
-            *to++ = (unsigned char)(0xE0 | c >> 12);
-            *to++ = (unsigned char)(0x80 | (c >> 6 & 63));
-        }
-        *to++ = (unsigned char)(0x80 | (c & 63));
+        to = put_letter(to, c);
     }
     return to - out;
 }
