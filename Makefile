@@ -47,7 +47,7 @@ sanitize: setup
 	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/_pool.c -o build/sanitize/surebayes/_pool.abi3.so -lm
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_text_kernel.py tests/test_pool_kernel.py tests/test_vectorizers.py tests/test_html.py tests/test_header_tokens.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_text_kernel.py tests/test_pool_kernel.py tests/test_vectorizers.py tests/test_html.py tests/test_header_tokens.py tests/test_message.py
 
 # Coverage-guided fuzzing of the kernel and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
