@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes import _keeper, _lessons
+from surebayes import _keeper, _lessons, _state
 from surebayes._journal import Journal, unpack_rows
 from surebayes._judge import Document, MappedModel, decide
 from surebayes._manifest import BadModel, NoModel
@@ -619,6 +620,32 @@ def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
         for raw, label in MAILS[1:7]:
             mine.teach(raw, label)
         assert mine.status()["unabsorbed"] < 5
+
+
+def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch):
+    """One message at a time, by numpy alone: the same scores and counts, what was judged before it is taught too."""
+    found = []
+    for names in ((), ("consult", "count_row", "gather")):
+        for name in names:
+            monkeypatch.setattr(_state, name, None)
+        with sb.Filter.create(tmp_path / f"f{len(names)}", **{**SMALL, "model": "pool"}) as mine:
+            scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
+            scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))
+            state = mine._loaded()
+            found.append((scores, state.settings["weights"], state.tables))
+    assert found[0] == found[1]
+
+
+def test_a_lesson_that_changes_nothing_leaves_the_journal_free(tmp_path):
+    with taught(tmp_path / "f", MAILS[:3], **SMALL) as mine, sb.Filter.open(tmp_path / "f") as other:
+        assert mine.teach(*MAILS[0]) == "already"
+        assert mine.forget(b"Subject: never seen\n\nnothing") == "unknown"
+        assert other.teach(*MAILS[4]) == "learnt"
+        assert mine.teach(*MAILS[4]) == "already"
+        with pytest.raises(ValueError, match="refused"):
+            mine._submit(mock.Mock(side_effect=ValueError("refused")))
+        assert other.teach(*MAILS[5]) == "learnt"
+        assert mine.teach(*MAILS[5]) == "already"
 
 
 def test_absorbing_takes_no_more_than_a_tenth_of_the_time(tmp_path, monkeypatch):

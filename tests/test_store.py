@@ -417,6 +417,21 @@ def test_a_changed_body_and_a_lost_row_are_noticed(tmp_path):
     journal.close()
 
 
+def test_a_transaction_from_reading_to_writing(tmp_path):
+    journal = Journal(str(tmp_path), create=True)
+    assert journal.begin() == 0
+    journal.cancel()
+    journal.cancel()  # there is none
+    assert journal.begin() == 0
+    journal.append([Event("mark", time=1.0).numbered(1), Event("mark", time=2.0).numbered(2)])
+    assert Journal(str(tmp_path)).last() == 2
+    assert journal.begin() == 2
+    with pytest.raises(Busy, match="doesn't hold its lock"):
+        journal.append([Event("mark", time=1.0).numbered(2)])
+    Journal(str(tmp_path)).append([Event("mark", time=3.0).numbered(3)])  # the failed one is over
+    assert journal.last() == 3
+
+
 def test_foreign_and_newer_journals(tmp_path):
     with pytest.raises(BadModel, match="missing"):
         Journal(str(tmp_path))
