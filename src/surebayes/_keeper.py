@@ -70,6 +70,7 @@ class Keeper:
             try:
                 behind = self._state is not None and self._state.seq > self._absorbed
                 if self._journal is not None and (behind or self._taught):
+                    self._next_renewal = 0.0  # there is no later time to do it
                     self._absorb(f"taught {self._taught}" if self._taught else None)
             finally:
                 self._closed = True
