@@ -390,7 +390,7 @@ def test_lessons_renew_a_promise_when_there_were_enough(tmp_path):
         mine._next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
         mine.absorb()
         assert mine.certificate.stale
-    with sb.Filter.open(tmp_path / "f") as mine:  # closing catches up, and an open filter knows what others have written
+    with sb.Filter.open(tmp_path / "f") as mine:  # closing catches up; what others wrote is known
         assert not mine.certificate.stale
         assert mine.certificate.model == mine.model != renewed.model
         # what is taught leaves the reserve; too few are left for the promise
