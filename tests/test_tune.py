@@ -24,7 +24,7 @@ from surebayes._search import (
     low_end_area,
     posthoc_scores,
 )
-from surebayes._shared import Memory, SharedDocuments, _copies, by_rank, folds_of
+from surebayes._shared import DIVISORS, MEMORY, Memory, SharedDocuments, _copies, by_rank, folds_of
 from surebayes.represent import best_first
 
 
@@ -130,6 +130,25 @@ def test_memory_forgets_the_oldest_and_never_holds_what_is_too_large():
         assert ask(key, size) == key
     assert made == ["a", "b", "c", "b", "huge", "huge"]
     assert memory.size == 8
+
+
+def test_a_fold_remembers_the_last_few_products_by_what_was_multiplied(monkeypatch):
+    X, y = corpus(60, 20)
+    fold = TunedNB()._folds(shared(X, y), y, None)[0]
+    rows, weights = fold.rows.toarray(), np.random.default_rng(0).random((DIVISORS + 2, 20))
+    weights[:, 0] = 1.0
+    first = fold._sized("count", 1, weights[0])
+    for w in weights[1:]:
+        np.testing.assert_allclose(fold._sized("count", 1, w), rows @ w)
+        assert fold._sized("count", 1, weights[0].copy()) is first  # asked for all the time, and so never the oldest
+    assert len(fold.divisors) == DIVISORS
+    np.testing.assert_allclose(fold._sized("count", 2, weights[0]), rows**2 @ weights[0])
+    np.testing.assert_allclose(fold._sized("binary", 1, weights[0]), (rows > 0) @ weights[0])
+    changed = weights[0]
+    changed[3] += 1.0  # what was remembered is not what the caller goes on with
+    np.testing.assert_allclose(fold._sized("count", 1, changed), rows @ changed)
+    monkeypatch.setattr("surebayes._shared.MEMORY", MEMORY >> 20)
+    assert fold._sized("count", 1, changed * 2.0) is not fold._sized("count", 1, changed * 2.0)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 60), st.sampled_from([0.01, 0.1, 0.5, 1.0]), st.integers(1, 30))

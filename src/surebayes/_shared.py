@@ -35,6 +35,10 @@ MOST_FOLDS = 8
 """With more folds than this they share no counting: their parts would be too many."""
 
 
+DIVISORS = 8
+"""So many vectors of weights are remembered with what a fold's rows are divided by."""
+
+
 class Memory:
     """What was worked out, the latest `limit` bytes of it.
 
@@ -180,8 +184,19 @@ class SharedDocuments(Documents):
         share = np.divide(r.length, size, out=np.zeros_like(size), where=size > 0)
         if self.weight is not None:
             share = share * self.weight
-        turned = form(r.tf, 1).T
-        return [turned @ (share if c is None else np.where(_members(self.labels, c), share, 0.0)) for c in classes]
+        tf = form(r.tf, 1)
+
+        def sum_of(c: int | None) -> np.ndarray:
+            if c is None:
+                return np.asarray(tf.T @ share)
+            where = _members(self.labels, c)
+            if kept is not None:
+                return np.asarray(tf.T @ np.where(where, share, 0.0))
+            size = 12 * int(np.diff(tf.indptr)[where].sum())
+            own = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # rows of others add nothing
+            return np.asarray(own.T @ share[where])
+
+        return [sum_of(c) for c in classes]
 
     # ---- representations
 
@@ -266,6 +281,7 @@ class Fold:
     usable: list[int]
     times: np.ndarray | None = None
     ranked: dict[tuple[int, bool], tuple[np.ndarray, csr_array]] = field(default_factory=dict)
+    divisors: list[tuple[tuple[str, int], np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @property
     def rows(self) -> csr_array:
@@ -288,7 +304,19 @@ class Fold:
         if model._contrast_size() > FULL_ENTRIES:
             return model._raw_scores(self.rows)
         linear: Linear = model._estimate()
-        return linear.scores(self.rows, self.test.form)
+        return linear.scores(self.rows, self.test.form, self._sized)
+
+    def _sized(self, tf: str, power: int, w: np.ndarray) -> np.ndarray:
+        """Multiply the test's rows with weights; the last few products are remembered, unless they are large."""
+        for i, (form, known, sizes) in enumerate(self.divisors):
+            if form == (tf, power) and known[0] == w[0] and np.array_equal(known, w):
+                self.divisors.append(self.divisors.pop(i))
+                return sizes
+        sizes = np.asarray(self.test.form(tf, power) @ w)
+        if 8 * DIVISORS * (len(w) + len(sizes)) <= MEMORY:
+            self.divisors.append(((tf, power), w.copy(), sizes))
+            del self.divisors[:-DIVISORS]
+        return sizes
 
     def strongest_first(self, linear: Linear, k: int) -> csr_array:
         """Give the test's entries, in each row the largest absolute log-odds first; equal log-odds share the work."""

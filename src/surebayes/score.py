@@ -26,6 +26,9 @@ BoolArray = npt.NDArray[np.bool_]
 MAX_COPIES = 1e6
 """A decision that this many copies of the document don't turn counts as irreversible."""
 
+Form = Callable[[str, int], csr_array]
+Sized = Callable[[str, int, FloatArray], FloatArray]
+
 NEVER = -1e300
 """The score of a class without documents: finite, and below every other."""
 
@@ -48,31 +51,34 @@ class Linear:
         """Build the model, with the columns for one-pass scoring where its form allows them."""
         return cls(represent, log_odds, bias, None if represent.class_specific else _fused(represent, log_odds))
 
-    def scores(self, rows: csr_array, form: Callable[[str, int], csr_array] | None = None) -> FloatArray:
+    def scores(self, rows: csr_array, form: Form | None = None, sized: Sized | None = None) -> FloatArray:
         """Kolcz & Yih, eqs. (1), (3) and (7); Frank & Bouckaert, eq. (5); Kolcz & Chowdhury, eq. (1).
 
-        Score every row for every class: (documents, C). `form` gives these rows' `frequencies` where they are at hand.
+        Score every row for every class: (documents, C). `form` gives these rows' `frequencies` where they are at hand,
+        and `sized` the product of a form with the weights that rows are divided by the sum of.
         """
         if self.fused is not None:
-            return self.bias + self._in_one_pass(form or (lambda tf, power: frequencies(rows, tf, power)), self.fused)
+            own = form or (lambda tf, power: frequencies(rows, tf, power))
+            return self.bias + self._in_one_pass(own, self.fused, sized or (lambda tf, power, w: own(tf, power) @ w))
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
             return np.asarray(self.bias + z @ np.ascontiguousarray(self.log_odds.T), np.float64)
         each = range(len(self.bias))
         models = [Linear.of(self.represent.of_class(c), self.log_odds[[c]], self.bias[[c]]) for c in each]
-        return np.hstack([model.scores(rows, form) for model in models])
+        return np.hstack([model.scores(rows, form, sized) for model in models])
 
-    def _in_one_pass(self, form: Callable[[str, int], csr_array], fused: FloatArray) -> FloatArray:
+    def _in_one_pass(self, form: Form, fused: FloatArray, sized: Sized) -> FloatArray:
         r = self.represent
         tf = form(r.tf, 1)
-        if r.norm == "l2":
-            size = np.sqrt(form(r.tf, 2) @ fused[-1])[:, None] + r.pad
-            sums = _product(tf, fused[:-1])
-        else:
+        if r.norm is None:
+            return _product(tf, fused)
+        if len(fused) > 4 and r.norm == "l1":
             sums = _product(tf, fused)
-            if r.norm is None:
-                return sums
             sums, size = sums[:, :-1], sums[:, -1:] + r.pad
+        else:
+            size = sized(r.tf, 1 if r.norm == "l1" else 2, fused[-1])[:, None]
+            size = (size if r.norm == "l1" else np.sqrt(size)) + r.pad
+            sums = _product(tf, fused[:-1])
         means = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
         return np.asarray(r.length * means, np.float64)
 
