@@ -209,9 +209,9 @@ def best_first(worth: FloatArray) -> IntArray:
 
 def only(rows: csr_array, kept: BoolArray) -> csr_array:
     """Drop the other entries of the rows."""
-    before = np.zeros(rows.nnz + 1, rows.indptr.dtype)
-    np.cumsum(kept, out=before[1:])
-    return csr_array((rows.data[kept], rows.indices[kept], before[rows.indptr]), shape=rows.shape)
+    entries = np.flatnonzero(kept)
+    indptr = np.searchsorted(entries, rows.indptr).astype(rows.indptr.dtype)
+    return csr_array((np.take(rows.data, entries), np.take(rows.indices, entries), indptr), shape=rows.shape)
 
 
 def spread(per_row: npt.NDArray[Any], rows: csr_array) -> npt.NDArray[Any]:
