@@ -288,8 +288,8 @@ def _crossing(teaching: _Teaching, goal: FloatArray) -> FloatArray:
         gradient = slope * (1.0 + a * m) / m
         target = t + np.divide(want - value, gradient, out=np.full(len(t), np.inf), where=gradient > 0)
         at_cap = below & (target >= high)
-        # Newton's error after a step is about the step's square: 1e-8 now is 1e-16 then. A step that small is taken also
-        # where rounding lets it end on the bracket, whose middle may be far.
+        # Newton's error after a step is about the step's square: 1e-8 now is 1e-16 then. A step that small is taken
+        # also where rounding lets it end on the bracket, whose middle may be far.
         near = np.abs(target - t) <= 1e-8 * (1.0 + t)
         inside = near | ((target > low) & (target < high))
         new = np.where(inside, np.clip(target, low, high), np.where(at_cap, high, (low + high) / 2))
