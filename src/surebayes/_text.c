@@ -3896,6 +3896,7 @@ typedef struct {
     unsigned char *text;
     size_t size, capacity;
     bool started;                                /* whether there is a text, be it empty */
+    bool truncated;                              /* whether parts were left out */
 } MailReader;
 
 /* Whether the first letters of a value, blanks before them skipped, are this word in lower case; only so many bytes are looked at. */
@@ -4119,6 +4120,7 @@ put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html
         PyMem_Free(wide);
         return status;
     }
+    if (size > r->room / 3) return MAIL_OTHER;   /* it may have more bytes as UTF-8 than there is room for: not decoded twice */
     PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size, charset,
                                            r->fallback);
     if (!text) return MAIL_ERROR;
@@ -4173,6 +4175,27 @@ put_attachment(MailReader *r, PyObject *kind, html_span disposition, html_span t
 
 static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest, MailHead *head);
 
+/* The next line end that two hyphens and a boundary follow, or NULL. A mail is searched once for each level that it is nested. */
+static const unsigned char *
+find_separator(const unsigned char *p, const unsigned char *end, html_span boundary)
+{
+    const unsigned char *stop = end - p >= boundary.size + 3 ? end - boundary.size - 2 : p;   /* it must start before */
+#if defined(__SSE2__)
+    for (; stop - p >= 16; p += 16) {
+        __m128i ends = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8('\n'));
+        __m128i hyphens = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 1)), _mm_set1_epi8('-'));
+        unsigned both = (unsigned)_mm_movemask_epi8(_mm_and_si128(ends, hyphens));
+        for (; both; both &= both - 1) {
+            const unsigned char *line = p + lowest_bit(both);
+            if (line[2] == '-' && !memcmp(line + 3, boundary.at, (size_t)boundary.size)) return line;
+        }
+    }
+#endif
+    for (; p < stop && (p = memchr(p, '\n', (size_t)(stop - p))); p++)
+        if (p[1] == '-' && p[2] == '-' && !memcmp(p + 3, boundary.at, (size_t)boundary.size)) return p;
+    return NULL;
+}
+
 /* Read the parts between the lines that start with a boundary; `found` stays false if there is no such line. */
 static MailStatus
 read_parts(MailReader *r, const unsigned char *start, const unsigned char *end, html_span boundary, int depth, bool digest, bool *found)
@@ -4180,10 +4203,12 @@ read_parts(MailReader *r, const unsigned char *start, const unsigned char *end, 
     const unsigned char *p = start - 1, *begin = NULL;    /* at the line end before the body */
     MailStatus status = MAIL_READ;
     MailHead head;
-    while (end - p >= boundary.size + 3 && (p = memchr(p, '\n', (size_t)(end - p - boundary.size - 2)))) {
-        const unsigned char *line = p++;
-        if (line[1] != '-' || line[2] != '-' || memcmp(line + 3, boundary.at, (size_t)boundary.size)) continue;
-        if (--r->boundaries < 0) return MAIL_OTHER;
+    while ((p = find_separator(p, end, boundary))) {
+        const unsigned char *line = p;
+        if (--r->boundaries < 0) {
+            r->truncated = true;
+            break;
+        }
         p = line + 3 + boundary.size;
         const unsigned char *line_end = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL, *rest = p, *stop;
         if (!line_end) line_end = end;
@@ -4194,7 +4219,10 @@ read_parts(MailReader *r, const unsigned char *start, const unsigned char *end, 
         if (stop > rest && !last) continue;               /* a longer boundary that starts like this one */
         if (!begin && last) return MAIL_READ;
         *found = true;
-        if (begin && r->parts <= 0) return MAIL_OTHER;
+        if (begin && r->parts <= 0) {
+            r->truncated = true;
+            return MAIL_READ;
+        }
         if (begin && begin < line) status = read_part(r, begin, line[-1] == '\r' ? line - 1 : line, depth + 1, digest, &head);
         if (status != MAIL_READ || last) return status;
         if (line_end == end) return MAIL_READ;            /* nothing follows */
@@ -4250,7 +4278,11 @@ read_body(MailReader *r, const MailHead *head, const unsigned char *end, int dep
 static MailStatus
 read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest, MailHead *head)
 {
-    if (r->parts <= 0 || depth > r->depth || depth > MAIL_DEPTH) return MAIL_OTHER;
+    if (depth && (r->parts <= 0 || depth > r->depth)) {
+        r->truncated = true;
+        return MAIL_READ;
+    }
+    if (r->parts <= 0 || r->depth < 0 || depth > MAIL_DEPTH) return MAIL_OTHER;
     r->parts--;
     scan_head(start, end, head);
     if (head->longest > r->longest) return MAIL_OTHER;
@@ -4303,7 +4335,7 @@ mail_result(const MailReader *r, const MailHead *head)
         mail_subject(head->value[3]),
         PyUnicode_DecodeUTF8(r->text ? (const char *)r->text : "", (Py_ssize_t)r->size, "replace"),
         r->attachments ? PyList_AsTuple(r->attachments) : PyTuple_New(0),
-        Py_NewRef(Py_False),
+        Py_NewRef(r->truncated ? Py_True : Py_False),
         PyBytes_FromStringAndSize((const char *)r->base, head->end - r->base),
         PyBytes_FromStringAndSize((const char *)identity.at, identity.size),
     };
@@ -4320,8 +4352,8 @@ mail_result(const MailReader *r, const MailHead *head)
 
 PyDoc_STRVAR(read_mail_doc,
 "read_mail(raw, bytes, parts, depth, headers, header_length, decoded, flags, fallback, helpers, /)\n--\n\n"
-"Subject, text, attachments, False, header block and Message-ID of a mail within these limits; None for any other, which is\n"
-"left to the reader in Python. A subject that may hold encoded words is given as its bytes. Helpers: known content types and\n"
+"Subject, text, attachments, whether parts were left out, header block and Message-ID of a mail; None for one that goes over\n"
+"another limit or is unusual, which is left to the reader in Python. A subject that may hold encoded words is given as its bytes. Helpers: known content types and\n"
 "the functions content_kind, decode_text, decode_base64, filename of _headers.");
 
 static PyObject *

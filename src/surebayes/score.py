@@ -58,7 +58,7 @@ class Linear:
         and `sized` the product of a form with the weights that rows are divided by the sum of.
         """
         if self.fused is not None:
-            own = form or (lambda tf, power: frequencies(rows, tf, power))
+            own = form or _forms(rows, self.represent.tf)
             return self.bias + self._in_one_pass(own, self.fused, sized or (lambda tf, power, w: own(tf, power) @ w))
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
@@ -91,6 +91,12 @@ def frequencies(rows: csr_array, tf: str, power: int = 1) -> csr_array:
     """Give rows of term frequencies to that power, on the pattern of rows of counts."""
     values = TERM_FREQUENCY[tf](rows.data)
     return csr_array((values if power == 1 else values**power, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _forms(rows: csr_array, tf: str) -> Form:
+    """Give the rows' `frequencies`, worked out once for all powers: logarithms take their time."""
+    once = frequencies(rows, tf)
+    return lambda _, power: once if power == 1 else frequencies(once, "count", power)
 
 
 def _product(tf: csr_array, columns: FloatArray) -> FloatArray:
