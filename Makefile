@@ -8,7 +8,7 @@ STAMP := $(VENV)/.surebayes-installed
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/*.c)
+$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'

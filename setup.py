@@ -14,6 +14,7 @@ def kernel(name):
     return Extension(
         f"surebayes.{name}",
         [f"src/surebayes/{name}.c"],
+        depends=["src/surebayes/_select.h"],
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         py_limited_api=True,
         extra_compile_args=flags,

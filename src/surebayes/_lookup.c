@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "_select.h"
 
 enum { BLOCK = 512, ENTRIES = BLOCK / 8, MEMO = 1 << 16, SMOOTHINGS = 8, STRETCH = 1024 };
 
@@ -398,33 +399,6 @@ static inline double log_of_whole(const Logs *logs, uint64_t count)
 {
     double known = logs->memo && count < MEMO ? logs->memo[count] : 0.0;
     return is_known(known) ? known : log_of(logs, (double)count);
-}
-
-/* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
-static double kth_largest(double *a, size_t n, size_t k)
-{
-    size_t low = 0, high = n - 1, want = k - 1;
-    while (low < high) {
-        double x = a[low], y = a[low + (high - low) / 2], z = a[high];
-        double pivot = x > y ? (y > z ? y : x > z ? z : x) : (x > z ? x : y > z ? z : y);
-        size_t i = low, j = high;
-        for (;;) {
-            while (a[i] > pivot)
-                i++;
-            while (a[j] < pivot)
-                j--;
-            if (i >= j)
-                break;
-            double t = a[i];
-            a[i++] = a[j];
-            a[j--] = t;
-        }
-        if (want <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return a[want];
 }
 
 enum { BINS = 512 };

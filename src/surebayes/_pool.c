@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "_select.h"
 
 enum { CHUNK = 64, AHEAD = 32, BUCKETS = 256 };
 
@@ -263,33 +264,6 @@ static inline Sums fill(const Batch *b, const Asked *q, size_t c, size_t s, cons
         }
     }
     return (Sums){said, weight};
-}
-
-/* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
-static double kth_largest(double *a, size_t n, size_t k)
-{
-    size_t low = 0, high = n - 1, want = k - 1;
-    while (low < high) {
-        double x = a[low], y = a[low + (high - low) / 2], z = a[high];
-        double pivot = x > y ? (y > z ? y : x > z ? z : x) : (x > z ? x : y > z ? z : y);
-        size_t i = low, j = high;
-        for (;;) {
-            while (a[i] > pivot)
-                i++;
-            while (a[j] < pivot)
-                j--;
-            if (i >= j)
-                break;
-            double t = a[i];
-            a[i++] = a[j];
-            a[j--] = t;
-        }
-        if (want <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return a[want];
 }
 
 /* The sums over the `top` strongest, of equals the first. Only those of the bucket in which the last one falls are told apart. */

@@ -84,7 +84,7 @@ try:  # scikit-learn 1.8 and later return sparse arrays or matrices, as configur
     from sklearn.utils._sparse import _align_api_if_sparse as align
 
     _SPARSE = sp.csr_array
-except ImportError:  # pragma: no cover
+except ImportError:  # pragma: no cover - scikit-learn before 1.8
     _SPARSE = sp.csr_matrix
 
     def align(matrix: Any) -> Any:
