@@ -8,7 +8,7 @@ STAMP := $(VENV)/.surebayes-installed
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/*.[ch])
+$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/kernels/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -34,7 +34,7 @@ bench: setup
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The kernel once more, with AddressSanitizer and UBSan, in a folder of its own; its tests run on that copy.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -42,12 +42,12 @@ KERNEL_FLAGS = -shared -fPIC -std=c11 -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/py
 
 sanitize: setup
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/*.so
-	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/_text.c -o build/sanitize/surebayes/_text.abi3.so -lm
-	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/_pool.c -o build/sanitize/surebayes/_pool.abi3.so -lm
+	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/kernels/*.so
+	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/_text.c -o build/sanitize/surebayes/kernels/_text.abi3.so -lm
+	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/_pool.c -o build/sanitize/surebayes/kernels/_pool.abi3.so -lm
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_text_kernel.py tests/test_pool_kernel.py tests/test_vectorizers.py tests/test_html.py tests/test_header_tokens.py tests/test_message.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail
 
 # Coverage-guided fuzzing of the kernel and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
@@ -60,7 +60,7 @@ fuzz: setup
 	command -v clang >/dev/null || apt-get install -y clang || { echo "make fuzz needs clang with libFuzzer: install it and run again"; exit 1; }
 	mkdir -p build/fuzz
 	clang -g -O1 -std=c11 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	  fuzz/embed.c src/surebayes/_text.c -o build/fuzz/embed $(EMBED)
+	  fuzz/embed.c src/surebayes/kernels/_text.c -o build/fuzz/embed $(EMBED)
 	for cases in $(FUZZ_CASES); do \
 	  mkdir -p .fuzz/$$cases fuzz/regressions/$$cases && PYTHONPATH=src:fuzz $(BIN)/python fuzz/seed.py $$cases .fuzz/$$cases && \
 	  PYTHONPATH=src:fuzz PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 SUREBAYES_FUZZ=$$cases \

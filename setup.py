@@ -12,9 +12,9 @@ libraries = {name: [] if sys.platform == "win32" else ["m"] for name in ("_looku
 
 def kernel(name):
     return Extension(
-        f"surebayes.{name}",
-        [f"src/surebayes/{name}.c"],
-        depends=["src/surebayes/_select.h"],
+        f"surebayes.kernels.{name}",
+        [f"src/surebayes/kernels/{name}.c"],
+        depends=["src/surebayes/kernels/_select.h"],
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         py_limited_api=True,
         extra_compile_args=flags,
@@ -24,4 +24,8 @@ def kernel(name):
     )
 
 
-setup(ext_modules=[kernel(name) for name in ("_text", "_lookup", "_pool") if os.path.exists(f"src/surebayes/{name}.c")])
+setup(
+    ext_modules=[
+        kernel(name) for name in ("_text", "_lookup", "_pool") if os.path.exists(f"src/surebayes/kernels/{name}.c")
+    ]
+)

@@ -38,10 +38,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from surebayes import metrics, suites
-from surebayes._experts import Counted, HashedView, SecondStage, equal_start, weigh_experts
-from surebayes._views import MAIL_VIEWS, Parts, View, mail_parts, text_parts
-from surebayes.pool import FEWEST, ViewPool, _plan
+from surebayes import metrics
+from surebayes.pool.experts import Counted, HashedView, SecondStage, equal_start, weigh_experts
+from surebayes.pool.view_pool import FEWEST, ViewPool, _plan
+from surebayes.pool.views import MAIL_VIEWS, Parts, View, mail_parts, text_parts
+from surebayes.research import suites
 
 WITHIN = 0.001
 COLUMNS = 2**22

@@ -15,9 +15,12 @@ import sys
 import numpy as np
 from scipy import stats
 
-from surebayes import DriftMonitor, ViewPool, suites
-from surebayes.certificate import certify
-from surebayes.decide import NotEnoughNegatives, negatives_needed, order_statistic_threshold, threshold_at
+from surebayes import DriftMonitor, ViewPool
+from surebayes.core.decide import threshold_at
+from surebayes.errors import NotEnoughNegatives
+from surebayes.promises.certificate import certify
+from surebayes.promises.order_statistics import negatives_needed, order_statistic_threshold
+from surebayes.research import suites
 
 SIZES = (3_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 SHIFT = 4.0

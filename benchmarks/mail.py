@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes.message import html_text, read_message
+from surebayes.mail.message import html_text, read_message
 
 
 def real_mail(most: int | None = None) -> tuple[str, list[bytes]]:

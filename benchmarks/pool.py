@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from surebayes import ViewPool, corpora, metrics, synthetic
-from surebayes._suite_peers import PEERS, SLOW, Batch, slow_machine
+from surebayes.research.suite_peers import PEERS, SLOW, Batch, slow_machine
 
 
 def cpu() -> float:

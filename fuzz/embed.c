@@ -20,7 +20,7 @@ static void stop(const char *why)
 static PyObject *start(void)
 {
     const char *name = getenv("SUREBAYES_FUZZ");
-    if (PyImport_AppendInittab("surebayes._text", PyInit__text) < 0)
+    if (PyImport_AppendInittab("surebayes.kernels._text", PyInit__text) < 0)
         stop("no memory for the module table");
     Py_InitializeEx(0);
     PyObject *module = PyImport_ImportModule(name ? name : "kernel_cases");

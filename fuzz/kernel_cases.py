@@ -6,8 +6,8 @@ rest is documents; whatever the fuzzer finds can be given to `check` again, and 
 
 from array import array
 
-from surebayes import _text as kernel
-from surebayes import _text_python as twin
+from surebayes.kernels import _text as kernel
+from surebayes.kernels import text_twin as twin
 
 KINDS = ("word", "char", "char_wb", "bytes")
 BETWEEN = b"\x1d"  # a character that text doesn't need

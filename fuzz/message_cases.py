@@ -1,10 +1,10 @@
 """What fuzzing asks of the mail reader: any bytes give a message, and C and Python agree on all that it says."""
 
-from surebayes import _text as kernel
-from surebayes import message as reader
-from surebayes._header_tokens import header_tokens, tokens_in_python
-from surebayes._html_python import html_text
-from surebayes.message import Limits, Message, read_message
+from surebayes.kernels import _text as kernel
+from surebayes.kernels.html_twin import html_text
+from surebayes.mail import message as reader
+from surebayes.mail.header_tokens import header_tokens, tokens_in_python
+from surebayes.mail.message import Limits, Message, read_message
 
 MAIL = b"From: a@b.c\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nContent-Type: %s\r\n\r\n%s"
 

@@ -17,23 +17,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes import _header_tokens, _html_python, _mail_python, message
+from surebayes.kernels import html_twin, mail_twin
+from surebayes.mail import header_tokens, message
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
     "message.py",
     "_headers.py",
     "_header_tokens.py",
-    "_html_python.py",
-    "_html_references.py",
-    "_mail_python.py",
+    "html_twin.py",
+    "html_references.py",
+    "mail_twin.py",
 }
 TWINS = {
-    "html_text": _html_python.html_text,
-    "mail_head": _mail_python.mail_head,
-    "fold_mail": _mail_python.fold_mail,
+    "html_text": html_twin.html_text,
+    "mail_head": mail_twin.mail_head,
+    "fold_mail": mail_twin.fold_mail,
     "read_mail": None,  # every mail by the reader in Python
-    "header_tokens": _header_tokens.tokens_in_python,
+    "header_tokens": header_tokens.tokens_in_python,
 }
 KERNEL = {name: getattr(message, name) for name in TWINS}
 LIMITS = (None, message.Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2))

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 try:
-    import surebayes._text  # noqa: F401
+    import surebayes.kernels._text  # noqa: F401
 except ImportError:  # no compiler here: the twin takes over, and its one warning is not an error of the tests
-    from surebayes import _kernel, _text_python
+    from surebayes import kernels
+    from surebayes.kernels import text_twin
 
-    _kernel._chosen = _text_python
+    kernels._chosen = text_twin
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")

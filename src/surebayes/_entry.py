@@ -11,12 +11,12 @@ def main(argv: "list[str] | None" = None) -> int:
     if argv[:1] == ["filter"]:
         if _configured_anew(argv):
             try:
-                from .cli import main as commands
+                from surebayes.cli import main as commands
 
                 return commands(argv)
             except ModuleNotFoundError:  # a mail must come out, whatever is missing
                 pass
-        from ._judge import main as judge
+        from surebayes.filter.judge import main as judge
 
         code = judge(argv[1:])
         if called and sys.stdout is not None:
@@ -28,7 +28,7 @@ def main(argv: "list[str] | None" = None) -> int:
     if quick:
         _make_ready()
     try:
-        from .cli import main as commands
+        from surebayes.cli import main as commands
     except ModuleNotFoundError as error:
         if error.name != "surebayes.cli":
             raise

@@ -13,7 +13,8 @@ import click
 
 from surebayes import __version__
 from surebayes.cli._command import Group, Lazily
-from surebayes.cli._exit import code_of, sentence_of
+from surebayes.cli._exit import sentence_of
+from surebayes.errors import exit_code
 
 __all__ = ["commands", "main"]
 
@@ -34,11 +35,11 @@ def commands(debug: bool) -> None:
 
 commands.commands = Lazily(
     "surebayes.cli",
-    learning="train learn forget",
+    train_learn_forget="train learn forget",
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
-    comparing="compare",
-    caring="history rollback doctor config completion export import=import_ dump restore",
+    compare="compare",
+    upkeep="history rollback doctor config completion export import=import_ dump restore",
     demo="demo",
     research="corpora reproduce",
 )
@@ -92,7 +93,7 @@ def _failed(error: BaseException, debug: bool) -> int:
     """Say what went wrong, and give the exit code."""
     if isinstance(error, click.Abort):
         error = KeyboardInterrupt()
-    code = code_of(error)
+    code = exit_code(error)
     if debug:
         import traceback
 

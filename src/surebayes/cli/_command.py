@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from surebayes import config
+from surebayes.filter import settings
 
 SECTIONS = {
     "Train and teach": ("train", "learn", "forget"),
@@ -39,8 +39,8 @@ class Command(click.Command):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """Read the file of settings before the arguments: it may lie in the folder that they name."""
         flag = _value_of(args, "--config")
-        found = config.find(_value_of(args, "-m", "--model"), flag) if self.settings else None
-        extra["default_map"] = config.read(found) if found else {}
+        found = settings.find(_value_of(args, "-m", "--model"), flag) if self.settings else None
+        extra["default_map"] = settings.read(found) if found else {}
         ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta["surebayes.config"] = flag
         return ctx
@@ -133,7 +133,7 @@ class Subgroup(click.Group):
 
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
     """Make the option of a setting: its flag, its variable, its kind and default, its help."""
-    one = config.SETTINGS[name]
+    one = settings.SETTINGS[name]
     flag = f"{one.flag}/--no-{one.flag[2:]}" if one.kind is bool else one.flag
     text = about or one.about
     default = "" if one.default is None or one.kind is bool else f" Default: {one.default}."
@@ -154,13 +154,13 @@ _METAVARS = {"model": "DIR", "data": "DIR", "cache": "DIR", "text": "COL", "labe
 class _Checked(click.ParamType):
     """A setting's value; the sentence about a wrong one is the setting's own."""
 
-    def __init__(self, one: config.Setting) -> None:
+    def __init__(self, one: settings.Setting) -> None:
         self.setting, self.name = one, one.name
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         try:
             return self.setting.checked(value)
-        except config.BadConfig as error:
+        except settings.BadConfig as error:
             self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

@@ -11,7 +11,7 @@ import click
 
 from surebayes.cli import _show
 from surebayes.cli._command import setting
-from surebayes.sources import Source, Sources
+from surebayes.corpora.sources import Source, Sources
 
 _PATH = click.Path()
 

@@ -60,7 +60,7 @@ def _json_line(path: str, label: str, score: float, probability: float, threshol
 def _judge(model: str) -> Iterator[Any]:
     """Give what judges documents: the model's files alone where that is enough, else the filter."""
     try:
-        from surebayes._bulk import BulkJudge, is_absorbed
+        from surebayes.filter.bulk import BulkJudge, is_absorbed
     except ImportError:  # not compiled here
         enough = False
     else:
@@ -68,7 +68,7 @@ def _judge(model: str) -> Iterator[Any]:
     if enough:
         yield BulkJudge(model)
         return
-    from surebayes.filter import Filter
+    from surebayes.filter.filter import Filter
 
     with Filter.open(model) as mine:
         yield _FilterJudge(mine)
@@ -127,23 +127,23 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 
 def run_filter(argv: list[str]) -> int:
     """Run `filter` with the file of settings taken into account; also a broken one must not cost a mail."""
-    from surebayes import _judge, config
     from surebayes.cli._command import _value_of
+    from surebayes.filter import judge, settings
 
     plain = list(argv)
     try:
-        settings = config.resolve(_value_of(argv, "-m", "--model"), _value_of(argv, "--config"))
+        resolved = settings.resolve(_value_of(argv, "-m", "--model"), _value_of(argv, "--config"))
         if not {"--x-spam", "--no-x-spam"} & set(argv):
-            plain.append("--x-spam" if settings["x_spam"].value else "--no-x-spam")
-        if settings["model"].value and settings["model"].source != "flag":
-            plain += ["-m", settings["model"].value]
-    except (config.BadConfig, OSError) as error:
+            plain.append("--x-spam" if resolved["x_spam"].value else "--no-x-spam")
+        if resolved["model"].value and resolved["model"].source != "flag":
+            plain += ["-m", resolved["model"].value]
+    except (settings.BadConfig, OSError) as error:
         _show.note(f"surebayes filter: {error} The mail is judged without these settings.")
     for place, word in enumerate(plain):
         if word == "--config":
             del plain[place : place + 2]
             break
-    return _judge.main([word for word in plain if not word.startswith("--config=")])
+    return judge.main([word for word in plain if not word.startswith("--config=")])
 
 
 @click.command(
@@ -163,8 +163,8 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
     Each view's share of the score, the strongest terms in it, for views of n-grams the text with its strong passages
     marked; the threshold, and how many corrections would turn the verdict. Of a mailbox every message is explained.
     """
-    from surebayes.filter import Filter
-    from surebayes.sources import Source, Sources
+    from surebayes.corpora.sources import Source, Sources
+    from surebayes.filter.filter import Filter
 
     with Filter.open(model) as mine:
         for document in Sources([Source(path, labelled=False)]):

@@ -30,8 +30,8 @@ from surebayes.cli._command import Command, model_option, setting
 @_show.output_options
 def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
     """Measure a filter on labelled documents that it has not learnt."""
-    from surebayes import evaluation
-    from surebayes.filter import Filter
+    from surebayes.filter import evaluation
+    from surebayes.filter.filter import Filter
 
     inputs = _inputs.taken(options)
     truth, given, scores, known = [], [], [], 0
@@ -71,14 +71,14 @@ def _learnt(mine: Any) -> set[str]:
 
 
 def _check_label(document: Any, classes: list[str]) -> None:
-    from surebayes.sources import BadInput
+    from surebayes.errors import BadInput
 
     if document.label not in classes:
         raise BadInput(f"{document.name}: the filter has no class {document.label!r}; it has {', '.join(classes)}.")
 
 
 def _print_evaluation(found: Any, plots: tuple[str, ...], mark: float | None) -> None:
-    from surebayes.evaluation import roc_text
+    from surebayes.filter.evaluation import roc_text
 
     counts = ", ".join(f"{count:,} {name}" for name, count in found.classes.items())
     rows = [
@@ -127,7 +127,7 @@ def calibrate(
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
     renew it; calibrating again renews it at once, with the promise that it had unless another is given.
     """
-    from surebayes.filter import Filter
+    from surebayes.filter.filter import Filter
 
     if ctx.get_parameter_source("max_fpr") is ParameterSource.DEFAULT:
         max_fpr = None  # what was promised last time
@@ -157,7 +157,7 @@ def _of_side(
     inputs: _inputs.Inputs | None, positive: bool, wanted: str | None, classes: list[str], counter: _show.Progress
 ) -> Iterator[Any]:
     """Yield the contents of one side; sources of the other side's label aren't opened, tables are read for both."""
-    from surebayes.sources import Sources
+    from surebayes.corpora.sources import Sources
 
     own = [s for s in inputs.sources.sources if s.label is None or (s.label == wanted) == positive] if inputs else []
     for document in _show.tracked(Sources(own), counter):
@@ -182,7 +182,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 
     That third is judged by the model of the rest. A certificate of the threshold is renewed.
     """
-    from surebayes.filter import Filter
+    from surebayes.filter.filter import Filter
 
     with Filter.open(model, renew=renew) as mine:
         with _show.progress("tuning"):
@@ -225,7 +225,7 @@ def trec(index: str, limit: int | None, results: str | None, as_json: bool | Non
     """
     from contextlib import nullcontext
 
-    from surebayes import trec as jig
+    from surebayes.research import trec as jig
 
     entries = len(jig.read_index(index)[:limit])
     with (

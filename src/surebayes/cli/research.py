@@ -153,7 +153,7 @@ def reproduce(
     SUREBAYES_DATA; counts and results are kept, so that a run that was stopped goes on where it was. In a pipe results
     are one JSON list.
     """
-    from surebayes import papers
+    from surebayes.research import papers
 
     if sum(choice is not None for choice in (table_number, figure_number, item)) > 1:
         raise click.UsageError("Give one of --table, --figure and --item.")
@@ -181,8 +181,8 @@ def reproduce(
 def _run_papers(
     names: tuple[str, ...], item: str | None, pairs: tuple[str, ...], out: str | None, jobs: int, data: Any, cache: Any
 ) -> list[Any]:
-    from surebayes import papers
-    from surebayes.papers.__main__ import options_of
+    from surebayes.research import papers
+    from surebayes.research.papers.__main__ import options_of
 
     with _show.progress("reproducing", unit="steps") as counter:
         lab = papers.Lab(_data(data), cache or None, jobs, counter.show)
@@ -197,7 +197,7 @@ def _run_papers(
 def _list_items(names: tuple[str, ...], as_json: bool | None) -> None:
     import inspect
 
-    from surebayes import papers
+    from surebayes.research import papers
 
     records: list[dict[str, Any]] = []
     for name in names:

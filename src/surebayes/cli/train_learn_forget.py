@@ -1,0 +1,198 @@
+"""train, learn, forget: what a filter knows."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import click
+
+from surebayes.cli import _inputs, _show
+from surebayes.cli._command import Command, model_option, setting
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "A spam filter from two Maildirs."),
+        ("surebayes train -m topics --reader text --csv news.csv --text body --label topic",
+         "A filter of texts, classes as the column `topic` has them."),
+        ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
+         "Three classes; the first is what the others are told from."),
+    ),
+)  # fmt: skip
+@model_option()
+@_inputs.class_options
+@click.option("--positive", metavar="NAME", help="The class that is looked for, where a table names the classes.")
+@setting("reader", about="What documents of a new filter are: mails as they came, or plain text.")
+@setting("views")
+@setting("width")
+@setting("reserve")
+@setting("journal", about="Keep what forgetting and retuning need; --no-journal gives them up for these documents.")
+@setting("renew")
+@_show.output_options
+def train(model: str, positive: str | None, renew: bool, as_json: bool | None, **options: Any) -> None:
+    """Train a filter on labelled documents.
+
+    DIR is made if it isn't there; a filter that is there learns on. Documents are learnt once, however often they come.
+    A share of the first class is set aside, for `calibrate`; a certificate that was there before is renewed from it.
+    """
+    from surebayes.filter.filter import Filter, is_filter
+
+    inputs = _inputs.taken(options)
+    reserve, journal = options.pop("reserve"), options.pop("journal")
+    new = not is_filter(model)
+    classes = _classes(inputs, positive) if new else []
+    before = set(os.listdir(model)) if os.path.isdir(model) else None
+    try:
+        mine = (
+            Filter.create(model, classes, reader=options["reader"], model=options["views"], width=options["width"])
+            if new
+            else Filter.open(model, renew=renew)
+        )
+        with mine:
+            with _show.progress("reading", _inputs.total(inputs)) as counter:
+                documents = _inputs.content_and_label(inputs, counter)
+                done = mine.train(documents, reserve=reserve, journal=journal, progress=counter.step)
+            report = _summary(mine, done, len(inputs.skipped))
+    except BaseException:
+        if new:
+            _take_away(model, before)
+        raise
+    inputs.report()
+    if _show.wants_json(as_json):
+        _show.print_json(report)
+    else:
+        _print_summary(model, report)
+    if not journal:
+        _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
+
+
+def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
+    """Give the classes of a new filter: ham before spam, else as they come; the one that is looked for last of two."""
+    from surebayes.errors import BadInput
+
+    classes = inputs.sources.labels()
+    if positive is not None:
+        if positive not in classes:
+            raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
+        classes = [name for name in classes if name != positive] + [positive]
+    if len(classes) < 2:
+        found = f"only {classes[0]!r}" if classes else "none"
+        raise BadInput(f"A filter needs documents of two classes at least; there is {found}.")
+    return classes
+
+
+def _take_away(model: str, before: set[str] | None) -> None:
+    """Remove what a failed training of a new filter left; what was in the folder before stays."""
+    if not os.path.isdir(model):
+        return
+    for name in set(os.listdir(model)) - (before or set()):
+        if os.path.isfile(os.path.join(model, name)):
+            os.unlink(os.path.join(model, name))
+    if before is None and not os.listdir(model):
+        os.rmdir(model)
+
+
+def _summary(mine: Any, done: dict[str, int], skipped: int) -> dict[str, Any]:
+    """Give what was learnt, and how well what was set aside is told apart."""
+    status = mine.status()
+    scores, labels = mine._reserve()
+    figures: dict[str, Any] = {}
+    if len(mine.classes) == 2 and len(set(labels)) == 2:
+        from surebayes.filter.figures import quick_figures
+
+        positive = mine.classes[1]
+        found = quick_figures([label == positive for label in labels], [score for (score,) in scores])
+        figures = {name: figure._asdict() for name, figure in found.items()}
+    record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
+    return {**record, "held_out": {"documents": len(labels), "figures": figures}}
+
+
+def _print_summary(model: str, report: dict[str, Any]) -> None:
+    _show.print_facts(
+        {
+            "learnt": report["learnt"] + report["moved"],
+            "known already": report["already"],
+            "set aside": report["reserved"],
+            **{f"class {name}": count for name, count in report["documents"].items()},
+        },
+        f"{model} is trained:",
+    )
+    held = report["held_out"]
+    if held["figures"]:
+        rows = [
+            (name, f["value"], f"{f['low']:.4f} to {f['high']:.4f}", f["about"]) for name, f in held["figures"].items()
+        ]
+        _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {held['documents']:,} set aside:")
+    click.echo(f"Next: surebayes calibrate -m {model}   (a threshold with a promise)")
+
+
+def _lessons(model: str, renew: bool, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
+    """Give every document to a lesson, print what became of each or of all."""
+    from surebayes.filter.filter import Filter
+
+    json_lines = _show.wants_json(as_json)
+    outcomes: Counter[str] = Counter()
+    with Filter.open(model, renew=renew) as mine, _show.progress(verb, _inputs.total(inputs)) as counter:
+        for document in _show.tracked(inputs.sources, counter):
+            outcome = lesson(mine, document)
+            outcomes[outcome] += 1
+            if json_lines:
+                _show.print_json({"path": document.name, "outcome": outcome})
+    inputs.report()
+    if not json_lines:
+        click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "nothing to do")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes learn -m ~/mail-filter --as spam - < mail", "One message from standard input."),
+        ("surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox", "A Maildir and a mailbox."),
+    ),
+)
+@model_option()
+@click.option("--as", "as_", metavar="LABEL", required=True, help="The class that the documents belong to.")
+@setting("who")
+@setting("renew")
+@_inputs.table_options
+@_show.output_options
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+def learn(
+    model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
+    """Teach a filter documents of one class.
+
+    Each is learnt, already known, or moved from the class that it was learnt with. What is said to be learnt is on
+    disk. Undo it with `forget`, or with `rollback`. A certificate goes stale; it is renewed when 100 lessons, or a
+    hundredth of all documents, have come since it was made.
+    """
+    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.teach(document.content, as_, who), "learning")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes forget -m ~/mail-filter - < mail", "One message from standard input."),
+        ("surebayes forget -m ~/mail-filter wrong.mbox", "All messages of a mailbox."),
+    ),
+)
+@model_option()
+@setting("who")
+@setting("renew")
+@_inputs.table_options
+@_show.output_options
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+def forget(
+    model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
+    """Undo the learning of documents, without a trace.
+
+    Each is forgotten, or unknown: then nothing is done. Documents are recognised by their content, also after a mail
+    server has changed their line ends and headers.
+    """
+    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.forget(document.content, who), "forgetting")

@@ -1,0 +1,1 @@
+"""Statistics -> estimate -> score -> decide: the mathematics of the papers, on numpy and scipy alone."""

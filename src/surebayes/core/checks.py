@@ -1,0 +1,34 @@
+"""Checks of numbers that a caller passes in: fractions, and vectors of scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) -> float:
+    """Check that a parameter is a fraction, and return it as a float."""
+    number = float(value)
+    if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
+        span = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        raise ValueError(f"{name} must lie in {span}: it is a fraction, not a percentage. Got {value!r}.")
+    return number
+
+
+def score_vector(scores: ArrayLike, name: str) -> Floats:
+    """Check that scores are a vector without NaN, and return them as floats."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be a vector. Got shape {values.shape}.")
+    refuse_nan(values, name)
+    return values
+
+
+def refuse_nan(scores: Floats, name: str) -> None:
+    """Raise a ValueError that counts the NaN in an array of scores."""
+    if np.isnan(scores).any():
+        raise ValueError(
+            f"{name} must not contain NaN. Got NaN in {int(np.isnan(scores).sum())} of {scores.size} entries."
+        )

@@ -1,0 +1,119 @@
+"""Choosing a setting for each class on training data: cross-validation that costs one pass of counting.
+
+The sums of a fold are subtracted from those of all documents, which is exact; every candidate is then only another
+estimate from the same sums. Folds depend on the documents' contents, not on their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from surebayes.core.freezing import Documents
+from surebayes.core.represent import Representation
+from surebayes.core.score import Linear
+from surebayes.core.statistics import Statistics
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Measure = Callable[[npt.NDArray[np.bool_], FloatArray], float]
+
+FOLDS = 3
+FEWEST = 6
+"""A class with fewer documents than this on either side is not cross-validated: the default is taken."""
+
+
+def membership(documents: Documents) -> npt.NDArray[np.bool_]:
+    """Give a matrix (documents, contrasts): whether each belongs to each class."""
+    if isinstance(documents.labels, np.ndarray):
+        return np.asarray(documents.labels[:, None] == np.asarray(documents.contrasts)[None, :])
+    return np.asarray(csr_array(documents.labels).toarray() != 0)[:, list(documents.contrasts)]
+
+
+def deal(documents: Documents, folds: int = FOLDS) -> IntArray:
+    """Deal documents into folds, class by class, in the order of a digest of their contents."""
+    rows = documents.rows
+    digest = np.array(
+        [
+            hashlib.blake2b(
+                rows.indices[a:b].astype(np.int64).tobytes() + rows.data[a:b].astype(np.float64).tobytes(),
+                digest_size=8,
+            ).digest()
+            for a, b in zip(rows.indptr[:-1], rows.indptr[1:])
+        ],
+        dtype="S8",
+    )
+    members = membership(documents)
+    first = np.where(members.any(1), members.argmax(1), -1)
+    pairs = np.rec.fromarrays([first, digest])
+    _, place = np.unique(pairs, return_inverse=True)  # copies of a document stay together
+    return np.asarray(place.ravel() % folds, np.int64)
+
+
+def part(documents: Documents, chosen: npt.NDArray[np.bool_]) -> Documents:
+    """Keep some of the documents."""
+    where = np.flatnonzero(chosen)
+    weight = None if documents.weight is None else documents.weight[where]
+    return replace(documents, rows=documents.rows[where], labels=documents.labels[where], weight=weight)
+
+
+def held_out_scores(
+    documents: Documents,
+    represent: Representation,
+    sums: Sequence[str],
+    candidates: Callable[[Statistics], Sequence[Linear]],
+) -> list[FloatArray]:
+    """Score every document, for each candidate, by the model of the other folds: a list of (documents, C)."""
+    everything = documents.statistics(represent, sums)
+    fold = deal(documents)
+    result: list[FloatArray] = []
+    for f in range(FOLDS):
+        out = part(documents, fold == f)
+        models = candidates(everything - out.statistics(represent, sums))
+        if not result:
+            result = [np.zeros((documents.rows.shape[0], len(documents.contrasts))) for _ in models]
+        for scores, model in zip(result, models):
+            scores[fold == f] = model.scores(out.rows)
+    return result
+
+
+def best_by_class(
+    documents: Documents,
+    scores: Sequence[FloatArray],
+    measure: Measure,
+    default: int | Callable[[int], int],
+    common: bool = False,
+) -> list[int]:
+    """Give for each contrast the candidate with the best measure; the default for a class with few documents.
+
+    With `common` all contrasts get the same candidate, the one with the best mean.
+    """
+    times = np.ones(documents.rows.shape[0], np.int64)
+    if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
+        times = documents.weight.astype(np.int64)  # a whole weight counts as copies; a real one as one document
+    members = np.repeat(membership(documents), times, axis=0)
+    chosen, table = [], []
+    for c in range(members.shape[1]):
+        y = members[:, c]
+        usual = default(int(y.sum())) if callable(default) else default
+        if min(y.sum(), (~y).sum()) < FEWEST:
+            chosen.append(usual)
+            continue
+        values = [float(measure(y, np.repeat(s[:, c], times))) for s in scores]
+        table.append(values)
+        chosen.append(_best(values, usual))
+    if common and table:
+        usual = default(FEWEST) if callable(default) else default
+        return [_best([float(m) for m in np.mean(table, axis=0)], usual)] * members.shape[1]
+    return chosen
+
+
+def _best(values: list[float], usual: int) -> int:
+    """Give the place of the largest value; the usual one where it is as good."""
+    best = max(values)
+    return usual if values[usual] == best else values.index(best)

@@ -1,0 +1,223 @@
+"""Freezing a representation: the passes over the training documents that weights, ranking and length need.
+
+One pass for document frequencies, one for each stage of absolute log-odds, one for the ranking of terms, one for
+the mean length. What comes out is a `Representation` that no later document changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from surebayes.core import estimate, weigh
+from surebayes.core.represent import Representation, places, row_norms
+from surebayes.core.statistics import Statistics
+
+FloatArray = npt.NDArray[np.float64]
+
+
+AT_ONCE = 1 << 25
+"""Entries (classes x terms) up to which weights of all classes are computed together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Training documents: rows, labels (class numbers or an indicator), sample weights, and what to set apart.
+
+    `contrasts` are the classes that get a score of their own: all, or the second of two.
+    """
+
+    rows: csr_array
+    labels: Any
+    n_classes: int
+    contrasts: Sequence[int]
+    weight: FloatArray | None = None
+
+    def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
+        """Sum the documents."""
+        specific = represent is not None and represent.class_specific
+        return Statistics.of(
+            self.rows,
+            self.labels,
+            represent,
+            n_classes=self.n_classes,
+            sums=sums,
+            weight=self.weight,
+            class_specific=specific,
+            compact=compact,
+        )
+
+    def log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
+        """Train a multinomial model on the represented documents and give its weights, (C, V)."""
+        sums = self.statistics(represent, ("mass",))
+        width = np.atleast_1d(represent.width(self.rows.shape[1]))
+
+        def of(chosen: Sequence[int]) -> FloatArray:
+            own = width if len(width) == 1 else width[list(chosen)]
+            return estimate.multinomial(*sums.contrast(classes=chosen), smoothing, own).log_odds()
+
+        return self.by_class(of)
+
+    def absolute_log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
+        """Kolcz & Yih, eq. (4), of the model on the represented documents."""
+        log_odds = self.log_odds(represent, smoothing)
+        return np.abs(log_odds, out=log_odds)
+
+    def by_class(self, rows_of: Callable[[Sequence[int]], FloatArray], reuse: FloatArray | None = None) -> FloatArray:
+        """Fill a table (C, V), class by class where that for all classes at once would be large.
+
+        `reuse` is a table whose row c is not needed any more once the new row c is there.
+        """
+        shape = len(self.contrasts), self.rows.shape[1]
+        if shape[0] * shape[1] <= AT_ONCE:
+            return rows_of(self.contrasts)
+        table = np.empty(shape) if reuse is None else reuse
+        for k, c in enumerate(self.contrasts):
+            table[k] = rows_of([c])
+        return table
+
+    def frozen(self, recipe: Recipe, keep: npt.NDArray[np.bool_] | None) -> Representation:
+        """Learn a representation from these documents."""
+        return _learn(recipe, self, keep)
+
+    def sizes(self, z: Representation, c: int) -> FloatArray:
+        """Give the length of each row before normalisation, as class c sees it."""
+        free = replace(z, norm=None, length=1.0)
+        return row_norms(free(self.rows, c), self.rows, z.norm or "l2")
+
+    def presence(self, by_class: bool = True) -> Statistics:
+        """Count documents with each term, all of them as one class where classes don't matter."""
+        if by_class:
+            return self.statistics(None, ("presence",))
+        everyone = replace(self, labels=np.zeros(self.rows.shape[0], np.int64), n_classes=1, contrasts=[0])
+        return everyone.statistics(None, ("presence",))
+
+
+def contingency_of(statistics: Statistics, columns: Any, contrasts: Sequence[int]) -> weigh.Contingency:
+    """Set document frequencies inside and outside each class side by side."""
+    inside, outside = statistics.contrast(columns, contrasts)
+    if inside.presence is None or outside.presence is None:
+        raise TypeError("Weights need the sums of presence.")
+    return weigh.Contingency(inside.presence, outside.presence, inside.documents[:, None], outside.documents[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a representation is to be made of; see the classifiers for the meaning of each name."""
+
+    tf: str = "count"
+    weight: tuple[str, ...] = ()
+    steepness: float | None = None
+    top: int | None = None
+    ranking: str = "abs"
+    posthoc: bool = False  # terms are selected in scoring only
+    norm: str | None = None
+    scale: float | str = 1.0
+    pad: float = 0.0
+    smoothing: float = 1.0
+    first_stage: str = "pool"
+    stages: int = 2
+    collapse: bool = False  # one representation for all classes: each term's largest weight over them
+
+
+def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None = None) -> Representation:
+    """Learn what the representation needs from the documents; `keep` names the columns that take part."""
+    return documents.frozen(recipe, keep)
+
+
+def _learn(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None) -> Representation:
+    several = len(documents.contrasts) > 1 and not recipe.collapse
+
+    plain = Representation(recipe.tf, norm=recipe.norm, pad=recipe.pad, keep=keep, steepness=recipe.steepness)
+    named = recipe.weight if recipe.top is None else (recipe.ranking,)
+    supervised = any(name in weigh.SUPERVISED for name in named)
+    presence = documents.presence(supervised) if any(name != "abs" for name in named) else None
+
+    def worth(names: tuple[str, ...], absolute: FloatArray | None) -> FloatArray | None:
+        """Multiply the named weights; one row a class where classes differ, else one row in all."""
+        if not names:
+            return None
+        if any(name not in weigh.UNSUPERVISED for name in names):
+            result = documents.by_class(
+                lambda chosen: _product(names, presence, supervised, absolute, chosen), absolute
+            )
+        else:
+            result = _product(names, presence, supervised, None, documents.contrasts)
+        return result if several or result.ndim == 1 else result.max(axis=0)
+
+    if recipe.top is None:
+        z = replace(plain, weights=_weights(recipe, documents, plain, worth))
+    else:
+        z, absolute = documents.frozen(replace(recipe, top=None, ranking="abs", posthoc=False), keep), None
+        if recipe.ranking == "abs":  # Kolcz & Yih, section 3: rank by the model on all terms
+            absolute = documents.absolute_log_odds(z, recipe.smoothing)
+        ranked = worth((recipe.ranking,), absolute)
+        z = replace(z, top=recipe.top, ranking=None if ranked is None else places(ranked))
+    if recipe.norm is None or (recipe.top is not None and recipe.posthoc):
+        return z  # selected in scoring only: of the length that all terms have
+    return replace(z, length=_length(recipe.scale, documents, z))
+
+
+def _product(
+    names: tuple[str, ...],
+    presence: Statistics | None,
+    supervised: bool,
+    absolute: FloatArray | None,
+    chosen: Sequence[int],
+) -> FloatArray:
+    table = None if presence is None else contingency_of(presence, None, chosen if supervised else [0])
+    own = None if absolute is None else absolute if len(chosen) == len(absolute) else absolute[list(chosen)]
+    result = weigh.product(names, table, own)
+    if result is None:
+        raise TypeError("A product needs a factor.")
+    return result
+
+
+def _weights(
+    recipe: Recipe,
+    documents: Documents,
+    plain: Representation,
+    worth: Callable[[tuple[str, ...], FloatArray | None], FloatArray | None],
+) -> FloatArray | None:
+    """Kolcz & Yih, section 5.2: each stage's absolute log-odds weigh the terms of the next one."""
+    if "abs" not in recipe.weight:
+        return worth(recipe.weight, None)
+    if recipe.first_stage == "pool":
+        first, smoothing = Representation(recipe.tf, norm="l1", keep=plain.keep), recipe.smoothing
+    else:
+        first, smoothing = Representation(recipe.tf, keep=plain.keep), 1.0
+    weights = worth(recipe.weight, documents.absolute_log_odds(first, smoothing))
+    for _ in range(recipe.stages - 2):
+        stage = replace(plain, weights=weights)
+        weights = worth(recipe.weight, documents.absolute_log_odds(stage, recipe.smoothing))
+    return weights
+
+
+def _length(scale: float | str, documents: Documents, z: Representation) -> float | FloatArray:
+    """Frank & Bouckaert, section 5: the mean length of the training rows before normalisation, empty ones aside."""
+    if scale != "mean":
+        return float(scale)
+    lengths = []
+    for c in range(len(documents.contrasts) if replace(z, length=1.0).class_specific else 1):
+        size = documents.sizes(z, c)
+        weight = np.ones(len(size)) if documents.weight is None else documents.weight
+        filled = (size > 0) & (weight > 0)
+        total = math.fsum(weight[filled])
+        lengths.append(_exact_dot(size[filled], weight[filled]) / total if total else 1.0)
+    return lengths[0] if len(lengths) == 1 else np.array(lengths)
+
+
+def _exact_dot(a: FloatArray, b: FloatArray) -> float:
+    """Sum a * b as if exactly and round once (Dekker's product, Shewchuk's sum): order and copies change no bit."""
+    product = a * b
+    split = float(2**27 + 1)
+    a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return math.fsum([*product, *error])

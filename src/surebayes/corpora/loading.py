@@ -1,0 +1,415 @@
+"""One way to read every corpus: `catalogue`, `available`, `load`, `check` and texts of what they return."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from surebayes.corpora.entries import ENTRIES, Entry
+from surebayes.corpora.formats import LAYOUTS, Record, read_parquet
+from surebayes.corpora.formats import read_trec as _read_trec
+from surebayes.corpora.plain_text import count_matrix, newsgroup_text, strip_tags, web_text
+from surebayes.errors import CorpusMissing, MalformedCorpus, UnknownCorpus
+
+__all__ = [
+    "Check",
+    "Corpus",
+    "CorpusMissing",
+    "Entry",
+    "MalformedCorpus",
+    "UnknownCorpus",
+    "available",
+    "catalogue",
+    "check",
+    "count_matrix",
+    "load",
+    "mails",
+    "modapte",
+    "newsgroup_text",
+    "read_trec",
+    "strip_tags",
+    "texts",
+    "top_classes",
+    "web_text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents with their labels, in the order of time where there is one.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the catalogue.
+    documents : list of bytes or list of str
+        As published: raw mails, articles and pages are bytes.
+    labels : list of str, or list of tuple of str
+        One label a document, or any number of them in a multi-label corpus.
+    ids : list of str
+        The publisher's name of each document.
+    order : list of int
+        The place of each document in the whole corpus.
+    split : list of str or None
+        "train", "test" or "unused" where the publisher splits.
+    folds : list of int or None
+        The publisher's folds, or the inbox in ECML/PKDD 2006 (None for its training file).
+    extra : mapping from str to list
+        Whatever else is known of each document: title, body, university, time, ...
+    multilabel : bool
+        Whether a document may have none or several labels.
+    source : Path or None
+        Where it was read.
+
+    Examples
+    --------
+    >>> from surebayes.corpora import Corpus
+    >>> corpus = Corpus("mine", ["a", "b", "a"], ["x", "y", "x"], ["1", "2", "3"], [0, 1, 2])
+    >>> len(corpus), corpus.classes, corpus.take([2, 0]).ids
+    (3, ['x', 'y'], ['3', '1'])
+    >>> corpus.without_duplicates().ids
+    ['1', '2']
+    """
+
+    name: str
+    documents: list[Any]
+    labels: list[Any]
+    ids: list[str]
+    order: list[int]
+    split: list[str | None] | None = None
+    folds: list[int | None] | None = None
+    extra: Mapping[str, list[Any]] | None = None
+    multilabel: bool = False
+    source: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """Documents of each class, classes sorted by name."""
+        names = (name for names in self.labels for name in names) if self.multilabel else self.labels
+        return dict(sorted(Counter(names).items()))
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, sorted."""
+        return list(self.class_counts)
+
+    def take(self, rows: Iterable[int]) -> Corpus:
+        """Return the documents of these rows, in this order."""
+        rows = list(rows)
+
+        def pick(items: list[Any]) -> list[Any]:
+            return [items[row] for row in rows]
+
+        return replace(
+            self,
+            documents=pick(self.documents),
+            labels=pick(self.labels),
+            ids=pick(self.ids),
+            order=pick(self.order),
+            split=None if self.split is None else pick(self.split),
+            folds=None if self.folds is None else pick(self.folds),
+            extra=None if self.extra is None else {name: pick(items) for name, items in self.extra.items()},
+        )
+
+    def part(self, split: str) -> Corpus:
+        """Return the documents of one split, for example "train"."""
+        if self.split is None or split not in self.split:
+            known = "none" if self.split is None else ", ".join(sorted({str(name) for name in self.split}))
+            raise ValueError(f"The corpus {self.name!r} has no split {split!r}. Its splits: {known}.")
+        return self.take(row for row, name in enumerate(self.split) if name == split)
+
+    def of_classes(self, names: Sequence[str]) -> Corpus:
+        """Return the documents of these classes; in a multi-label corpus all documents, with these labels only."""
+        unknown = sorted(set(names) - set(self.classes))
+        if unknown:
+            raise ValueError(
+                f"The corpus {self.name!r} has no class {unknown[0]!r}{_nearest(unknown[0], self.classes)}"
+            )
+        keep = set(names)
+        if self.multilabel:
+            return replace(self, labels=[tuple(name for name in labels if name in keep) for labels in self.labels])
+        return self.take(row for row, label in enumerate(self.labels) if label in keep)
+
+    def without_duplicates(self) -> Corpus:
+        """Return the corpus without copies of an earlier document (the same but for white space at the ends)."""
+        first: dict[Any, int] = {}
+        for row, document in enumerate(self.documents):
+            first.setdefault(document.strip(), row)
+        return self.take(first.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What `check` found: counts (duplicates: copies of an earlier document), and what differs from the published."""
+
+    name: str
+    source: Path | None
+    documents: int
+    classes: Mapping[str, int]
+    splits: Mapping[str, int]
+    duplicates: int
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every count is the published one."""
+        return not self.differences
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    close = get_close_matches(str(name), list(names), n=1, cutoff=0.4)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def _entry(name: str) -> Entry:
+    if name not in ENTRIES:
+        raise UnknownCorpus(f"There is no corpus {name!r} in the catalogue{_nearest(name, ENTRIES)}")
+    return ENTRIES[name]
+
+
+def _folder(folder: str | os.PathLike[str] | None, hint: str = "") -> Path:
+    named = folder if folder is not None else os.environ.get("SUREBAYES_DATA")
+    if not named:
+        raise CorpusMissing(
+            f"No folder of corpora: pass `folder`, or name one in the environment variable SUREBAYES_DATA.{hint}"
+        )
+    path = Path(named)
+    if not path.is_dir():
+        raise CorpusMissing(f"{path} is not a folder; a folder of corpora was expected.{hint}")
+    return path
+
+
+def _find(entry: Entry, root: Path, itself: bool) -> tuple[Path | None, list[str]]:
+    """Look for a corpus; give its path, if any, and all places that were looked at.
+
+    The root may be the corpus's own folder: if it has the name, or if it was named for this corpus (``itself``) and its
+    contents can't be another corpus's.
+    """
+    looked = [str(root / entry.parquet)] if entry.parquet else []
+    if entry.parquet and (root / entry.parquet).is_file():
+        return root / entry.parquet, looked
+    if entry.layout:
+        layout = LAYOUTS[entry.layout]
+        places = [root / name for name in entry.folders]
+        if root.name in entry.folders or (itself and layout.distinctive):
+            places.append(root)
+        for place in places:
+            looked.append(str(place / layout.markers[0]))
+            if place.is_file() or any(True for marker in layout.markers for _ in place.glob(marker)):
+                return place, looked
+    return None, looked
+
+
+def catalogue() -> Mapping[str, Entry]:
+    """Return every corpus that the papers use or that stands in for one, by name.
+
+    Examples
+    --------
+    >>> from surebayes.corpora import catalogue
+    >>> [name for name, entry in catalogue().items() if not entry.obtainable]
+    ['hotmail', 'koreannews2002', 'trec_ap']
+    """
+    return ENTRIES
+
+
+def available(folder: str | os.PathLike[str] | None = None) -> dict[str, Path]:
+    r"""Return the corpora that a folder holds, by name, with the file or folder of each.
+
+    Parameters
+    ----------
+    folder : path, optional
+        The folder of corpora; by default the one that SUREBAYES_DATA names. Without any the answer is empty.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from surebayes import corpora
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "SMSSpamCollection").write_text("ham\tsee you at six\n")
+    ...     list(corpora.available(folder))
+    ['sms_spam']
+    """
+    if folder is None and not os.environ.get("SUREBAYES_DATA"):
+        return {}
+    root = _folder(folder)
+    found = {name: _find(entry, root, itself=False)[0] for name, entry in ENTRIES.items()}
+    return {name: path for name, path in found.items() if path}
+
+
+def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
+    r"""Read a corpus, from its Parquet file or in its publisher's format.
+
+    Parameters
+    ----------
+    name : str
+        A name of the catalogue.
+    folder : path, optional
+        The folder of corpora, or the corpus's own folder; by default the folder that SUREBAYES_DATA names.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    UnknownCorpus
+        If the catalogue has no such name.
+    CorpusMissing
+        If the folder doesn't hold it, or nobody can get it.
+    MalformedCorpus
+        If a file isn't in the format; the message says which file, and where.
+    ImportError
+        If it is a Parquet file and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from surebayes import corpora
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "SMSSpamCollection").write_text("ham\tsee you at six\nspam\tfree prize\n")
+    ...     corpora.load("sms_spam", folder).labels
+    ['ham', 'spam']
+    """
+    entry = _entry(name)
+    if not entry.parquet and not entry.layout:
+        raise CorpusMissing(f"{entry.title} {entry.obtain}.")
+    root = _folder(folder, f" Where to get {entry.title}: {entry.obtain}.")
+    path, looked = _find(entry, root, itself=folder is not None)
+    if path is None:
+        raise CorpusMissing(
+            f"{root} doesn't hold {entry.title}. Looked for: {', '.join(looked)}. Where to get it: {entry.obtain}."
+        )
+    if path.suffix == ".parquet":
+        task = entry.layout if entry.layout and entry.layout.startswith("ecml") else None
+        records = read_parquet(path, entry.fold, task)
+    else:
+        assert entry.layout is not None
+        records = LAYOUTS[entry.layout].read(path)
+    return _corpus(name, records, path)
+
+
+def read_trec(index: str | os.PathLike[str]) -> Corpus:
+    """Read any corpus in TREC's layout: an index with lines ``spam ../data/000/000``, and the files that it names."""
+    path = Path(index)
+    if not path.is_file():
+        raise CorpusMissing(f"There is no index {path}; it is called full/index in TREC's spam corpora.")
+    return _corpus(path.parent.parent.name or "trec", _read_trec(path), path)
+
+
+def _corpus(name: str, records: Sequence[Record], source: Path) -> Corpus:
+    def column(items: list[Any]) -> list[Any] | None:
+        return None if all(item is None for item in items) else items
+
+    extra = {key: [record.extra.get(key) for record in records] for key in records[0].extra}
+    return Corpus(
+        name=name,
+        documents=[record.document for record in records],
+        labels=[record.label for record in records],
+        ids=[record.id for record in records],
+        order=list(range(len(records))),
+        split=column([record.split for record in records]),
+        folds=column([record.fold for record in records]),
+        extra=extra,
+        multilabel=isinstance(records[0].label, tuple),
+        source=source,
+    )
+
+
+def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
+    r"""Read a corpus, count it, and say what differs from the published counts.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from surebayes import corpora
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "SMSSpamCollection").write_text("ham\tsee you at six\nspam\tfree prize\n")
+    ...     print("\n".join(corpora.check("sms_spam", folder).differences))
+    2 documents, 5,574 published
+    class ham: 1 documents, 4,827 published
+    class spam: 1 documents, 747 published
+    """
+    entry, corpus = _entry(name), load(name, folder)
+    classes, splits = corpus.class_counts, dict(Counter(str(split) for split in corpus.split or []))
+    differences = []
+    if entry.documents is not None and len(corpus) != entry.documents:
+        differences.append(f"{len(corpus):,} documents, {entry.documents:,} published")
+    for what, found, published in (("class", classes, entry.classes), ("split", splits, entry.splits)):
+        for key in [*published, *(key for key in found if published and key not in published)]:
+            if found.get(key, 0) != published.get(key, 0):
+                differences.append(
+                    f"{what} {key}: {found.get(key, 0):,} documents, {published.get(key, 0):,} published"
+                )
+    copies = len(corpus) - len({document.strip() for document in corpus.documents})
+    return Check(name, corpus.source, len(corpus), classes, splits, copies, tuple(differences), entry.notes)
+
+
+# What the papers' experiments need of each kind of document ---------------------------------------------------------
+
+
+def mails(corpus: Corpus) -> list[bytes]:
+    """Return the documents as mails that a parser reads.
+
+    Enron-Spam's files are one Subject line and the body, without the blank line that ends a head; it is put in.
+    """
+    kind = ENTRIES[corpus.name].kind if corpus.name in ENTRIES else "mail"
+    if kind != "mail":
+        raise ValueError(f"The documents of {corpus.name!r} are no mails but {kind}.")
+    return [_as_mail(raw) for raw in corpus.documents] if corpus.name == "enron_spam" else list(corpus.documents)
+
+
+def _as_mail(raw: bytes) -> bytes:
+    subject, end, body = raw.partition(b"\n")
+    return raw if body.startswith((b"\n", b"\r\n")) else subject + (end or b"\n") + b"\n" + body
+
+
+def texts(corpus: Corpus, subject: bool = False) -> list[str]:
+    """Return the documents as the papers' experiments read them: article bodies, pages without tags, texts as they are.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Of newsgroups, web pages or texts. Mails go through ``surebayes.read_message`` instead.
+    subject : bool
+        Whether an article's subject is kept (Kolcz & Chowdhury) or not (Frank & Bouckaert).
+    """
+    kind = ENTRIES[corpus.name].kind if corpus.name in ENTRIES else "text"
+    if kind == "newsgroup":
+        return [newsgroup_text(raw, subject) for raw in corpus.documents]
+    if kind == "html":
+        return [web_text(raw) for raw in corpus.documents]
+    if kind == "text":
+        return list(corpus.documents)
+    other = "mails: read them with surebayes.read_message" if kind == "mail" else "counts: use count_matrix"
+    raise ValueError(f"The documents of {corpus.name!r} are {other}.")
+
+
+def modapte(corpus: Corpus) -> tuple[Corpus, Corpus]:
+    """Return Reuters-21578's ModApte training and test documents, with the categories that both halves have.
+
+    All 9,603 and 3,299 documents stay, also those that none of the 90 categories describes.
+    """
+    train, test = corpus.part("train"), corpus.part("test")
+    both = sorted(set(train.classes) & set(test.classes))
+    return train.of_classes(both), test.of_classes(both)
+
+
+def top_classes(corpus: Corpus, n: int = 10) -> list[str]:
+    """Return the n classes with most documents, the largest first; equals by name.
+
+    Examples
+    --------
+    >>> from surebayes.corpora import Corpus, top_classes
+    >>> top_classes(Corpus("mine", ["a", "b", "c"], ["x", "y", "y"], ["1", "2", "3"], [0, 1, 2]), 1)
+    ['y']
+    """
+    return sorted(corpus.classes, key=lambda name: (-corpus.class_counts[name], name))[:n]

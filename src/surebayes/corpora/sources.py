@@ -1,0 +1,339 @@
+"""Labelled documents from where people keep them: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
+
+A `Source` says where; iterating over it gives `Document` after `Document`, in bounded memory: of a document no more
+is held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An
+error names the file and the row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+from surebayes.corpora.tables import Document, open_input, read_csv, read_jsonl, read_parquet, shown
+from surebayes.errors import BadInput, NoInput
+from surebayes.mail.message import MAX_BYTES
+
+try:
+    from surebayes.kernels._text import from_lines
+except ImportError:
+    from surebayes.kernels.mail_twin import from_lines
+
+__all__ = ["BadInput", "Document", "NoInput", "Source", "Sources", "guess_format"]
+
+FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", "csv", "jsonl", "parquet")
+"""What a source may be; "auto" looks at the folder, the suffix and the first bytes."""
+_KEPT = MAX_BYTES + 1  # one byte more than is looked at, so that a longer document is marked truncated
+_BLOCK = 1024 * 1024
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".mbox": "mbox",
+}
+# A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
+# "From " has no time and year; writers of mailboxes quote one that has.
+_FROM_LINE = re.compile(rb"From [^\n]*?\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
+_LONGEST_FROM = 1000
+_QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    r"""Where documents are.
+
+    Parameters
+    ----------
+    path : str or path
+        A file or folder; "-" is standard input.
+    label : str, optional
+        The label of all its documents. A table without it has a column of labels.
+    format : str
+        One of `FORMATS`.
+    text, label_column : str
+        Columns (of CSV and Parquet) or keys (of JSON lines).
+    delimiter : str, optional
+        Of a CSV file; by default a tab for .tsv and .tab, else a comma. Where it is a tab, quotes are letters as any.
+    header : bool
+        Whether a CSV file starts with a line of names; if not, columns go by number, from 1.
+    encoding : str
+        Of CSV and JSON lines.
+    labelled : bool
+        Whether a row without a label is an error.
+    skip_bad : callable, optional
+        Called with the sentence that would have been the error of a file or row; that one is left out, the rest is
+        read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from surebayes.corpora.sources import Source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = pathlib.Path(folder, "sms.tsv")
+    ...     _ = table.write_text("label\ttext\nham\tsee you at six\nspam\tfree prize\n")
+    ...     [(document.label, document.content) for document in Source(table)]
+    [('ham', 'see you at six'), ('spam', 'free prize')]
+    """
+
+    path: str | os.PathLike[str]
+    label: str | None = None
+    format: str = "auto"
+    text: str = "text"
+    label_column: str = "label"
+    delimiter: str | None = None
+    header: bool = True
+    encoding: str = "utf-8"
+    labelled: bool = True
+    skip_bad: Callable[[str], None] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {self.format!r}.")
+
+    def __iter__(self) -> Iterator[Document]:
+        return _READERS[self.resolved().format](self)
+
+    def resolved(self) -> Source:
+        """Return the same source with its format found out."""
+        return self if self.format != "auto" else replace(self, format=guess_format(self.path))
+
+    def bytes(self) -> int | None:
+        """Return how many bytes there are to read, or None where that can't be known (standard input, a pipe)."""
+        if self.path == "-":
+            return None
+        if not os.path.isdir(self.path):
+            found = os.stat(self.path) if os.path.exists(self.path) else None
+            return found.st_size if found and stat.S_ISREG(found.st_mode) else None
+        sizes = (file.stat().st_size for file in _files(self.path, lambda sentence: None))
+        return sum(min(size, _KEPT) for size in sizes)
+
+    def refuse(self, sentence: str) -> None:
+        """Raise BadInput, or tell `skip_bad` and go on."""
+        if self.skip_bad is None:
+            raise BadInput(sentence)
+        self.skip_bad(sentence)
+
+
+class Sources:
+    """Several sources, one after the other.
+
+    Parameters
+    ----------
+    sources : iterable of Source
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from surebayes.corpora.sources import Source, Sources
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("ham", "spam"):
+    ...         _ = pathlib.Path(folder, name).write_text(f"this is {name}")
+    ...     Sources(Source(pathlib.Path(folder, name), name) for name in ("ham", "spam")).counts()
+    {'ham': 1, 'spam': 1}
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.sources = list(sources)
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents; NoInput for a source of a label that has none."""
+        for source in self.sources:
+            empty = True
+            for document in source:
+                empty = False
+                yield document
+            if empty:
+                whose = f" of the class {source.label!r}" if source.label is not None else ""
+                raise NoInput(f"{shown(source.path)} has no documents{whose}.")
+
+    def bytes(self) -> int | None:
+        """Return how many bytes there are to read, or None where one source can't say."""
+        sizes = [source.bytes() for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many documents each label has; reads all of them once."""
+        return dict(Counter(document.label for document in self if document.label is not None))
+
+    def labels(self) -> list[str]:
+        """Return the labels: in the order of the sources where these have one, sorted where a table gives them.
+
+        Only tables without a label of their own are read.
+        """
+        found = dict.fromkeys(source.label for source in self.sources if source.label is not None)
+        inside = {d.label for source in self.sources if source.label is None for d in source if d.label is not None}
+        return [*found, *sorted(inside - set(found))]
+
+
+def guess_format(path: str | os.PathLike[str]) -> str:
+    """Say what a path is: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from surebayes.corpora.sources import guess_format
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pathlib.Path(folder, "cur").mkdir()
+    ...     pathlib.Path(folder, "new").mkdir()
+    ...     guess_format(folder), guess_format("reviews.jsonl")
+    ('maildir', 'jsonl')
+    """
+    if path == "-":
+        return "file"  # its first bytes tell a mailbox from a single message
+    if os.path.isdir(path):
+        if _is_maildir(path):
+            return "maildir"
+        return "mh" if os.path.exists(os.path.join(path, ".mh_sequences")) else "folder"
+    return _SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower(), "file")
+
+
+# ---------------------------------------------------------------------- files and folders
+
+
+def _is_maildir(path: str | os.PathLike[str]) -> bool:
+    return all(os.path.isdir(os.path.join(path, name)) for name in ("cur", "new"))
+
+
+def _number(name: str) -> tuple[int, str]:
+    """Sort names that are numbers, as MH has them, by number, and before others."""
+    return (int(name), "") if name.isascii() and name.isdigit() and len(name) < 19 else (sys.maxsize, name)
+
+
+def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
+    """Yield the files below a folder in the order of their names; of a Maildir in it only its messages.
+
+    Hidden files, sockets and pipes are left out; links to folders aren't followed, so that no circle is walked.
+    """
+    waiting = [os.fspath(folder)]
+    while waiting:
+        place = waiting.pop()
+        inside = ("new", "cur") if _is_maildir(place) else ("",)
+        entries = []
+        for name in inside:
+            try:
+                with os.scandir(os.path.join(place, name)) as found:
+                    entries += [entry for entry in found if not entry.name.startswith(".")]
+            except PermissionError:
+                refuse(f"The folder {place} can't be read: permission denied.")
+        entries.sort(key=lambda entry: _number(entry.name))
+        if inside == ("",):
+            below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            waiting += reversed(below)
+        for entry in entries:
+            if entry.is_symlink() and not os.path.exists(entry.path):
+                refuse(f"{entry.path} is a link to a file that isn't there.")
+            elif entry.is_file():
+                yield entry
+
+
+def _read_folder(source: Source) -> Iterator[Document]:
+    for entry in _files(source.path, source.refuse):
+        if entry.name.endswith(".mbox"):
+            yield from _read_mbox(replace(source, path=entry.path))
+            continue
+        try:
+            with open(entry.path, "rb") as file:
+                content = file.read(_KEPT)
+        except OSError as error:
+            source.refuse(f"{entry.path} can't be read: {error.strerror or error}.")
+            continue
+        yield Document(entry.path, content, source.label, len(content))
+
+
+def _read_file(source: Source) -> Iterator[Document]:
+    """Read one document, or the messages of a file that starts as a mailbox does."""
+    file = open_input(source.path)
+    try:
+        start = file.read(4096)
+        if _FROM_LINE.match(start):
+            yield from _messages(source, start, file)
+            return
+        content = start + file.read(_KEPT - len(start))
+    finally:
+        if source.path != "-":
+            file.close()
+    if source.path == "-" and not content:
+        raise NoInput("Standard input is empty; a document was expected.")
+    yield Document(shown(source.path), content, source.label, len(content))
+
+
+# ---------------------------------------------------------------------- mailboxes
+
+
+def _read_mbox(source: Source) -> Iterator[Document]:
+    with open_input(source.path) as file:
+        start = file.read(4096)
+        if start.strip() and not _FROM_LINE.match(start.lstrip(b"\r\n")):
+            source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
+            return
+        yield from _messages(source, start.lstrip(b"\r\n"), file)
+
+
+def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document]:
+    """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
+    name, label, buffer = f"{shown(source.path)}#", source.label, start
+    begin = place = number = dropped = 0
+    quoted = False
+    while True:
+        for at in from_lines(buffer, place):
+            if at < 0:
+                quoted, place = True, -at
+                continue
+            line = buffer.find(b"\n", at + 1, at + _LONGEST_FROM)
+            if line < 0 and len(buffer) < at + _LONGEST_FROM:
+                place = at
+                break  # the line goes on in the next block
+            place = at + 1
+            if _FROM_LINE.match(buffer, place, at + _LONGEST_FROM):
+                number += 1
+                yield Document(
+                    f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
+                )
+                begin, dropped, quoted = place, 0, False
+        else:
+            place = max(place, len(buffer) - _LONGEST_FROM, 0)
+        block = file.read(_BLOCK)
+        if not block:
+            break
+        buffer, place, begin = buffer[begin:], place - begin, 0
+        if place > 2 * _KEPT:
+            dropped += place - _KEPT
+            buffer, place = buffer[:_KEPT] + buffer[place:], _KEPT
+        buffer += block
+    if buffer[begin:].strip():
+        content = _content(buffer, begin, len(buffer), True)
+        yield Document(f"{name}{number + 1}", content, label, len(buffer) - begin + dropped)
+
+
+def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
+    """Take off the "From " line and the quotes before others, and the blank line before the next "From " line."""
+    line = buffer.find(b"\n", begin, end) + 1
+    if not line:
+        return b""
+    if buffer.endswith(b"\n\n", line, end):
+        end -= 1
+    elif buffer.endswith(b"\n\r\n", line, end):
+        end -= 2
+    content = buffer[line : min(end, line + _KEPT)]
+    return _QUOTED_FROM.sub(rb"\1", content) if quoted else content
+
+
+_READERS: dict[str, Callable[[Source], Iterator[Document]]] = {
+    "file": _read_file,
+    "folder": _read_folder,
+    "maildir": _read_folder,
+    "mh": _read_folder,
+    "mbox": _read_mbox,
+    "csv": read_csv,
+    "jsonl": read_jsonl,
+    "parquet": read_parquet,
+}

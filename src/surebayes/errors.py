@@ -1,0 +1,239 @@
+"""Every error that surebayes raises on purpose, and what each means to a shell and to an HTTP client.
+
+::
+
+    SurebayesError
+    ├── StoreError                something on disk is not as it should be
+    │   ├── NoModel               the folder has no model                  (also FileNotFoundError)
+    │   ├── BadModel              damaged, truncated or not one of ours    (also ValueError)
+    │   ├── NewerModel            a later release wrote it                 (also ValueError)
+    │   └── Busy                  another process is writing to it
+    ├── BadInput                  a document or table that can't be used   (also ValueError)
+    ├── NoInput                   a file or folder that isn't there        (also FileNotFoundError)
+    ├── BadConfig                 an unknown setting or impossible value   (also ValueError)
+    ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
+    ├── CorpusMissing             a corpus that isn't in the folder        (also FileNotFoundError)
+    ├── MalformedCorpus           a corpus that can't be read              (also ValueError)
+    └── TooFewDocuments           too few documents for a promise          (also ValueError)
+        ├── NotEnoughNegatives
+        └── NotEnoughPositives
+
+The module imports nothing heavy: the command that filters one mail reads it too.
+"""
+
+import math
+import sys
+
+
+class SurebayesError(Exception):
+    """Base of the errors that a user of surebayes may want to catch."""
+
+
+class StoreError(SurebayesError):
+    """Something on disk is not as it should be."""
+
+
+class NoModel(StoreError, FileNotFoundError):
+    """The folder has no model."""
+
+
+class BadModel(StoreError, ValueError):
+    """The model is damaged, truncated or not one of ours."""
+
+
+class NewerModel(StoreError, ValueError):
+    """The model was written by a later release."""
+
+
+class Busy(StoreError):
+    """Another process is writing to the folder."""
+
+
+class BadInput(SurebayesError, ValueError):
+    """A document or table that can't be used; the message says which one and why."""
+
+
+class NoInput(SurebayesError, FileNotFoundError):
+    """A file or folder of documents that isn't there."""
+
+
+class BadConfig(SurebayesError, ValueError):
+    """A setting that doesn't exist or has an impossible value."""
+
+
+class UnknownCorpus(SurebayesError, ValueError):
+    """A name that the catalogue doesn't have."""
+
+
+class CorpusMissing(SurebayesError, FileNotFoundError):
+    """A corpus that the folder doesn't hold; the message says what was looked for and where to get it."""
+
+
+class MalformedCorpus(SurebayesError, ValueError):
+    """A file of a corpus that isn't in its publisher's format."""
+
+
+def smallest_rate(n: int, confidence: float) -> float:
+    """Smallest error rate that `n` error-free rows can vouch for: 1 - (1 - confidence)^(1/n).
+
+    Examples
+    --------
+    >>> round(smallest_rate(2995, 0.95), 6)
+    0.001
+    """
+    return -math.expm1(math.log1p(-confidence) / n)
+
+
+class TooFewDocuments(SurebayesError, ValueError):
+    """Too few documents of a class for the promise; says how many are needed and what can be promised instead."""
+
+    documents = "documents"
+    promise = "an error rate of at most"
+
+    def __init__(self, needed: int, available: int, rate: float, confidence: float) -> None:
+        super().__init__(needed, available, rate, confidence)
+        self.needed = needed
+        self.available = available
+        self.rate = rate
+        self.confidence = confidence
+
+    def __str__(self) -> str:
+        from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+        n, more = self.available, f"collect {self.needed - self.available:,} more"
+        if n:
+            # rounded to the safe side: what the message offers must itself be possible
+            rate = Context(3, ROUND_CEILING).create_decimal_from_float(smallest_rate(n, self.confidence))
+            certain = Context(3, ROUND_FLOOR).create_decimal_from_float(-math.expm1(n * math.log1p(-self.rate)))
+            more += (
+                f", or promise what these allow: {self.promise} {rate} with confidence "
+                f"{self.confidence:g}, or {self.rate:g} with confidence {certain}"
+            )
+        return (
+            f"{self.promise} {self.rate:g} with confidence {self.confidence:g} needs at least {self.needed:,} "
+            f"{self.documents}, there are {n:,}: {more}."
+        )
+
+
+class NotEnoughNegatives(TooFewDocuments):
+    """Too few negatives to vouch for a false-positive rate.
+
+    Attributes
+    ----------
+    needed, available : int
+        Negatives that the promise takes, and that there are.
+
+    Examples
+    --------
+    >>> error = NotEnoughNegatives(2995, 1000, 0.001, 0.95)
+    >>> error.needed, error.available
+    (2995, 1000)
+    >>> print(error)  # doctest: +NORMALIZE_WHITESPACE
+    a false-positive rate of at most 0.001 with confidence 0.95 needs at least 2,995 negatives, there are 1,000:
+    collect 1,995 more, or promise what these allow: a false-positive rate of at most 0.00300 with confidence 0.95,
+    or 0.001 with confidence 0.632.
+    """
+
+    documents = "negatives"
+    promise = "a false-positive rate of at most"
+
+
+class NotEnoughPositives(TooFewDocuments):
+    """Too few positives to vouch for a recall.
+
+    Attributes
+    ----------
+    needed, available : int
+        Positives that the promise takes, and that there are.
+
+    Examples
+    --------
+    >>> NotEnoughPositives(59, 10, 0.05, 0.95).needed
+    59
+    """
+
+    documents = "positives"
+    promise = "a share of missed positives of at most"
+
+
+EXIT_CODES = {
+    0: "all went well",
+    1: "found: a positive document (`--exit-code`), a difference (`corpora check`), a problem (`doctor`)",
+    2: "the command was not understood: an unknown option, a missing argument",
+    65: "bad data: a document, table or model that can't be used, too few documents for a promise",
+    66: "no input: a file, folder, corpus or model that isn't there",
+    69: "an extra that isn't installed",
+    70: "an error inside surebayes; `--debug` shows where",
+    71: "out of memory",
+    73: "there is something already where the command would write",
+    74: "reading or writing failed: no space left, a disk error",
+    75: "try again: another process writes to the filter",
+    77: "permission denied",
+    78: "a setting that doesn't exist or has an impossible value",
+    130: "interrupted (Ctrl-C)",
+    141: "the program that read the output has gone",
+}
+"""Every exit code and what it means; docs/commands.md shows this table."""
+
+# The first class of an error's family that is named here decides: exit code, HTTP status.
+_MEANING: dict[type[BaseException], tuple[int, int]] = {
+    Busy: (75, 503),
+    NoModel: (66, 404),
+    BadModel: (65, 500),
+    NewerModel: (65, 503),
+    StoreError: (74, 500),
+    BadInput: (65, 422),
+    NoInput: (66, 404),
+    BadConfig: (78, 422),
+    UnknownCorpus: (65, 404),
+    CorpusMissing: (66, 404),
+    MalformedCorpus: (65, 422),
+    TooFewDocuments: (65, 422),
+    KeyboardInterrupt: (130, 503),
+    BrokenPipeError: (141, 500),
+    FileNotFoundError: (66, 404),
+    NotADirectoryError: (66, 404),
+    IsADirectoryError: (66, 404),
+    FileExistsError: (73, 409),
+    PermissionError: (77, 403),
+    OSError: (74, 507),
+    ImportError: (69, 501),
+    MemoryError: (71, 507),
+    UnicodeError: (65, 422),
+    OverflowError: (65, 422),
+    ValueError: (65, 422),
+}
+_UNFORESEEN = (70, 500)
+_LOCKED = ("database is locked", "database table is locked")
+
+
+def _meaning(error: BaseException) -> tuple[int, int]:
+    sqlite3 = sys.modules.get("sqlite3")  # who never loaded it can't have raised its errors
+    if sqlite3 is not None and isinstance(error, sqlite3.Error):
+        return _MEANING[Busy if str(error) in _LOCKED else StoreError]
+    for family in type(error).__mro__:
+        if family in _MEANING:
+            return _MEANING[family]
+    return _UNFORESEEN
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of an error; 70 for what nobody foresaw.
+
+    Examples
+    --------
+    >>> [exit_code(error) for error in (BadInput("row 7 has no label"), PermissionError(), TypeError())]
+    [65, 77, 70]
+    """
+    return _meaning(error)[0]
+
+
+def http_status(error: BaseException) -> int:
+    """Return the HTTP status of an error; 500 for what nobody foresaw.
+
+    Examples
+    --------
+    >>> [http_status(error) for error in (BadInput("row 7 has no label"), PermissionError(), TypeError())]
+    [422, 403, 500]
+    """
+    return _meaning(error)[1]

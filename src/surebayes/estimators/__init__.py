@@ -1,0 +1,1 @@
+"""The classifiers as scikit-learn estimators: each picks its parts from `surebayes.core`."""

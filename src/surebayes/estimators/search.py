@@ -1,0 +1,357 @@
+"""The search behind TunedNB: candidates that share what they count.
+
+A candidate is another estimate from the same sums (see `_shared`). The number of terms of each document is searched
+post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.core import cross_validation, score
+from surebayes.core.freezing import Documents
+from surebayes.estimators.base import CountClassifier
+from surebayes.estimators.classifiers import (
+    CentroidClassifier,
+    ClassNormalizedNB,
+    MultinomialNB,
+    OpinionPoolNB,
+    PoissonNB,
+    RateClassifier,
+    TermDiscriminant,
+)
+from surebayes.estimators.reversal import DecisionReversalNB
+from surebayes.estimators.shared_counts import Fold
+from surebayes.metrics import ranking
+
+FOLDS = 3
+FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)
+"""With an order: train up to each cut, test up to the next one."""
+GO_ON = {"family": (7,), "steepness": (2, 1), "top": (4, 2), "gamma": (4, 2)}
+"""How many candidates of a stage go on to the second fold, and to the third."""
+TOPS = (5, 10, 25, 50, 75, 100, 150, 200, 300, 500, 1000)
+STEEPNESS = (0.05, 0.1, 1.0, 1.5)
+GAMMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+def families() -> list[CountClassifier]:
+    """List what is compared first, the likeliest first: a budget cuts the end, and the first of equals is taken."""
+    pools = [
+        OpinionPoolNB(weight=weight, weighting="scoring", smoothing=smoothing)
+        for smoothing in (0.01, 1.0, 0.1, 0.001)
+        for weight in ("abs", "abs_idf", "idf", "uniform")
+    ]
+    plain = [MultinomialNB(tf="binary", smoothing=s, contrast="rest") for s in (1.0, 0.1, 0.01)]
+    plain += [MultinomialNB(tf=tf, smoothing=1.0, contrast="rest") for tf in ("count", "log")]
+    induced = [
+        OpinionPoolNB(weight=weight, smoothing=smoothing)
+        for weight in ("abs_idf", "abs", "idf", "uniform")
+        for smoothing in (0.01, 0.1, 1.0)
+    ]
+    lengths = [ClassNormalizedNB(length=length) for length in (1.0, 10.0, 100.0, 1000.0, "min")]
+    poisson = [PoissonNB(weight=w, interpolation=a) for a in (0.8, 0.2) for w in (None, "chi2", "ratio")]
+    others = [CentroidClassifier(), TermDiscriminant(), TermDiscriminant(weight="kl")]
+    return [induced[0], *pools, *plain, *induced[1:], *lengths, *poisson, *others]
+
+
+def posthoc_scores(model: score.Linear, ranked: Callable[[int], csr_array], tops: Sequence[int]) -> list[np.ndarray]:
+    """Score rows by their best N terms only, for several N at once: one sort, then running sums.
+
+    Parameters
+    ----------
+    model : Linear
+        A model on all terms; its own `top` is not used.
+    ranked : function of a class's number
+        Gives the rows, in each the best term for that class first.
+    tops : sequence of int
+        The numbers of terms.
+
+    Returns
+    -------
+    list of ndarray of shape (documents, classes)
+        The scores for each number.
+    """
+    result: list[list[np.ndarray]] = [[] for _ in tops]
+    for k, bias in enumerate(model.bias):
+        r, rows = model.represent.of_class(k), ranked(k)
+        values = replace(r, top=None, ranking=None, norm=None, length=1.0)(rows)
+        said = _running(values * np.take(model.log_odds[k], rows.indices))
+        size = _running(values**2 if r.norm == "l2" else values)
+        first, length = rows.indptr[:-1], np.diff(rows.indptr)
+        for scores, top in zip(result, tops):
+            last = first + np.minimum(length, top)
+            total, norm = said[last] - said[first], size[last] - size[first]
+            if r.norm is not None:
+                norm = (np.sqrt(norm) if r.norm == "l2" else norm) + r.pad
+                total = r.length * np.divide(total, norm, out=np.zeros_like(norm), where=norm > 1e-300)
+            scores.append(bias + total)
+    return [np.column_stack(scores) for scores in result]
+
+
+def _running(values: np.ndarray) -> np.ndarray:
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+# ---------------------------------------------------------------------- the search
+
+
+OUT_OF_TIME = "not tried: the budget was used up"
+
+
+@dataclass(slots=True)
+class Search:
+    """The folds, the measure, the clock, and what was tried."""
+
+    folds: list[Fold]
+    measure: Callable[[np.ndarray, np.ndarray], float]
+    deadline: float
+    tick: Callable[[int], None]
+    table: list[dict[str, Any]] = field(default_factory=list)
+
+    def worth(self, fold: Fold, scores: np.ndarray) -> float:
+        """Give the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
+        if fold.times is not None:
+            scores = np.repeat(scores, fold.times, axis=0)
+        return float(np.mean([self.measure(fold.members[:, c], scores[:, c]) for c in fold.usable]))
+
+    def run(
+        self,
+        stage: str,
+        candidates: Sequence[Any],
+        scores: Callable[[Fold, Sequence[Any]], Sequence[np.ndarray]],
+        keep: Sequence[int] = (1,),
+        against: dict[str, Any] | None = None,
+        together: bool = False,
+    ) -> None:
+        """Try candidates on the first fold, and those that keep up on the others.
+
+        Parameters
+        ----------
+        stage : str
+            What the table calls it.
+        candidates : sequence of estimators
+            The likeliest first.
+        scores : function of a fold and candidates
+            Gives the scores of each.
+        keep : sequence of int
+            How many go on after the first fold, after the second, and so on; the last number is for all that follow.
+        against : dict, optional
+            A row of the table: only candidates that are ahead of it on the same folds go on.
+        together : bool, default=False
+            Whether `scores` takes all candidates at once, for little more than the cost of one.
+        """
+        left = [self._row(stage, c) for c in candidates]
+        for i, fold in enumerate(self.folds):
+            for rows in [left] if together and left else [[row] for row in left]:
+                self._try(rows, fold, scores)
+                self.tick(len(rows) if i == 0 else 0)
+            left = [row for row in left if row["status"] == "tried"]
+            if i + 1 < len(self.folds):
+                left = self._ahead(left, keep[min(i, len(keep) - 1)], against)
+
+    def _ahead(self, rows: list[dict[str, Any]], keep: int, against: dict[str, Any] | None) -> list[dict[str, Any]]:
+        best = sorted(rows, key=lambda row: -row["mean_score"])[:keep]
+        if against is not None:
+            best = [r for r in best if r["mean_score"] > np.mean(against["fold_scores"][: len(r["fold_scores"])])]
+        for row in rows:
+            if not any(row is b for b in best):
+                folds = len(row["fold_scores"])
+                row["status"] = f"left behind after {folds} fold{'s'[: folds > 1]}"
+        return [row for row in rows if row["status"] == "tried"]
+
+    def _row(self, stage: str, candidate: Any) -> dict[str, Any]:
+        row = {"stage": stage, "estimator": candidate, "mean_score": float("nan"), "fold_scores": (), "seconds": 0.0}
+        self.table.append(row | {"status": "tried"})
+        return self.table[-1]
+
+    def _try(self, rows: list[dict[str, Any]], fold: Fold, scores: Callable[..., Sequence[np.ndarray]]) -> None:
+        started = time.monotonic()
+        if started > self.deadline and len(self.table[0]["fold_scores"]) == len(self.folds):
+            for row in rows:
+                row["status"] = OUT_OF_TIME
+            return
+        each = [self.worth(fold, s) for s in scores(fold, [row["estimator"] for row in rows])]
+        for row, value in zip(rows, each):
+            row["fold_scores"] += (value,)
+            row["mean_score"] = float(np.mean(row["fold_scores"]))
+            row["seconds"] += (time.monotonic() - started) / len(rows)
+
+    def best(self, allowed: Callable[[Any], bool] = lambda _: True) -> dict[str, Any] | None:
+        """Return the row of the best candidate that was tried, the first of equals."""
+        tried = [row for row in self.table if row["status"] == "tried" and allowed(row["estimator"])]
+        return max(tried, key=lambda row: row["mean_score"], default=None)  # the first of equals
+
+    # ---- the stages
+
+    def families(self) -> None:
+        """Race the families, after the default, which is tried on every fold."""
+        default, *others = families()
+        self.run("default", [default], _plainly)
+        self.run("family", others, _plainly, GO_ON["family"])
+
+    def steepness(self) -> None:
+        """Make the weights of the best pool steeper or flatter."""
+        best = self.best(lambda c: isinstance(c, OpinionPoolNB) and c.weight != "uniform")
+        if best:
+            candidates = [_with(best["estimator"], steepness=s) for s in STEEPNESS]
+            self.run("steepness", candidates, _plainly, GO_ON["steepness"], best)
+
+    def tops(self) -> None:
+        """Search the number of terms post-hoc for the two best models that rank terms; confirm in induction."""
+        ranked = sorted(
+            (
+                r
+                for r in self.table
+                if r["status"] == "tried" and isinstance(r["estimator"], (OpinionPoolNB, MultinomialNB))
+            ),
+            key=lambda r: -r["mean_score"],
+        )
+        longest = max(int(np.diff(fold.rows.indptr).max(initial=0)) for fold in self.folds)
+        tops = [n for n in TOPS if n < longest]
+
+        def posthoc(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
+            model = fold.fitted(_with(group[0], top=None, selection="induction"))._estimate()
+            return posthoc_scores(model, partial(fold.strongest_first, model), [c.top for c in group])
+
+        for row in ranked[:2]:
+            mine = [_with(row["estimator"], top=n, selection="posthoc") for n in tops]
+            self.run("top, post-hoc", mine, posthoc, GO_ON["top"], self.best(), together=True)
+            best = self.best(lambda c: any(c is m for m in mine))  # noqa: B023 - called at once
+            if best and getattr(row["estimator"], "weighting", "induction") == "induction":
+                confirmed = [_with(best["estimator"], selection="induction")]
+                self.run("top, in induction", confirmed, _plainly, against=self.best())
+
+    def reversal(self) -> None:
+        """Weigh the best model's decisions by how hard they are to reverse; all gammas from one reversal."""
+        best = self.best(lambda c: isinstance(c, RateClassifier))
+        if not best:
+            return
+        base = best["estimator"]
+        forms = [("inverse", g) for g in GAMMAS] + [("product", 1.0)]
+
+        def weighed(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
+            found = fold.fitted(base)._reversals(fold.rows)
+            return [found.score * score.discounted(c.discount, c.gamma, found) for c in group]
+
+        candidates = [DecisionReversalNB(base, discount=form, gamma=g) for form, g in forms]
+        self.run("gamma", candidates, weighed, GO_ON["gamma"], self.best(), together=True)
+
+
+def _plainly(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
+    return [fold.scores(c) for c in group]
+
+
+N_CANDIDATES = len(families()) + 2 * (len(TOPS) + 1) + len(STEEPNESS) + len(GAMMAS) + 1
+"""At most so many are tried."""
+
+
+def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
+    changed = copy(candidate)
+    for name, value in parameters.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def low_end_area(positive: np.ndarray, scores: np.ndarray, max_fpr: float) -> float:
+    """Give `metrics.partial_auc` of flags and finite scores, ranking only documents left of `max_fpr`: half the time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from surebayes.metrics import partial_auc
+    >>> scores = np.array([9.0] + [1.0] * 9 + [10.0, 10.0, 8.0, 1.0])
+    >>> positive = np.arange(14) > 9
+    >>> low_end_area(positive, scores, 0.2) == partial_auc(positive, scores, 0.2)
+    True
+    """
+    negative = scores[~positive]
+    last = max(len(negative) - 1 - int(max_fpr * len(negative)), 0)
+    above = scores >= np.partition(negative, last)[last]
+    steps = ranking.steps_of(positive[above], scores[above])
+    whole = len(negative), len(scores) - len(negative)
+    counts = [np.append(own, n) for own, n in zip(steps[1:], whole)]
+    return float(ranking.partial_area(counts[0], counts[1], max_fpr))
+
+
+# ---------------------------------------------------------------------- folds
+
+
+_AT_ONCE = 1 << 15  # entries whose hashes are worked out in the processor's cache
+
+
+def deal(documents: Documents, folds: int, seed: int) -> np.ndarray:
+    """Deal documents into folds, class by class, by a seeded hash of their contents: row order changes nothing."""
+    rows = documents.rows
+    running = np.zeros(rows.nnz + 1, np.uint64)
+    for start in range(0, rows.nnz, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        entries = rows.indices[some].astype(np.uint64) + rows.data[some].astype(np.float64).view(np.uint64)
+        entries += np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):  # splitmix64
+            entries ^= entries >> np.uint64(shift)
+            entries *= np.uint64(factor)
+        running[start + 1 : start + 1 + len(entries)] = entries
+    np.cumsum(running, out=running)  # modulo 2**64, as are the differences
+    content = running[rows.indptr[1:]] - running[rows.indptr[:-1]]
+    members = cross_validation.membership(documents)
+    first = np.where(members.any(1), members.argmax(1), -1)
+    order = np.lexsort((content, first))
+    new = (np.diff(content[order]) != 0) | (np.diff(first[order]) != 0)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.concatenate([[0], np.cumsum(new)])  # copies of a document stay together
+    return place % folds
+
+
+def check_order(order: Any, n: int) -> np.ndarray:
+    """Give when each of n documents came, or say what is wrong with it."""
+    when = np.asarray(order)
+    if when.shape != (n,):
+        raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape} instead.")
+    if when.dtype.kind == "f" and np.isnan(when).any():
+        raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
+    return when
+
+
+def forward_folds(order: Any, n: int, cuts: Sequence[float] = FORWARD_CUTS) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Split documents forward in time: train up to a cut, test from there to the next; equal times stay together.
+
+    Parameters
+    ----------
+    order : array-like of shape (n,)
+        When each document came.
+    n : int
+        How many documents there are.
+    cuts : sequence of float
+        Shares of the documents.
+
+    Returns
+    -------
+    list of (train, test)
+        Places of the documents; the latest test comes first.
+
+    Examples
+    --------
+    >>> [(len(a), len(b)) for a, b in forward_folds(range(10), 10)]
+    [(8, 2), (6, 2), (4, 2)]
+    """
+    when = check_order(order, n)
+    by_time = np.argsort(when, kind="stable")
+    places = [round(share * n) for share in cuts]
+    ranked = when[by_time]
+    places = [p if p in (0, n) else int(np.searchsorted(ranked, ranked[p], side="left")) for p in places]
+    pairs = [(by_time[:a], by_time[a:b]) for a, b in pairwise(places) if 0 < a < b]
+    return pairs[::-1]

@@ -1,0 +1,372 @@
+"""Documents that are counted once for many candidates: the working memory of TunedNB's search.
+
+Documents that take part in the same folds are counted together, once; the sums of a fold's training documents are
+added up from such parts, which is exact. Where the representation is learnt from the fold's documents, z = w tf / size
+with a weight w for each term and a size for each document: the sum of z is w times the sum of tf / size, a product of
+the rows of term frequencies with a vector. That equals the sum of rounded entries to about 1e-11, which is all that a
+search needs; the winner is fitted exactly.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.core import cross_validation
+from surebayes.core.freezing import Documents, Recipe
+from surebayes.core.represent import Representation, best_first, only
+from surebayes.core.score import Linear, frequencies
+from surebayes.core.statistics import DENSE_BYTES, FRACTION_BITS, SUMS, Side, Statistics, Sums
+from surebayes.estimators.base import FULL_ENTRIES, CountClassifier
+
+MEMORY = 1 << 27
+"""Bytes of each kind that documents remember; what is larger is worked out anew."""
+
+
+MOST_FOLDS = 8
+"""With more folds than this they share no counting: their parts would be too many."""
+
+
+DIVISORS = 8
+"""So many vectors of weights are remembered with what a fold's rows are divided by."""
+
+
+class Memory:
+    """What was worked out, the latest `limit` bytes of it.
+
+    Keys may hold the identity of an array: keep the array in the value, and its identity is not given away.
+    """
+
+    def __init__(self, limit: int = MEMORY) -> None:
+        self.limit = limit
+        self.size = 0
+        self.known: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Any], size: int) -> Any:
+        """Give what is remembered under the key, else make it; `size` is what it takes in bytes."""
+        if key in self.known:
+            self.known.move_to_end(key)
+            return self.known[key][0]
+        value = make()
+        if size <= self.limit:
+            self.known[key] = value, size
+            self.size += size
+            while self.size > self.limit:
+                self.size -= self.known.popitem(last=False)[1][1]
+        return value
+
+
+@dataclass(slots=True, eq=False)
+class SharedStatistics(Statistics):
+    """Statistics that remember their contrasts as floats."""
+
+    memory: Memory
+
+    def contrast(self, columns: Any = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
+        """Give what `Statistics.contrast` gives."""
+        if columns is not None:
+            return Statistics.contrast(self, columns, classes)
+        chosen = tuple(range(self.n_classes)) if classes is None else tuple(classes)
+        tables = [getattr(self, name) for name in SUMS]
+        size = 16 * len(chosen) * sum(t.shape[1] for t in tables if t is not None)
+        key = chosen, id(self.documents), *map(id, tables)
+
+        def make() -> Any:
+            return Statistics.contrast(self, None, classes), (self.documents, tables)
+
+        sides: tuple[Side, Side] = self.memory.get(key, make, size)[0]
+        return sides
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDocuments(Documents):
+    """Documents that remember their sums, and add them up from `parts` that together hold each of them once."""
+
+    parts: list[SharedDocuments] = field(default_factory=list)
+    counted: Any = None  # the labels that the remembered sums are of
+    plain: dict[Any, Sums] = field(default_factory=dict)
+    learnt: Memory = field(default_factory=Memory)
+    recipes: Memory = field(default_factory=Memory)
+    sides: Memory = field(default_factory=Memory)
+    forms: Memory = field(default_factory=Memory)
+
+    @classmethod
+    def of(
+        cls, rows: csr_array, labels: Any, n_classes: int, contrasts: Sequence[int], weight: np.ndarray | None = None
+    ) -> SharedDocuments:
+        """Start with nothing counted."""
+        return cls(rows, labels, n_classes, contrasts, weight, counted=labels)
+
+    def taken(self, where: np.ndarray) -> SharedDocuments:
+        """Take the documents at these places."""
+        weight = None if self.weight is None else self.weight[where]
+        return SharedDocuments.of(self.rows[where], self.labels[where], self.n_classes, self.contrasts, weight)
+
+    def form(self, tf: str, power: int) -> csr_array:
+        """Give the rows of term frequencies to that power."""
+        rows: csr_array = self.forms.get((tf, power), lambda: frequencies(self.rows, tf, power), 8 * self.rows.nnz)
+        return rows
+
+    # ---- sums
+
+    def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
+        """Give the sums of these documents, those of learnt representations to about 1e-11."""
+        if self.labels is not self.counted:  # a copy of these documents with other labels
+            return Documents.statistics(self, represent, sums, compact)
+        tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
+        presence, counts, mass = (tables.get(name) for name in SUMS)
+        documents = self.table("documents", None)
+        return SharedStatistics(documents, presence, counts, mass, self.n_classes, self.sides)
+
+    def presence(self, by_class: bool = True) -> Statistics:
+        """Count documents with each term; always by class, because that table is there anyway."""
+        return self.statistics(None, ("presence",))
+
+    def table(self, name: str, represent: Representation | None) -> Sums:
+        """Give one table of sums, counted, remembered or added up."""
+        name, key, learnt = _what(name, represent)
+        if learnt and represent is not None:
+            size = 16 * self.n_classes * self.rows.shape[1]
+            arrays = represent.weights, represent.ranking, represent.keep, represent.length
+            found: Sums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
+            return found
+        if key not in self.plain:
+            if self.parts:
+                self.plain[key] = reduce(Sums.plus, [part.table(name, represent) for part in self.parts])
+            else:
+                self.plain[key] = self._count(name, represent)
+        return self.plain[key]
+
+    def _count(self, name: str, represent: Representation | None) -> Sums:
+        wanted = () if name == "documents" else (name,)
+        counted: Sums = getattr(Documents.statistics(self, represent, wanted), name)
+        return counted
+
+    def _learnt_sums(self, represent: Representation) -> Sums:
+        """Sum represented rows without making them, where their form allows it."""
+        k, v = self.n_classes, self.rows.shape[1]
+        by_class = represent.class_specific
+        if not _separable(represent) or 8 * v * (2 * k if by_class else k + 1) > DENSE_BYTES:
+            return self._count("mass", represent)
+        rows: list[np.ndarray] = []
+        if by_class:
+            both = [self._sums_of(represent.of_class(c), [c, None]) for c in range(k)]
+            rows = [pair[0] for pair in both] + [pair[1] for pair in both]
+        elif k == 2 and isinstance(self.labels, np.ndarray):
+            second, everything = self._sums_of(represent, [1, None])
+            rows = [everything - second, second, everything]
+        else:
+            rows = self._sums_of(represent, [*range(k), None])
+        values = np.stack(rows)
+        return Sums(values, FRACTION_BITS) if values.max(initial=0) < 2**62 else self._count("mass", represent)
+
+    def _sums_of(self, r: Representation, classes: Sequence[int | None]) -> list[np.ndarray]:
+        """Sum the represented rows of each class (None: all documents) in units of 2**-40."""
+        w = _term_weights(r, self.rows.shape[1])
+        parts = [part._shares_of(r, w, classes) for part in self.parts or [self]]
+        unit = w * float(1 << FRACTION_BITS)
+        return [np.rint(np.minimum(reduce(np.add, each) * unit, 2.0**62)).astype(np.int64) for each in zip(*parts)]
+
+    def _shares_of(self, r: Representation, w: np.ndarray, classes: Sequence[int | None]) -> list[np.ndarray]:
+        """Sum tf / size over the documents of each class."""
+        form, kept = self.form, r.selected(self.rows)
+        if kept is not None:
+            form = partial(frequencies, only(self.rows, kept))
+        size = _sizes(r, w, form)
+        share = np.divide(r.length, size, out=np.zeros_like(size), where=size > 0)
+        if self.weight is not None:
+            share = share * self.weight
+        tf = form(r.tf, 1)
+
+        def sum_of(c: int | None) -> np.ndarray:
+            if c is None:
+                return np.asarray(tf.T @ share)
+            where = _members(self.labels, c)
+            if kept is not None:
+                return np.asarray(tf.T @ np.where(where, share, 0.0))
+            size = 12 * int(np.diff(tf.indptr)[where].sum())
+            own = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # rows of others add nothing
+            return np.asarray(own.T @ share[where])
+
+        return [sum_of(c) for c in classes]
+
+    # ---- representations
+
+    def sizes(self, z: Representation, c: int) -> np.ndarray:
+        """Give the length of each row before normalisation, as class c sees it."""
+        own = z.of_class(c)
+        if own.top is not None or own.steepness is not None or not _separable(own):
+            return Documents.sizes(self, z, c)
+        w = _term_weights(own, self.rows.shape[1])
+        return np.concatenate([_sizes(own, w, part.form) for part in self.parts or [self]])
+
+    def frozen(self, recipe: Recipe, keep: Any) -> Representation:
+        """Learn a representation once."""
+        if keep is not None or self.labels is not self.counted:
+            return Documents.frozen(self, recipe, keep)
+        if recipe.top is None and "abs" not in recipe.weight:
+            recipe = replace(recipe, smoothing=1.0, first_stage="pool", stages=2)  # no model is looked at
+        tables = 2 if recipe.top is not None else 1
+        size = 8 * tables * len(self.contrasts) * self.rows.shape[1]
+        made: Representation = self.recipes.get(recipe, lambda: Documents.frozen(self, recipe, None), size)
+        return made
+
+
+def _separable(r: Representation) -> bool:
+    """Tell whether represented rows are a weight for each term times a factor for each document."""
+    soft = r.steepness is None or (r.tf == "binary" and (r.weights is None or _span(r.steepness * r.weights) < 300))
+    return r.keep is None and r.norm is not None and not r.pad and soft
+
+
+def _span(exponent: np.ndarray) -> float:
+    return float(exponent.max(initial=0.0) - exponent.min(initial=0.0))
+
+
+def _term_weights(r: Representation, v: int) -> np.ndarray:
+    w = np.ones(v) if r.weights is None else r.weights
+    if r.steepness is None:
+        return w
+    exponent = r.steepness * w
+    return np.exp(exponent - exponent.max(initial=0.0))
+
+
+def _sizes(r: Representation, w: np.ndarray, form: Callable[[str, int], csr_array]) -> np.ndarray:
+    sizes: np.ndarray = form(r.tf, 1) @ w if r.norm == "l1" else np.sqrt(form(r.tf, 2) @ (w * w))
+    return sizes
+
+
+def _members(labels: Any, c: int) -> np.ndarray:
+    if isinstance(labels, np.ndarray):
+        return np.asarray(labels == c)
+    return np.asarray(csr_array(labels)[:, [c]].toarray()[:, 0] != 0)
+
+
+def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
+    """Name a table so that equal tables have equal names; and whether documents other than its own shaped it."""
+    if represent is None:
+        return name, name, False
+    arrays = (represent.weights, represent.ranking if represent.top else None, represent.keep)
+    shape = (represent.tf, represent.top, represent.steepness, represent.norm, represent.pad)
+    length = represent.length
+    if all(a is None for a in arrays) and np.ndim(length) == 0:
+        if represent.norm is None and represent.steepness is None and represent.tf in ("binary", "count"):
+            name = "presence" if represent.tf == "binary" else "counts"
+            return name, name, False
+        return name, (shape, float(length)), False
+    return name, (shape, *map(id, arrays), float(length) if np.ndim(length) == 0 else id(length)), True
+
+
+# ---------------------------------------------------------------------- folds
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What one fold trains on, what it tests on, and which of the latter belong to each contrast.
+
+    `usable` are the contrasts that have documents on both sides, in training and in the test. Where test documents
+    have whole weights, `times` says how often each counts, and so does `members`.
+    """
+
+    train: SharedDocuments
+    test: SharedDocuments
+    members: np.ndarray
+    usable: list[int]
+    times: np.ndarray | None = None
+    ranked: dict[tuple[int, bool], tuple[np.ndarray, csr_array]] = field(default_factory=dict)
+    divisors: list[tuple[tuple[str, int], np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> csr_array:
+        """The rows of the test."""
+        return self.test.rows
+
+    def fitted(self, candidate: CountClassifier) -> CountClassifier:
+        """Fit a candidate on the training documents, from the shared tables."""
+        model = copy(candidate)  # candidates are never fitted themselves
+        model.n_features_in_ = self.train.rows.shape[1]
+        k = self.train.n_classes
+        model.classes_, model.multilabel_ = np.arange(k), not isinstance(self.train.labels, np.ndarray)
+        model._freeze_on(self.train)
+        model.statistics_ = model._sum(self.train, compact=False)
+        return model
+
+    def scores(self, candidate: CountClassifier) -> np.ndarray:
+        """Score the rows of the test by a candidate fitted on the training documents."""
+        model = self.fitted(candidate)
+        if model._contrast_size() > FULL_ENTRIES:
+            return model._raw_scores(self.rows)
+        linear: Linear = model._estimate()
+        return linear.scores(self.rows, self.test.form, self._sized)
+
+    def _sized(self, tf: str, power: int, w: np.ndarray) -> np.ndarray:
+        """Multiply the test's rows with weights; the last few products are remembered, unless they are large."""
+        for i, (form, known, sizes) in enumerate(self.divisors):
+            if form == (tf, power) and known[0] == w[0] and np.array_equal(known, w):
+                self.divisors.append(self.divisors.pop(i))
+                return sizes
+        sizes = np.asarray(self.test.form(tf, power) @ w)
+        if 8 * DIVISORS * (len(w) + len(sizes)) <= MEMORY:
+            self.divisors.append(((tf, power), w.copy(), sizes))
+            del self.divisors[:-DIVISORS]
+        return sizes
+
+    def strongest_first(self, linear: Linear, k: int) -> csr_array:
+        """Give the test's entries, in each row the largest absolute log-odds first; equal log-odds share the work."""
+        worth, binary = np.abs(linear.log_odds[k]), linear.represent.tf == "binary"
+        known = self.ranked.get((k, binary))
+        if known is None or not np.array_equal(known[0], worth):
+            known = worth, by_rank(self.rows, best_first(worth), binary)
+            self.ranked[k, binary] = known
+        return known[1]
+
+
+def folds_of(documents: SharedDocuments, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Fold]:
+    """Make folds, given the places of training and test documents, that share what they count."""
+    members = cross_validation.membership(documents)
+    inside = np.zeros((len(pairs), len(members)), np.int64)
+    for f, (train, _) in enumerate(pairs):
+        inside[f, train] = 1
+    code = (inside << np.arange(len(pairs))[:, None]).sum(0)
+    parts = {int(c): np.flatnonzero(code == c) for c in np.unique(code)} if len(pairs) <= MOST_FOLDS else {}
+    counted = {c: documents.taken(where) for c, where in parts.items()}
+    folds = []
+    for f, (train, test) in enumerate(pairs):
+        own = [c for c, where in parts.items() if len(where) and inside[f, where].all()]
+        whole = sum(len(parts[c]) for c in own) == len(train)
+        places = np.concatenate([parts[c] for c in own]) if whole else train  # rows in the order of the parts
+        same = [c for c, where in parts.items() if np.array_equal(where, np.sort(test))]
+        held, where = (counted[same[0]], parts[same[0]]) if same else (documents.taken(test), test)
+        both = np.all([m.any(0) & ~m.all(0) for m in (members[places], members[where])], axis=0)
+        train_on = replace(documents.taken(places), parts=[counted[c] for c in own] if whole else [])
+        times = _copies(held.weight)
+        tested = members[where] if times is None else np.repeat(members[where], times, axis=0)
+        folds.append(Fold(train_on, held, tested, np.flatnonzero(both).tolist(), times))
+    return folds
+
+
+def _copies(weight: np.ndarray | None) -> np.ndarray | None:
+    if weight is None or not (weight == np.rint(weight)).all() or weight.max(initial=0.0) >= 2.0**53:
+        return None
+    times = weight.astype(np.int64)
+    return times // max(int(np.gcd.reduce(times)), 1)  # a measure of ranks is the same for ten copies of everything
+
+
+def by_rank(rows: csr_array, best: np.ndarray, binary: bool = False) -> csr_array:
+    """Put the entries of each row in the order of the columns in `best`; `binary` where counts are not looked at."""
+    place = np.empty(len(best), np.int32)
+    place[best] = np.arange(len(best))
+    own = np.take(place, rows.indices)
+    if not binary:
+        order = csr_array((np.arange(rows.nnz), own, rows.indptr), shape=rows.shape).tocsc().tocsr().data
+        return csr_array((rows.data[order], rows.indices[order], rows.indptr), shape=rows.shape)
+    for start, end in pairwise(rows.indptr.tolist()):  # a few hundred numbers at a time are sorted in the cache
+        own[start:end].sort()
+    return csr_array((np.ones(rows.nnz), best.astype(rows.indices.dtype)[own], rows.indptr), shape=rows.shape)

@@ -1,0 +1,99 @@
+"""The frozen representation as a transformer: the papers' rows for any classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from surebayes.core import weigh
+from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.estimators.base import canonical_rows, read_target
+from surebayes.estimators.parameters import NORM, STEEPNESS, TF, TOP, WEIGHT, check_parameters, top_of
+
+
+class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """The papers' document representations as a transformer, for any scikit-learn classifier.
+
+    With a supervised weight and more than two classes a term gets its largest weight over the classes.
+
+    Parameters
+    ----------
+    tf, weight, steepness, top, norm
+        See the module's list; "abs" comes from the uniform L1 pool with smoothing 0.01.
+
+    Attributes
+    ----------
+    representation_ : Representation
+        The frozen function from counts to rows.
+
+    Examples
+    --------
+    >>> from surebayes import TermWeighting
+    >>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]], [1, 0, 1, 0]
+    >>> TermWeighting(weight="idf").fit_transform(X).toarray().round(3).tolist()[0]
+    [0.5, 0.5, 0.0]
+    >>> TermWeighting(weight="abs").fit(X, y).transform(X).toarray().round(3).tolist()[0]
+    [1.0, 0.0, 0.0]
+    """
+
+    def __init__(self, tf="binary", weight="abs_idf", steepness=None, top=None, norm="l1"):
+        self.tf = tf
+        self.weight = weight
+        self.steepness = steepness
+        self.top = top
+        self.norm = norm
+
+    def _needs_labels(self) -> bool:
+        ranking = top_of(self.top)[1]
+        return weigh.is_supervised(self.weight) or (self.top is not None and ranking not in weigh.UNSUPERVISED)
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn weights, ranking and nothing else; y is needed for supervised weights and for `top`."""
+        check_parameters(self, {"tf": TF, "weight": WEIGHT, "steepness": STEEPNESS, "top": TOP, "norm": NORM})
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        rows = canonical_rows(X, type(self).__name__)
+        if y is None:
+            if self._needs_labels():
+                raise ValueError(
+                    f"requires y to be passed, but the target y is None: weight={self.weight!r}, top={self.top!r} "
+                    "are learnt from labels; pass y, or use an unsupervised weight such as 'idf'."
+                )
+            y = np.zeros(rows.shape[0], int)
+        target = read_target(y, None, None)
+        k = len(target.classes)
+        contrasts = [1] if k == 2 and not target.multilabel else list(range(k))
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        documents = Documents(rows, target.labels, k, contrasts, weight)
+        top, ranking = top_of(self.top)
+        recipe = Recipe(
+            tf=self.tf,
+            weight=weigh.factors(self.weight),
+            steepness=self.steepness,
+            top=top,
+            ranking=ranking,
+            norm=self.norm,
+            smoothing=0.01,
+            collapse=True,
+        )
+        self.representation_ = freeze(recipe, documents)
+        return self
+
+    def transform(self, X):
+        """Represent documents as rows of a CSR matrix."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        rows = canonical_rows(X, type(self).__name__)
+        z = csr_array((self.representation_(rows), rows.indices.copy(), rows.indptr.copy()), shape=rows.shape)
+        z.eliminate_zeros()
+        return z
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.target_tags.required = self._needs_labels()
+        return tags

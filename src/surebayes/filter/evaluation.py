@@ -1,0 +1,276 @@
+"""What a filter is worth on labelled documents: measures with intervals, and the ROC where false alarms are few.
+
+From true labels, given labels and scores alone; the filter itself is not needed.
+
+>>> from surebayes.filter.evaluation import evaluate
+>>> found = evaluate(["ham", "ham", "spam", "spam"], ["ham", "ham", "spam", "ham"], [-2.0, -1.0, 3.0, -1.5], "spam")
+>>> found["recall"].value, found["false_positive_rate"].value
+(0.5, 0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surebayes import metrics
+from surebayes.errors import BadInput
+from surebayes.filter.figures import Figure
+
+__all__ = ["Evaluation", "Figure", "draw_roc", "evaluate", "roc_text"]
+
+LOW = 0.1
+"""The false-positive rate up to which ROC pictures go."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found.
+
+    Attributes
+    ----------
+    documents : int
+        How many.
+    classes : dict of str to int
+        How many of each true label.
+    confusion : dict of (str, str) to int
+        How many for each pair of true and given label.
+    positive : str or None
+        The class whose alarms are meant; None with more than two classes.
+    figures : dict of str to Figure
+        The measures.
+    roc : list of (float, float)
+        Corners of the ROC curve: false-positive and true-positive rate. Empty with more than two classes.
+    confidence : float
+        Of the intervals.
+    """
+
+    documents: int
+    classes: Mapping[str, int]
+    confusion: Mapping[tuple[str, str], int]
+    positive: str | None
+    figures: Mapping[str, Figure]
+    roc: Sequence[tuple[float, float]]
+    confidence: float
+
+    def __getitem__(self, name: str) -> Figure:
+        return self.figures[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything but the ROC as plain values; intervals under ``NAME_interval``."""
+        plain: dict[str, Any] = {"documents": self.documents, "classes": dict(self.classes), "positive": self.positive}
+        for name, figure in self.figures.items():
+            plain[name] = figure.value
+            if figure.low is not None:
+                plain[f"{name}_interval"] = [figure.low, figure.high]
+        rows = [{"truth": t, "given": g, "documents": n} for (t, g), n in sorted(self.confusion.items())]
+        return plain | {"confidence": self.confidence, "confusion": rows}
+
+
+def evaluate(
+    truth: Sequence[str],
+    given: Sequence[str],
+    scores: Sequence[float] | None = None,
+    positive: str | None = None,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Measure given labels and scores against true labels.
+
+    Parameters
+    ----------
+    truth, given : sequence of str
+        True labels, and those of the filter.
+    scores : sequence of float, optional
+        Scores for the positive class; needed with `positive`.
+    positive : str, optional
+        The class whose alarms are meant. None: measures over all classes only.
+    confidence : float, default=0.95
+        Of the intervals: exact (Clopper & Pearson) for rates of the given labels, bootstrap for what comes from scores.
+
+    Returns
+    -------
+    Evaluation
+    """
+    if not truth:
+        raise BadInput("There are no labelled documents to measure on.")
+    classes = dict(sorted(Counter(truth).items()))
+    right = sum(t == g for t, g in zip(truth, given))
+    figures = {
+        "accuracy": _rate(right, len(truth), confidence, "given labels that are right"),
+        "macro_f1": Figure(metrics.macro_f1(list(truth), list(given)), about="mean of the classes' F1"),
+    }
+    roc: list[tuple[float, float]] = []
+    if positive is not None:
+        y = [label == positive for label in truth]
+        if not any(y) or all(y):
+            missing = positive if not any(y) else f"any class but {positive}"
+            raise BadInput(f"The measures need documents of both kinds. There are none of {missing!r}.")
+        figures = _of_labels(y, [label == positive for label in given], confidence) | figures
+        if scores is not None:
+            values = [float(score) for score in scores]
+            figures = _of_scores(y, values, confidence) | figures
+            rates = metrics.roc_curve(y, values)
+            roc = [(float(f), float(t)) for f, t in zip(rates[0], rates[1])]
+    confusion = Counter(zip(truth, given))
+    return Evaluation(len(truth), classes, dict(confusion), positive, figures, roc, confidence)
+
+
+def _rate(successes: int, trials: int, confidence: float, about: str) -> Figure:
+    if not trials:
+        return Figure(math.nan, about=about)
+    return Figure(successes / trials, *metrics.rate_interval(successes, trials, confidence), about=about)
+
+
+def _of_labels(y: list[bool], called: list[bool], confidence: float) -> dict[str, Figure]:
+    positives, negatives, alarms = sum(y), len(y) - sum(y), sum(called)
+    found = sum(truth and said for truth, said in zip(y, called))
+    false = alarms - found
+    lam = metrics.lam_percent(false / negatives, 1 - found / positives)
+    f1 = 2 * found / max(alarms + positives, 1)
+    return {
+        "false_positive_rate": _rate(false, negatives, confidence, "negatives called positive"),
+        "recall": _rate(found, positives, confidence, "positives called positive"),
+        "precision": _rate(found, alarms, confidence, "alarms that are right"),
+        "f1": Figure(f1, about="harmonic mean of precision and recall"),
+        "lam_percent": Figure(lam, about="logistic average of both error rates, in percent"),
+    }
+
+
+def _of_scores(y: list[bool], scores: list[float], confidence: float) -> dict[str, Figure]:
+    wanted: dict[str, tuple[Any, dict[str, Any], str]] = {
+        "auc": (metrics.roc_auc, {}, "area under the ROC curve"),
+        "auc_0.1": (metrics.partial_auc, {"max_fpr": 0.1}, "area up to 10% false positives, of the best possible"),
+        "roca_percent": (metrics.roca_percent, {}, "TREC's 1-ROCA%"),
+        "tpr_at_fpr_0.0001": (metrics.tpr_at_fpr, {"x": 0.0001}, "recall at 0.01% false positives"),
+        "tpr_at_fpr_0.001": (metrics.tpr_at_fpr, {"x": 0.001}, "recall at 0.1% false positives"),
+        "tpr_at_fpr_0.01": (metrics.tpr_at_fpr, {"x": 0.01}, "recall at 1% false positives"),
+        "specificity_at_full_recall": (metrics.specificity_at_recall, {}, "negatives below every positive"),
+        "break_even": (metrics.break_even, {}, "precision where it equals recall"),
+    }
+    figures = {}
+    for name, (metric, options, about) in wanted.items():
+        ends = metrics.bootstrap_interval(metric, y, scores, confidence=confidence, **options)
+        figures[name] = Figure(metric(y, scores, **options), *ends, about=about)
+    return figures
+
+
+# ---------------------------------------------------------------------- pictures
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a Braille letter, row by row
+
+
+def roc_text(
+    roc: Sequence[tuple[float, float]],
+    width: int = 60,
+    height: int = 12,
+    max_fpr: float = LOW,
+    mark: float | None = None,
+) -> str:
+    """Draw a ROC curve, up to a false-positive rate, in Braille letters.
+
+    Parameters
+    ----------
+    roc : sequence of (false-positive rate, true-positive rate)
+        Corners of the curve, from (0, 0) to (1, 1).
+    width, height : int
+        Letters of the drawing, axes not counted.
+    max_fpr : float
+        The right end.
+    mark : float, optional
+        A false-positive rate to mark on the axis, such as that of the threshold in use.
+
+    Examples
+    --------
+    >>> from surebayes.filter.evaluation import roc_text
+    >>> print(roc_text([(0, 0), (0, 0.5), (0.05, 1), (1, 1)], width=20, height=4))
+    recall
+     1.00 ┤       ⢀⡠⠊⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉
+     0.83 ┤     ⣀⠔⠁
+     0.67 ┤  ⢀⠤⠊
+     0.50 ┤⡠⠒⠁
+          └┬─────────┬─────────┬
+           0%        5%       10%   false positives
+    """
+    columns, rows = 2 * width, 4 * height
+    heights = [_tpr(roc, max_fpr * k / (columns - 1)) for k in range(columns)]
+    floor = math.floor(20 * heights[0]) / 20 if heights[0] < 1 else 0.95
+    canvas = [[0] * width for _ in range(height)]
+    last: int | None = None
+    for k, value in enumerate(heights):
+        row = rows - 1 - round((value - floor) / (1 - floor) * (rows - 1))
+        for filled in range(row, last) if last is not None and last > row else (row,):
+            canvas[filled // 4][k // 2] |= _DOTS[filled % 4][k % 2]
+        last = row
+    lines = ["recall"]
+    for k, letters in enumerate(canvas):
+        level = 1 - (1 - floor) * k / max(height - 1, 1)
+        curve = "".join(chr(0x2800 + bits) if bits else " " for bits in letters)
+        lines.append(f"{level:5.2f} ┤{curve}".rstrip())
+    axis = ["─"] * (width + 1)
+    for place in (0, width // 2, width):
+        axis[place] = "┬"
+    if mark is not None and 0 <= mark <= max_fpr:
+        axis[round(mark / max_fpr * width)] = "▲"
+    lines.append(f"      └{''.join(axis)}")
+    middle, end = f"{50 * max_fpr:.3g}%", f"{100 * max_fpr:.3g}%"
+    numbers = f"0%{middle:>{width // 2 + len(middle) - 2}}"
+    lines.append(f"       {numbers}{end:>{width + 2 - len(numbers)}}   false positives")
+    return "\n".join(lines)
+
+
+def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
+    """Give the curve's height at a rate, corners joined by lines; of several at one rate the highest."""
+    best, before = 0.0, (0.0, 0.0)
+    for fpr, tpr in roc:
+        if fpr <= rate:
+            best, before = tpr, (fpr, tpr)
+            continue
+        return best + (tpr - best) * (rate - before[0]) / (fpr - before[0])
+    return best
+
+
+def draw_roc(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    path: str | Path,
+    max_fpr: float = LOW,
+    mark: float | None = None,
+) -> None:
+    """Draw ROC curves, up to a false-positive rate, into a PNG, SVG or PDF file; needs the extra ``plots``.
+
+    Parameters
+    ----------
+    curves : mapping from name to corners
+        As in `roc_text`.
+    path : path
+        The file; its suffix says which format.
+    max_fpr : float
+        The right end.
+    mark : float, optional
+        A false-positive rate to mark.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise ImportError("Drawing pictures needs matplotlib: pip install 'surebayes[plots]'") from error
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".png", ".svg", ".pdf"):
+        raise BadInput(f"A picture's name must end in .png, .svg or .pdf. Got {Path(path).name!r}.")
+    figure = Canvas(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    lowest = 1.0
+    for name, corners in curves.items():
+        axes.plot([100 * fpr for fpr, _ in corners], [100 * tpr for _, tpr in corners], label=name, linewidth=1.5)
+        lowest = min(lowest, _tpr(corners, 0.0))
+    if mark is not None and mark <= max_fpr:
+        axes.axvline(100 * mark, color="0.5", linestyle=":", label=f"threshold in use: {mark:.3%} false positives")
+    axes.set(xlabel="false positives, %", ylabel="recall, %", xlim=(0, 100 * max_fpr))
+    axes.set_ylim(100 * math.floor(20 * min(lowest, 0.95)) / 20, 100.5)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", fontsize="small")
+    figure.savefig(path, dpi=110, metadata={"Date": None} if suffix == ".svg" else None)

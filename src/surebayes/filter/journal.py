@@ -1,0 +1,381 @@
+"""The journal: every message that was learnt, forgotten or set aside, in the order in which it happened.
+
+SQLite with a write-ahead log and ``synchronous=FULL``: what `append` has returned from is on disk. Rows are only ever
+added. Each carries a checksum of itself, and a running checksum over all of them is kept in the model's manifest, so
+that a damaged, lost or foreign row is noticed when the journal is opened for writing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from binascii import crc32
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from surebayes._late import np
+from surebayes.errors import BadModel, Busy, NewerModel
+
+try:
+    from surebayes.kernels._lookup import pack_views as _pack_views
+    from surebayes.kernels._lookup import unpack_columns
+except ImportError:  # numpy does it too, in ten times the time
+    _pack_views = unpack_columns = None  # type: ignore[assignment]
+
+NAME = "journal.sqlite"
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
+    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL, body BLOB NOT NULL
+);
+"""  # the body comes last, so that reading the rest of a row doesn't read its pages
+_HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
+_ROW = attrgetter("seq", "action", "fingerprint", "label", "source", "time", "who", "check", "body_check", "body")
+
+
+@dataclass(slots=True)
+class Event:
+    """One row of the journal.
+
+    Attributes
+    ----------
+    action : {"learn", "forget", "reserve", "release", "settings", "bulk", "mark"}
+        What happened.
+    fingerprint, label : str or None
+        The message, and its label for "learn" and "reserve".
+    source : int or None
+        The row that holds the message's terms, if not this one.
+    time : float
+        When, in seconds since 1970.
+    who : str or None
+        Who said so.
+    body : bytes
+        The message's terms, or settings as JSON.
+    seq : int
+        The row's number: 1, 2, 3, ...
+    """
+
+    action: str
+    fingerprint: str | None = None
+    label: str | None = None
+    source: int | None = None
+    time: float = 0.0
+    who: str | None = None
+    body: bytes = b""
+    seq: int = 0
+    body_check: int = 0
+    check: int = 0
+
+    def numbered(self, seq: int) -> Event:
+        """Give the row its number and its checksums."""
+        self.seq, self.body_check = seq, crc32(self.body)
+        self.check = self.head_check()
+        return self
+
+    def head_check(self) -> int:
+        """Give the checksum of all but the body."""
+        parts = (
+            self.seq, self.action, self.fingerprint, self.label, self.source, float(self.time), self.who,
+            self.body_check,
+        )  # fmt: skip
+        return crc32(repr(parts).encode("utf-8", "surrogatepass"))
+
+
+def chained(event: Event, chain: int) -> int:
+    """Give the running checksum with one more row, whose own is right."""
+    return crc32(event.check.to_bytes(4, "little"), chain)
+
+
+def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
+    """Give rows their numbers, from `seq` + 1 on, and checksums; give the running checksum with all of them.
+
+    What `Event.numbered` and `chained` do for each, in a third of the time where many rows share their time and author.
+    """
+    said: tuple[Any, ...] = ()
+    end = ""
+    for event in events:
+        seq += 1
+        if said != (event.time, event.who):
+            said = event.time, event.who
+            end = f"{float(event.time)!r}, {event.who!r}"
+        event.seq, event.body_check = seq, crc32(event.body)
+        parts = (
+            f"({seq}, {event.action!r}, {event.fingerprint!r}, {event.label!r}, {event.source!r}, {end}, "
+            f"{event.body_check})"
+        )
+        event.check = crc32(parts.encode("utf-8", "surrogatepass"))
+        chain = crc32(event.check.to_bytes(4, "little"), chain)
+    return chain
+
+
+class Journal:
+    """The journal of one filter.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Start a new one.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        self.path = os.path.join(folder, NAME)
+        if not create and not os.path.exists(self.path):
+            raise BadModel(f"{self.path} is missing. Restore it from a copy.")
+        self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        with _errors_named(self.path):
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            if create:
+                self._create()
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise NewerModel(
+                    f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
+                )
+            facts = dict(self._db.execute("SELECT name, value FROM facts"))
+        if version < 1 or "id" not in facts:
+            raise BadModel(f"{self.path} is no journal of surebayes.")
+        self.id: str = facts["id"]
+        self._begun_at = 0  # the last row when the transaction began
+
+    def _create(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";\n"):
+            if statement.strip():
+                self._db.execute(statement)
+        self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
+        self._db.execute(f"PRAGMA user_version={VERSION}")
+        self._db.execute("COMMIT")
+
+    def begin(self) -> int:
+        """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
+        with _errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begun_at = self.last()
+            return self._begun_at
+
+    def cancel(self) -> None:
+        """End a transaction that nothing was added in, if there is one."""
+        if self._db.in_transaction:
+            with _errors_named(self.path):
+                self._db.execute("ROLLBACK")
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+        with _errors_named(self.path):
+            try:
+                if not self._db.in_transaction:
+                    self.begin()
+                if self._begun_at + 1 != events[0].seq:
+                    raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
+                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_ROW, events))
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def last(self) -> int:
+        """Give the number of the last row; 0 if there is none."""
+        with _errors_named(self.path):
+            return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
+
+    def heads(self, after: int = 0, chain: int = 0) -> Iterator[tuple[Event, int]]:
+        """Yield rows without their bodies, each checked, with the running checksum up to it."""
+        expected = after + 1
+        with _errors_named(self.path):
+            for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
+                seq, action, fingerprint, label, source, time, who, check, body_check = row
+                event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check, check)
+                if seq != expected or not isinstance(time, float) or event.head_check() != check:
+                    raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
+                expected += 1
+                chain = chained(event, chain)
+                yield event, chain
+
+    def body(self, seq: int) -> bytes:
+        """Give the body of a row, checked."""
+        with _errors_named(self.path):
+            row = self._db.execute("SELECT body_check, body FROM events WHERE seq = ?", (seq,)).fetchone()
+        if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
+            raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
+        return row[1]
+
+    def bodies(self, rows: Sequence[int]) -> Iterator[bytes]:
+        """Yield the bodies of rows, whose numbers ascend, each checked: one pass where they are near to each other."""
+        if not rows:
+            return
+        if rows[-1] - rows[0] > 20 * len(rows):
+            yield from map(self.body, rows)
+            return
+        wanted, found = set(rows), 0
+        span = "SELECT seq, body_check, body FROM events WHERE seq BETWEEN ? AND ? AND action = 'reserve' ORDER BY seq"
+        with _errors_named(self.path):
+            for seq, check, body in self._db.execute(span, (rows[0], rows[-1])):
+                if seq in wanted:
+                    if not isinstance(body, bytes) or crc32(body) != check:
+                        raise BadModel(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                    found += 1
+                    yield body
+        if found < len(rows):
+            raise BadModel(f"{found} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy.")
+
+    def times(self, action: str) -> dict[int, float]:
+        """Give when the rows of an action were written, by their numbers."""
+        with _errors_named(self.path):
+            return dict(self._db.execute("SELECT seq, time FROM events WHERE action = ?", (action,)))
+
+    def settle(self) -> None:
+        """Move the write-ahead log into the main file, as far as readers allow."""
+        with _errors_named(self.path):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def problems(self) -> list[str]:
+        """Give what SQLite itself finds wrong with the file."""
+        with _errors_named(self.path):
+            found = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def copy_to(self, path: str) -> None:
+        """Write a consistent copy, while others read and write."""
+        with _errors_named(self.path):
+            self._db.execute("VACUUM INTO ?", (path,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+class _errors_named:
+    """Turn what SQLite says of a file into an error of ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if not isinstance(error, sqlite3.Error):
+            return
+        said = str(error)
+        if "locked" in said or "busy" in said:
+            raise Busy(f"Another process is writing to {self.path}: {said}. Try again when it is done.") from error
+        if "full" in said or "disk I/O" in said or "unable to open" in said or "readonly" in said:
+            raise OSError(f"{self.path} could not be written: {said}.") from error
+        raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {said}.") from error
+
+
+# ---------------------------------------------------------------------- a message's terms as bytes
+
+_LONG = 0xFFFF
+
+
+def pack_rows(views: Sequence[np.ndarray], moved: Sequence[int] = ()) -> bytes:
+    """Write the columns of a message in each view, and what the message moved the pool weights by.
+
+    Columns are ascending; the gaps between them take two bytes each (65535 stands for "so many more, and go on").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> packed = pack_rows([np.array([3, 70000]), np.array([], int)], [-5])
+    >>> len(packed)
+    30
+    >>> rows, moved = unpack_rows(packed)
+    >>> [row.tolist() for row in rows], moved
+    ([[3, 70000], []], [-5])
+    """
+    return join_rows(pack_views(views), len(views), moved)
+
+
+def join_rows(packed: bytes, views: int, moved: Sequence[int]) -> bytes:
+    """Put what was moved in front of packed views."""
+    counts = (views | len(moved) << 32).to_bytes(8, "little")
+    return counts + np.array(moved, "<i8").tobytes() + packed if moved else counts + packed
+
+
+def pack_views(views: Sequence[Any]) -> bytes:
+    """Write the columns of each view: ascending, as arrays or as bytes of uint32."""
+    if _pack_views is not None:
+        return _pack_views([_plain(columns) for columns in views])
+    parts = []
+    for columns in views:
+        if isinstance(columns, bytes):
+            columns = np.frombuffer(columns, "<u4")
+        gaps = np.diff(np.asarray(columns, np.int64), prepend=-1) - 1
+        longer = gaps // _LONG
+        if longer.any():
+            words = np.full(len(gaps) + int(longer.sum()), _LONG, "<u2")
+            words[np.arange(len(gaps)) + np.cumsum(longer)] = np.mod(gaps, _LONG)
+        else:
+            words = gaps.astype("<u2")
+        parts += [np.array([len(words)], "<u4").tobytes(), words.tobytes()]
+    return b"".join(parts)
+
+
+def _plain(columns: Any) -> Any:
+    """Give columns as a buffer of 32-bit numbers without gaps."""
+    if isinstance(columns, bytes) or (columns.itemsize == 4 and columns.flags.c_contiguous):
+        return columns
+    return np.ascontiguousarray(columns, "<u4")
+
+
+def unpack_rows(body: bytes) -> tuple[list[np.ndarray], list[int]]:
+    """Read what `pack_rows` wrote."""
+    n, m, at = _sizes(body)
+    moved = np.frombuffer(body, "<i8", m, 8).tolist() if m else []
+    return unpack_views(body, n, at), moved
+
+
+def unpacked(body: bytes) -> Sequence[Any]:
+    """Read the columns of each view of what `pack_rows` wrote, as bytes of uint32 where that is quicker."""
+    n, _, at = _sizes(body)
+    return unpack_views(body, n, at) if unpack_columns is None else list(_unpacked_bytes(body, n, at))
+
+
+def _sizes(body: bytes) -> tuple[int, int, int]:
+    """Give how many views a row of the journal has, how many weights it moved, and where its views begin."""
+    n, m = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
+    if len(body) < 8 + 8 * m:
+        raise BadModel("A row of the journal is cut short.")
+    return n, m, 8 + 8 * m
+
+
+def unpack_views(packed: bytes, n: int, at: int = 0) -> list[np.ndarray]:
+    """Read what `pack_views` wrote, from a position on."""
+    if unpack_columns is not None:
+        return [np.frombuffer(columns, "<i4") for columns in _unpacked_bytes(packed, n, at)]
+    views = []
+    try:
+        for _ in range(n):
+            size = int(np.frombuffer(packed, "<u4", 1, at)[0])
+            views.append(_unpacked(np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)))
+            at += 4 + 2 * size
+    except ValueError:
+        raise BadModel("A row of the journal is cut short.") from None
+    return views
+
+
+def _unpacked_bytes(packed: bytes, n: int, at: int) -> Iterator[bytes]:
+    try:
+        for _ in range(n):
+            if at + 4 > len(packed):
+                raise ValueError("no room for a size")
+            size = int.from_bytes(packed[at : at + 4], "little")
+            yield unpack_columns(packed, at + 4, size)
+            at += 4 + 2 * size
+    except ValueError:
+        raise BadModel("A row of the journal is cut short.") from None
+
+
+def _unpacked(words: np.ndarray) -> np.ndarray:
+    long = words == _LONG
+    return (np.cumsum(words + ~long)[~long] - 1).astype(np.int32)

@@ -1,0 +1,447 @@
+"""One message to one score, and `surebayes filter`: without numpy, in milliseconds.
+
+The same functions serve `surebayes.Filter`, so a score is the same to the last bit whichever way it is asked for.
+What a model is here: the scoring part of a filter's manifest (views, experts, pool weights, thresholds), and for each
+view's columns the counts of documents by class, from the mapped file of tables or from memory.
+"""
+
+import os
+import sys
+from math import exp
+
+from surebayes.errors import BadModel, NewerModel, StoreError
+from surebayes.kernels import kernel
+from surebayes.mail.header_tokens import header_columns, header_tokens
+from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, read_message
+from surebayes.persist.manifest import read_manifest
+
+try:
+    from surebayes.kernels._lookup import counts_at, opinions
+except ImportError:
+    from surebayes.kernels.lookup_twin import counts_at, opinions
+try:
+    from surebayes.kernels._text import without_fields
+except ImportError:
+    from surebayes.kernels.mail_twin import without_fields
+
+KIND = "filter"
+UNIT = 2.0**-40
+"""Pool weights are whole numbers of this unit, so that what a message added can be taken back exactly."""
+
+MAX_WORD_CHARACTERS = 20_000
+"""Characters of a text that word views read: a longer one adds nothing but time."""
+
+OWN = b"x-surebayes-"
+VERDICTS = (OWN, b"x-spam-")
+"""Names of header fields that tell a verdict of the past: a filter must not learn from them."""
+
+
+# ---------------------------------------------------------------------- the document
+
+
+class Document:
+    """What a filter sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`, each when asked for.
+
+    Parameters
+    ----------
+    content : bytes or str
+        A mail (str is taken as its source), or a text.
+    reader : {"mail", "text"}
+        Which of the two it is.
+    """
+
+    __slots__ = ("_content", "_raw", "message", "text")
+
+    def __init__(self, content: "bytes | str", reader: str) -> None:
+        if not isinstance(content, (bytes, str)):
+            if not isinstance(content, (bytearray, memoryview)):
+                raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
+            content = bytes(content)
+        self._raw: bytes | None = None
+        self.message: Message | None = None
+        if reader == "mail":
+            self._content = raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+            self.message = read_message(raw)
+            self.text = self.message.subject + "\n" + self.message.text
+            return
+        if isinstance(content, str):
+            self.text, self._raw = content, content[:MAX_BYTES].encode("utf-8", "surrogatepass")
+        else:
+            self._raw = content[:MAX_BYTES]
+            self.text = self._raw.decode("utf-8", "replace")
+        self._content = b""
+
+    @property
+    def raw(self) -> bytes:
+        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        if self._raw is None:
+            self._raw = plain_head(self._content)
+        return self._raw
+
+    @property
+    def tokens(self) -> "list[str]":
+        """The header tokens of a mail; a text has none."""
+        return [] if self.message is None else header_tokens(self.message)
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the content, whatever a mail server did to its envelope."""
+        return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
+
+
+def plain_head(raw: bytes, size: int = 65536) -> bytes:
+    r"""Give the start of a mail as views of raw bytes read it: line ends ``\n``, no verdicts of filters in its header.
+
+    The copy that a user teaches has gone through a mail server: other line ends, and the header fields that this
+    filter added when it judged the mail.
+
+    Examples
+    --------
+    >>> plain_head(b"Subject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
+    b'Subject: a\n\nbody\n'
+    """
+    raw = raw[:size]
+    return without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, VERDICTS)
+
+
+# ---------------------------------------------------------------------- columns, counts, opinions
+
+
+_analyzers: dict = {}
+
+
+def _analyzer(view: dict) -> "object":
+    key = view["kind"], view["low"], view["high"], view["max_bytes"]
+    found = _analyzers.get(key)
+    if found is None:
+        make = kernel().Analyzer
+        if view["kind"] == "bytes":
+            found = make("bytes", view["low"], view["high"], max_bytes=view["max_bytes"])
+        else:
+            found = make("word", view["low"], view["high"], shortest=1)
+        _analyzers[key] = found
+    return found
+
+
+def _seen(view: dict, document: Document) -> "bytes | str":
+    """Give what a view reads of a document."""
+    if view["kind"] == "bytes":
+        seen = document.raw if view["part"] == "raw" else document.text[: view["max_bytes"]]
+        return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
+    seen = document.text if view["part"] == "text" else document.raw.decode("utf-8", "replace")
+    if len(seen) > MAX_WORD_CHARACTERS:
+        seen = seen[:MAX_WORD_CHARACTERS]
+    return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
+
+
+def rows_of(view: dict, documents: "list[Document]") -> "list[bytes]":
+    """Give the hashed columns of documents in one view: for each ascending uint32, each once."""
+    width, tokens = view["width"], None
+    if view["tokens"]:
+        tokens = [header_columns(one.message, width) if one.message is not None else b"" for one in documents]
+    seen = [_seen(view, document) for document in documents]
+    lengths, columns = kernel().hash_rows(_analyzer(view), width, seen, tokens)
+    flat, rows, start = bytes(columns), [], 0
+    for length in memoryview(lengths).cast("B").cast("I"):
+        rows.append(flat[start : start + 4 * length])
+        start += 4 * length
+    return rows
+
+
+def columns_of(view: dict, document: Document) -> bytes:
+    """Give the hashed columns of one document in one view."""
+    width, tokens = view["width"], None
+    if view["tokens"]:
+        tokens = [header_columns(document.message, width) if document.message is not None else b""]
+    return bytes(kernel().hash_rows(_analyzer(view), width, [_seen(view, document)], tokens)[1])
+
+
+def contrasts_of(classes: "list[str]") -> "list[int]":
+    """Give the classes that have a score of their own: the second of two, else each."""
+    return [1] if len(classes) == 2 else list(range(len(classes)))
+
+
+def experts_of(view: dict) -> "tuple[tuple, ...]":
+    """Give the experts of a view as `opinions` takes them."""
+    return tuple([(expert["smoothing"], expert["top"] or 0) for expert in view["experts"]])
+
+
+def questions_of(
+    scoring: dict, copies: "tuple[int, float] | None" = None, experts: "list[tuple] | None" = None
+) -> "list[list[tuple]]":
+    """Give for each contrast and view what `opinions` has to be told besides the counts, and how many experts answer.
+
+    Parameters
+    ----------
+    scoring : dict
+        The scoring part of a manifest.
+    copies : (class, number), optional
+        As if the document had been learnt so many times more as that class.
+    experts : list, optional
+        What `experts_of` says of each view, where it is known.
+    """
+    documents, classes = scoring["documents"], len(scoring["classes"])
+    result = []
+    experts = [experts_of(view) for view in scoring["views"]] if experts is None else experts
+    for c in contrasts_of(scoring["classes"]):
+        extra = (copies[1], 0.0) if copies and copies[0] == c else (0.0, copies[1] if copies else 0.0)
+        silent = not copies and (documents[c] == 0 or sum(documents) == documents[c])
+        own = []
+        for view, of_view in zip(scoring["views"], experts):
+            inside, all_ = view["totals"][c], sum(view["totals"])
+            asked = (classes, c, float(inside), float(all_ - inside), float(view["alive"]), True, *extra, of_view)
+            own.append((len(of_view), None if silent else asked))
+        result.append(own)
+    return result
+
+
+def answers(questions: "list[list[tuple]]", counts: "list") -> "list[list[float]]":
+    """Ask every expert of every view: a list of opinions for each contrast.
+
+    Parameters
+    ----------
+    questions : list
+        As `questions_of` gives them.
+    counts : list of buffers
+        For each view the counts of the document's columns.
+    """
+    result = []
+    for own in questions:
+        said: list[float] = []
+        for (experts, asked), seen in zip(own, counts):
+            # no opinion on a class before there is another to tell it from
+            said += [0.0] * experts if asked is None else opinions(seen, *asked)
+        result.append(said)
+    return result
+
+
+def opinions_of(scoring: dict, counts: "list", copies: "tuple[int, float] | None" = None) -> "list[list[float]]":
+    """Ask every expert of every view about one document."""
+    return answers(questions_of(scoring, copies), counts)
+
+
+def pooled(scoring: dict, opinions: "list[list[float]]") -> "list[float]":
+    """Weigh the opinions: one score for each contrast."""
+    scores = []
+    for weights, bias, said in zip(scoring["weights"], scoring["bias"], opinions):
+        total = bias
+        for units, value in zip(weights, said):
+            if units > 0:
+                total += units * UNIT * value
+        scores.append(total)
+    return scores
+
+
+def logistic(score: float) -> float:
+    """Give 1 / (1 + exp(-score)) without overflow.
+
+    Examples
+    --------
+    >>> logistic(0.0), logistic(-1000.0), logistic(1000.0)
+    (0.5, 0.0, 1.0)
+    """
+    if score >= 0:
+        return 1.0 / (1.0 + exp(-score))
+    power = exp(score) if score > -745 else 0.0
+    return power / (1.0 + power)
+
+
+def decide(scoring: dict, scores: "list[float]") -> "tuple[str, float, float, float]":
+    """Give label, score, threshold and probability of the label's score.
+
+    Two classes: the second where the score is above its threshold. More: the best of the classes that have documents
+    and whose score is above their threshold (where they have one); the first class if there is none.
+    """
+    classes, thresholds = scoring["classes"], scoring["thresholds"]
+    if len(classes) == 2:
+        score, threshold = scores[0], thresholds.get(classes[1], 0.0)
+        slope, shift, floor = scoring["probability"] or (1.0, 0.0, 0.0)
+        chance = min(max(logistic(slope * score + shift), floor), 1.0 - floor)
+        return classes[score > threshold], score, threshold, chance
+    able = [
+        c
+        for c, name in enumerate(classes)
+        if scoring["documents"][c] and (name not in thresholds or scores[c] > thresholds[name])
+    ]
+    best = max(able, key=lambda c: (scores[c], -c)) if able else 0
+    known = [s for s, n in zip(scores, scoring["documents"]) if n] or [0.0]
+    top = max(known)
+    share = exp(scores[best] - top) / sum(exp(s - top) for s in known) if able else 0.0
+    return classes[best], scores[best], thresholds.get(classes[best], 0.0), share
+
+
+# ---------------------------------------------------------------------- a model from its files alone
+
+
+class MappedModel:
+    """A filter's model as `surebayes filter` uses it: the manifest, and the mapped file of tables.
+
+    The manifest is checked whole, the tables block by block as a message touches them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        import mmap
+
+        for attempt in range(5):
+            manifest = read_manifest(folder, KIND)
+            try:
+                self.scoring, entry = manifest["scoring"], manifest["files"]["tables"]
+                self.x_spam = bool(manifest.get("config", {}).get("x_spam"))
+                name, size = entry["file"], entry["size"]
+                if os.path.basename(name) != name or not name:
+                    raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
+                with open(os.path.join(folder, name), "rb") as file:
+                    if os.fstat(file.fileno()).st_size != size:
+                        raise BadModel(f"{name} in {folder!r} is truncated or not the file that the manifest means.")
+                    self.file = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                return
+            except FileNotFoundError:  # a writer replaced it since the manifest was read
+                if attempt == 4:
+                    raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
+            except (KeyError, TypeError):
+                raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
+
+    def counts(self, view: dict, columns: bytes) -> bytes:
+        """Look the columns of a view up."""
+        table, classes = view["table"], len(self.scoring["classes"])
+        places = [table[name] for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
+        try:
+            return counts_at(self.file, columns, classes, (classes - 1).bit_length(), *places)
+        except ValueError as error:
+            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+
+    def scores(self, content: "bytes | str") -> "list[float]":
+        """Score a document: one number for each contrast."""
+        document = Document(content, self.scoring["reader"])
+        counts = [self.counts(view, columns_of(view, document)) for view in self.scoring["views"]]
+        return pooled(self.scoring, opinions_of(self.scoring, counts))
+
+
+# ---------------------------------------------------------------------- surebayes filter
+
+USAGE = """\
+usage: surebayes filter -m DIR [--exit-code] [--x-spam] < mail > mail
+
+Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
+  -m, --model DIR  the filter's folder (or the environment variable SUREBAYES_MODEL)
+  --exit-code      exit with 1 for the positive class, 75 after an error; otherwise 0 always
+  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and remove those that came with the mail
+                   (or SUREBAYES_X_SPAM=1, or x_spam = true in the filter's config.toml); --no-x-spam: don't
+"""
+
+
+class _Arguments:
+    """What `surebayes filter` was called with; `problem` says what is wrong with it."""
+
+    __slots__ = ("exit_code", "help", "model", "problem", "x_spam")
+
+    def __init__(self, argv: "list[str]") -> None:
+        self.model = os.environ.get("SUREBAYES_MODEL", "")
+        told = os.environ.get("SUREBAYES_X_SPAM", "").strip().lower()
+        self.x_spam = told not in ("0", "false", "no", "off") if told else None  # None: as the manifest has it
+        self.exit_code = self.help = False
+        self.problem = ""
+        words = iter(argv)
+        for word in words:
+            if word in ("-m", "--model"):
+                self.model = next(words, "")
+            elif word.startswith("--model="):
+                self.model = word[8:]
+            elif word.startswith("-m") and not word.startswith("--"):
+                self.model = word[2:]
+            elif word == "--exit-code":
+                self.exit_code = True
+            elif word in ("--x-spam", "--no-x-spam"):
+                self.x_spam = word == "--x-spam"
+            elif word in ("-h", "--help"):
+                self.help = True
+            else:
+                self.problem = f"there is no option {word!r}"
+        if not self.model and not self.help:
+            self.problem = "it needs a model: -m DIR, or the environment variable SUREBAYES_MODEL"
+
+
+def main(argv: "list[str]") -> int:
+    """Run `surebayes filter`; give the exit code. Whatever goes wrong inside, the mail comes out."""
+    arguments = _Arguments(argv)
+    if arguments.help:
+        sys.stdout.write(USAGE)
+        return 0
+    source = sys.stdin.buffer
+    head = source.read(MAX_BYTES + 1)
+    try:
+        if arguments.problem:
+            raise ValueError(arguments.problem)
+        fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
+        code = int(positive and arguments.exit_code)
+    except Exception as error:
+        # a mail is worth more than a verdict on it
+        kind = type(error).__name__
+        said = str(error) if isinstance(error, (StoreError, ValueError, OSError)) else f"{kind}: {error}"
+        sys.stderr.write(f"surebayes filter: {said}; the mail is passed on without a verdict\n")
+        fields, code = [(b"X-Surebayes-Error", _ascii(said))], 75 if arguments.exit_code else 0
+    names = VERDICTS if arguments.x_spam or any(name == b"X-Spam-Flag" for name, _ in fields) else (OWN,)
+    return code if _write(with_fields(head, fields, names), source) else 75
+
+
+def _write(start: bytes, source) -> bool:
+    """Write the mail: its start, then whatever is left of the input."""
+    try:
+        out = sys.stdout.buffer
+        out.write(start)
+        while more := source.read(1 << 20):
+            out.write(more)
+        out.flush()
+        return True
+    except OSError as error:
+        sys.stderr.write(f"surebayes filter: the mail could not be written: {error}\n")
+        sys.stdout = None  # or Python would try again at exit
+        return False
+
+
+def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
+    """Judge a mail; give the header fields that say so, and whether it is of a class that is looked for."""
+    model = MappedModel(folder)
+    scoring = model.scoring
+    label, score, threshold, probability = decide(scoring, model.scores(raw))
+    fields = [
+        (b"X-Surebayes-Label", _ascii(label)),
+        (b"X-Surebayes-Score", repr(score).encode()),
+        (b"X-Surebayes-Threshold", repr(threshold).encode()),
+        (b"X-Surebayes-Probability", b"%.6f" % probability),
+        (b"X-Surebayes-Model", _ascii(scoring["model"])),
+    ]
+    positive = label != scoring["classes"][0]
+    if model.x_spam if x_spam is None else x_spam:
+        said = b"Yes" if positive else b"No"
+        fields += [
+            (b"X-Spam-Flag", said.upper()),
+            (b"X-Spam-Score", b"%.3f" % score),
+            (b"X-Spam-Status", b"%s, score=%.3f required=%.3f" % (said, score, threshold)),
+        ]
+    return fields, positive
+
+
+def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:
+    r"""Put header fields on top of a mail, after removing those that came with it.
+
+    Examples
+    --------
+    >>> with_fields(b"X-Surebayes-Label: ham\r\nSubject: a\r\n\r\nb", [(b"X-Surebayes-Label", b"spam")], (OWN,))
+    b'X-Surebayes-Label: spam\r\nSubject: a\r\n\r\nb'
+    """
+    raw = without_fields(raw, forged)
+    line = raw[: raw.find(b"\n") + 1]
+    end = b"\r\n" if line.endswith(b"\r\n") else b"\n"
+    envelope = line if line.startswith(b"From ") else b""
+    return envelope + b"".join(b"%s: %s%s" % (name, value, end) for name, value in fields) + raw[len(envelope) :]
+
+
+def _ascii(text: str) -> bytes:
+    """Write text on one line of ASCII, whatever it holds."""
+    blank = {"\r", "\n", "\t"}
+    letters = [c if " " <= c <= "~" else " " if c in blank else f"\\u{ord(c):04x}" for c in text[:500]]
+    return "".join(letters).encode("ascii")
+
+
+__all__ = ["Document", "MappedModel", "NewerModel", "columns_of", "decide", "main", "opinions_of", "pooled"]

@@ -1,0 +1,352 @@
+"""Settings: one TOML file with every one of them, environment variables over it, flags over both.
+
+A filter's settings are in ``config.toml`` in its folder, or in the file that ``--config`` or SUREBAYES_CONFIG names.
+Each setting has one name everywhere: ``max_fpr`` in the file, SUREBAYES_MAX_FPR in the environment and ``--max-fpr``
+on the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from surebayes.errors import BadConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path  # where it is used it is imported late: most commands find no file of settings to read
+
+__all__ = ["SETTINGS", "BadConfig", "Resolved", "Setting", "as_toml", "change", "compiled", "find", "read", "resolve"]
+
+NAME = "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes
+    ----------
+    name : str
+        In the file; SUREBAYES_NAME in the environment, ``--name`` on the command line.
+    kind : type
+        bool, int, float or str.
+    default : object
+        Its value where nobody set it; None where it is then chosen by the command.
+    about : str
+        What it does.
+    choices : tuple of str
+        The words it may be, if not any.
+    low, high : float, optional
+        The range of a number.
+    is_open : bool
+        Whether the ends of the range are left out.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import SETTINGS
+    >>> SETTINGS["max_fpr"].checked("0.01"), SETTINGS["max_fpr"].variable
+    (0.01, 'SUREBAYES_MAX_FPR')
+    """
+
+    name: str
+    kind: type
+    default: Any
+    about: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    is_open: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"SUREBAYES_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """The option on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def wanted(self) -> str:
+        """What its value must be, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[self.kind]
+        if self.low is None and self.high is None:
+            return name
+        if self.high is None:
+            return f"{name} of at least {self.low:g}"
+        if self.is_open:
+            return f"{name} between {self.low:g} and {self.high:g}, both left out"
+        return f"{name} from {self.low:g} to {self.high:g}"
+
+    def checked(self, value: Any, where: str = "") -> Any:
+        """Give the value as its kind, from a file's value or a word; BadConfig where it can't be."""
+        try:
+            converted = self._converted(value)
+        except (TypeError, ValueError):
+            converted = None
+        if converted is None or (self.choices and converted not in self.choices) or not self._within(converted):
+            raise BadConfig(f"{where}{self.name} must be {self.wanted}. Got {value!r}.")
+        return converted
+
+    def _converted(self, value: Any) -> Any:
+        if self.kind is bool:
+            if isinstance(value, str):
+                return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False,
+                        "off": False}.get(value.strip().lower())  # fmt: skip
+            return value if isinstance(value, bool) else None
+        if isinstance(value, bool) or (self.kind is str and not isinstance(value, str)):
+            return None
+        if self.kind is int and isinstance(value, float) and not value.is_integer():
+            return None
+        return self.kind(value)
+
+    def _within(self, value: Any) -> bool:
+        if self.kind not in (int, float):
+            return True
+        low = -float("inf") if self.low is None else self.low
+        high = float("inf") if self.high is None else self.high
+        return low < value < high if self.is_open else low <= value <= high
+
+
+def _settings(*settings: Setting) -> Mapping[str, Setting]:
+    return {setting.name: setting for setting in settings}
+
+
+SETTINGS = _settings(
+    Setting("model", str, None, "The filter's folder."),
+    Setting("data", str, None, "The folder of corpora."),
+    Setting("cache", str, None, "The folder where `reproduce` and `compare` keep results."),
+    Setting("reader", str, "mail", "What documents are: mails as they came, or plain text.", ("mail", "text")),
+    Setting("views", str, "pool", "What a new filter is: a pool of views, or words alone (smaller, less precise).",
+            ("pool", "words")),
+    Setting("width", int, 2**22, "Hashed columns of each view of a new filter.", low=2**10, high=2**31 - 1),
+    Setting("reserve", float, 0.2, "The share of the first class that `train` sets aside.", low=0, high=0.9),
+    Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need."),
+    Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True),
+    Setting("confidence", float, 0.95, "How sure that promise and intervals are.", low=0, high=1, is_open=True),
+    Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale."),
+    Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
+    Setting("text", str, "text", "The column or key of the text in CSV, JSON lines and Parquet."),
+    Setting("label", str, "label", "The column or key of the label."),
+    Setting("encoding", str, "utf-8", "The encoding of CSV and JSON lines."),
+    Setting("delimiter", str, None, "What separates the columns of a CSV file; a tab for .tsv, else a comma."),
+    Setting("who", str, None, "Who teaches; kept in the history."),
+    Setting("weights", str, "reliability", "How `tune` weighs experts: by reliability, by a logistic model, equally.",
+            ("reliability", "stack", "equal")),
+    Setting("top", int, 12, "How many terms of each view `explain` shows.", low=1),
+    Setting("feedback", str, "immediate", "When `trec` tells the truth.", ("immediate", "delayed", "partial")),
+    Setting("delay", int, 500, "After how many messages on average, with delayed feedback.", low=1),
+    Setting("share", float, 0.5, "For which share of the messages, with partial feedback.", low=0, high=1),
+    Setting("split", str, "holdout", "How `compare` splits: at random, by cross-validation, by time.",
+            ("holdout", "cv", "time")),
+    Setting("repeats", int, 10, "How many hold-outs, folds or steps in time `compare` makes.", low=1),
+    Setting("train_size", float, 0.66, "The share that trains in `compare`.", low=0, high=1, is_open=True),
+    Setting("measure", str, "auc_0.1", "What wins and losses go by in `compare`."),
+    Setting("seed", int, 0, "The seed of whatever is drawn at random.", low=0),
+    Setting("jobs", int, 1, "How many processes `reproduce` and `compare` use.", low=1),
+)  # fmt: skip
+"""Every setting, by name."""
+
+
+class Resolved(NamedTuple):
+    """A setting's value, and where it is from: "flag", a variable's name, a file's path or "default"."""
+
+    value: Any
+    source: str
+
+
+def find(model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """Give the file of settings: the one that is named, else SUREBAYES_CONFIG, else the one in the filter's folder.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import find
+    >>> find("/no/such/filter", environ={}) is None
+    True
+    """
+    environ = os.environ if environ is None else environ
+    told = named or environ.get("SUREBAYES_CONFIG")
+    if told:
+        from pathlib import Path
+
+        if not Path(told).is_file():
+            raise BadConfig(
+                f"There is no file of settings {told}. Write one with `surebayes config init --config {told}`."
+            )
+        return Path(told)
+    folder = model or environ.get("SUREBAYES_MODEL")
+    if not folder or not os.path.isfile(os.path.join(folder, NAME)):
+        return None
+    from pathlib import Path
+
+    return Path(folder, NAME)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    r"""Read a file of settings; BadConfig says which name or value is wrong.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from surebayes.filter.settings import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "config.toml")
+    ...     _ = file.write_text("max_fpr = 0.01\n")
+    ...     read(file)
+    {'max_fpr': 0.01}
+    """
+    import tomllib
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = tomllib.loads(file.read())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} is no TOML file: {error}.") from None
+    return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in found.items()}
+
+
+def _known(name: str, where: str = "") -> Setting:
+    if name not in SETTINGS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, SETTINGS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f". There are {', '.join(SETTINGS)}."
+        raise BadConfig(f"{where}there is no setting {name!r}{hint}")
+    return SETTINGS[name]
+
+
+def resolve(
+    model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None
+) -> dict[str, Resolved]:
+    """Give every setting's value and where it is from.
+
+    Parameters
+    ----------
+    model : str, optional
+        The filter's folder, if it was given by a flag.
+    named : str, optional
+        The file of settings, if it was given by a flag.
+    environ : mapping, optional
+        The environment; that of the process by default.
+
+    Returns
+    -------
+    dict of str to Resolved
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import resolve
+    >>> resolve(environ={"SUREBAYES_TOP": "5"})["top"]
+    Resolved(value=5, source='SUREBAYES_TOP')
+    """
+    environ = os.environ if environ is None else environ
+    path = find(model, named, environ)
+    from_file = read(path) if path else {}
+    result = {}
+    for name, setting in SETTINGS.items():
+        if name == "model" and model:
+            result[name] = Resolved(model, "flag")
+        elif environ.get(setting.variable):
+            value = setting.checked(environ[setting.variable], f"the environment variable {setting.variable}: ")
+            result[name] = Resolved(value, setting.variable)
+        elif name in from_file:
+            result[name] = Resolved(from_file[name], str(path))
+        else:
+            result[name] = Resolved(setting.default, "default")
+    return result
+
+
+def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Give what `surebayes filter` needs of a folder's file of settings, for the manifest; defaults if it is broken.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import compiled
+    >>> compiled("/no/such/filter")
+    {'x_spam': False}
+    """
+    path = os.path.join(os.fspath(folder), NAME)
+    try:
+        found = read(path) if os.path.exists(path) else {}
+    except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
+        found = {}
+    return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default)}
+
+
+def as_toml(values: Mapping[str, Any] | None = None) -> str:
+    """Write a file of settings: all of them, explained; those without a given value commented out.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import as_toml
+    >>> import tomllib
+    >>> tomllib.loads(as_toml({"max_fpr": 0.01, "x_spam": True}))
+    {'max_fpr': 0.01, 'x_spam': True}
+    """
+    values = values or {}
+    lines = ["# Settings of surebayes. The environment (SUREBAYES_NAME) and flags go before what is said here.", ""]
+    for name, setting in SETTINGS.items():
+        choices = f" ({' | '.join(setting.choices)})" if setting.choices else ""
+        lines.append(f"# {setting.about}{choices}")
+        shown = values.get(name, setting.default)
+        lines += [f"{'' if name in values else '# '}{name} = {_toml(shown)}", ""]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '""'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = "".join(c if c >= " " and c not in '"\\\x7f' else f"\\u{ord(c):04X}" for c in value)
+        return f'"{escaped}"'
+    return repr(value)
+
+
+def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
+    r"""Set one setting in a file, or take it out with None; comments and the other settings stay as they are.
+
+    The file is replaced in one step, and only after it has been read back without an error.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from surebayes.filter.settings import change, read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "config.toml")
+    ...     _ = file.write_text("# mine\ntop = 3\n")
+    ...     change(file, "top", "7"), file.read_text()
+    (7, '# mine\ntop = 7\n')
+    """
+    from pathlib import Path
+
+    target = Path(path)
+    setting = _known(name)
+    checked = None if value is None else setting.checked(value)
+    before = target.read_text(encoding="utf-8") if target.exists() else as_toml()
+    kept: list[str] = []
+    place = None
+    for line in before.splitlines():
+        key = line.lstrip("# ").partition("=")[0].strip()
+        if key == name and "=" in line:
+            place = len(kept) if place is None else place
+            if line.lstrip().startswith("#") and value is None:
+                kept.append(line)
+            continue
+        kept.append(line)
+    if value is not None:
+        kept.insert(len(kept) if place is None else place, f"{name} = {_toml(checked)}")
+    after = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        after.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        read(after)
+        os.replace(after, target)
+    finally:
+        after.unlink(missing_ok=True)
+    return checked

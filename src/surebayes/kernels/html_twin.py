@@ -1,0 +1,440 @@
+"""The HTML scanner of the kernel in Python: for installations without a compiler, and to test the kernel against.
+
+It works on UTF-8 as the kernel does and has the same rules in the same order; read the comments there.
+"""
+
+import re
+
+from surebayes.kernels.html_references import reference_at
+
+KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
+_DEPTH = 128  # open elements that are kept
+_NAME = 15  # bytes of a tag's name that count
+_STYLE = 1024  # bytes of a style that are read
+_SPACE, _BREAK_LINE = 1, 2  # what is due before the next visible character
+_UNKNOWN, _UNSEEN = -1, -2  # colours
+
+_BLOCK = frozenset(
+    b"""
+address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2
+h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre section summary ul xmp
+""".split()
+)
+_CELL = frozenset(b"td th".split())
+_VOID = frozenset(b"area base br col embed frame hr img input link meta param source track wbr".split())
+_RAW = frozenset(b"iframe noembed noframes script style".split())
+_SHOWN_RAW = frozenset(b"plaintext xmp".split())
+_RCDATA = frozenset(b"textarea title".split())
+_HIDDEN = frozenset(b"datalist template title".split())
+_TABLE = frozenset(b"caption table tbody td tfoot th thead tr".split())
+_PAGE = frozenset(b"body head html".split())
+_BREAK = frozenset(b"body br caption head html legend optgroup option table tbody tfoot thead title tr".split())
+_LIST = frozenset(b"dir dl menu ol ul".split())
+_FORMAT = frozenset(b"a b big code em font i s small strike strong tt u".split())
+_KNOWN = _BLOCK | _CELL | _VOID | _RAW | _SHOWN_RAW | _RCDATA | _HIDDEN | _TABLE | _PAGE | _BREAK | _LIST | _FORMAT
+
+_COLOURS = {
+    b"aqua": 0x00FFFF, b"black": 0x000000, b"blue": 0x0000FF, b"cyan": 0x00FFFF, b"fuchsia": 0xFF00FF,
+    b"gray": 0x808080, b"green": 0x008000, b"grey": 0x808080, b"ivory": 0xFFFFF0, b"lime": 0x00FF00,
+    b"magenta": 0xFF00FF, b"maroon": 0x800000, b"navy": 0x000080, b"olive": 0x808000, b"orange": 0xFFA500,
+    b"purple": 0x800080, b"red": 0xFF0000, b"silver": 0xC0C0C0, b"snow": 0xFFFAFA, b"teal": 0x008080,
+    b"white": 0xFFFFFF, b"whitesmoke": 0xF5F5F5, b"yellow": 0xFFFF00,
+}  # fmt: skip
+
+_WHITE = b" \t\n\r\f"
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_run = re.compile(rb"[^\x00-\x20&\xc2]+|[ \t\n\r\f]+|[\x00-\xff]")
+_tag_name = re.compile(rb"[^ \t\n\r\f/>]*")
+_gap = re.compile(rb"[ \t\n\r\f/]*")
+_attribute = re.compile(rb"([^ \t\n\r\f/>][^ \t\n\r\f/>=]*)[ \t\n\r\f]*(?:(=)[ \t\n\r\f]*)?")
+_unquoted = re.compile(rb"[^ \t\n\r\f>]*")
+_length = re.compile(rb"([0-9]*)(?:\.([0-9]*))?([a-zA-Z%]*)")
+_rgb = re.compile(
+    rb"rgba?\([ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*[,)]"
+)
+_hex = re.compile(rb"#(?:([0-9a-f]{6})(?:..)?|([0-9a-f]{3}).?)$|([0-9a-f]{6})$", re.DOTALL)
+_KEPT = frozenset(b"style size src color bgcolor background text alt href hidden".split())
+
+
+def html_text(html: str, flags: int = 0) -> str:
+    """Give the visible text of HTML.
+
+    Parameters
+    ----------
+    html : str
+        A document or a piece of one, however broken.
+    flags : int
+        1 keeps hidden text, 2 adds alt texts, 4 adds link targets.
+
+    Returns
+    -------
+    str
+        Runs of white space as one blank, blocks on lines of their own.
+
+    Examples
+    --------
+    >>> html_text("<p>Fish &amp; <b>chi</b>ps<td>$9<script>x()</script><div hidden>no</div>")
+    'Fish & chips $9'
+    """
+    scan = _Scan(html.encode("utf-8"), flags)
+    scan.run()
+    return b"".join(scan.out).decode("utf-8", "replace")
+
+
+class _Scan:
+    """One pass over one document."""
+
+    def __init__(self, data: bytes, flags: int) -> None:
+        self.data, self.at, self.flags = data, 0, flags
+        self.out: list[bytes] = []
+        self.due = 0
+        self.shown = True
+        # display, visibility, font size 0, colour of letters and of what is behind them
+        self.look = (False, False, False, _UNKNOWN, 0xFFFFFF)
+        self.open: list[tuple[bytes, tuple[bool, bool, bool, int, int]]] = []  # name, the look before
+
+    # -- output
+
+    def put(self, data: bytes) -> None:
+        if self.due:
+            if self.out:
+                self.out.append(b"\n" if self.due == _BREAK_LINE else b" ")
+            self.due = 0
+        self.out.append(data)
+
+    def ask(self, due: int) -> None:
+        self.due = max(self.due, due)
+
+    def write(self, start: int, end: int, raw: bool = False, in_attribute: bool = False) -> None:
+        """Write text: white space folded, references resolved unless raw."""
+        data, at = self.data, start
+        while at < end:
+            run = _run.match(data, at, end)
+            assert run  # the last choice of the pattern matches any byte
+            piece, first = run.group(), data[at]
+            at = run.end()
+            if first > 32 and first != 38 and first != 0xC2:
+                self.put(piece)
+            elif first in _WHITE:
+                self.ask(_SPACE)
+            elif first == 38 and not raw:
+                code, stop = reference_at(data, at - 1, end, in_attribute)
+                if code < 0:
+                    self.put(b"&")
+                    continue
+                at = stop
+                if code == 0xA0 or (code < 128 and code in _WHITE):
+                    self.ask(_SPACE)
+                else:
+                    self.put(chr(code).encode("utf-8"))
+            elif first == 0xC2 and at < end and data[at] == 0xA0:
+                self.ask(_SPACE)
+                at += 1
+            elif first:
+                self.put(piece)
+
+    # -- open elements
+
+    def judge(self) -> None:
+        gone, unseen, zero, letters, paper = self.look
+        same = letters == _UNSEEN
+        if letters >= 0 and paper >= 0:
+            same = all(abs((letters >> shift & 255) - (paper >> shift & 255)) <= 15 for shift in (0, 8, 16))
+        self.shown = bool(self.flags & KEEP_HIDDEN) or not (gone or unseen or zero or same)
+
+    def close(self, name: bytes, walls: frozenset[bytes] = frozenset()) -> None:
+        """Close the topmost open element of that name, unless a table or a wall is in between."""
+        for depth in range(len(self.open) - 1, -1, -1):
+            other, before = self.open[depth]
+            if other == name:
+                self.look = before
+                del self.open[depth:]
+                self.judge()
+                return
+            if other == b"table" or other in walls:
+                return
+
+    def close_implied(self, name: bytes) -> None:
+        """Close what a start tag closes that was left open."""
+        section = name in (b"tbody", b"thead", b"tfoot", b"caption")
+        if name in _BLOCK:
+            self.close(b"p", _TABLE)
+        if name == b"li":
+            self.close(b"li", _TABLE | _LIST)
+        elif name in (b"dt", b"dd"):
+            self.close(b"dt", _TABLE | _LIST)
+            self.close(b"dd", _TABLE | _LIST)
+        elif name == b"option":
+            self.close(b"option", _TABLE | _BLOCK)
+        if section:
+            for other in (b"caption", b"tbody", b"thead", b"tfoot"):
+                self.close(other)
+        if section or name == b"tr":
+            self.close(b"tr")
+        if section or name in (b"tr", b"td", b"th"):
+            self.close(b"td")
+            self.close(b"th")
+
+    def start(self, name: bytes, attributes: dict[bytes, bytes]) -> None:
+        self.close_implied(name)
+        before = self.look
+        if attributes or name in _HIDDEN:
+            self.look = _apply(before, name, attributes)
+        if name not in _PAGE and name not in _VOID:
+            if len(self.open) < _DEPTH:
+                self.open.append((name, before))
+            else:
+                self.look = before  # too deep to know where it ends
+        self.judge()
+
+    def end(self, name: bytes) -> None:
+        if name in _TABLE:
+            self.close(name)
+        else:
+            self.close(name, _TABLE if name in _BLOCK or name in _FORMAT else _TABLE | _BLOCK)
+
+    # -- markup
+
+    def attributes(self, at: int) -> dict[bytes, bytes] | None:
+        """Read attributes up to the end of the tag; None if there is no end."""
+        data = self.data
+        found: dict[bytes, bytes] = {}
+        self.spans: dict[bytes, tuple[int, int]] = {}
+        while True:
+            gap = _gap.match(data, at)
+            at = gap.end()  # type: ignore[union-attr]
+            if at >= len(data):
+                break
+            if data[at] == 62:
+                self.at = at + 1
+                return found
+            match = _attribute.match(data, at)
+            assert match  # the first byte is one that a name can start with
+            name, at = match.group(1), match.end()
+            start = stop = at
+            if match.group(2):
+                quote = data[at : at + 1]
+                if quote in (b'"', b"'"):
+                    start, stop = at + 1, data.find(quote, at + 1)
+                    if stop < 0:
+                        break
+                    at = stop + 1
+                else:
+                    at = stop = _unquoted.match(data, at).end()  # type: ignore[union-attr]
+            if 3 <= len(name) <= 10:
+                name = name.lower()
+                if name in _KEPT and name not in found:
+                    found[name] = data[start:stop]
+                    self.spans[name] = (start, stop)
+        self.at = len(data)
+        return None
+
+    def write_attribute(self, name: bytes) -> None:
+        if name in self.spans and self.shown:
+            self.ask(_SPACE)
+            self.write(*self.spans[name], in_attribute=True)
+            self.ask(_SPACE)
+
+    def find_end_tag(self, name: bytes) -> int:
+        found = re.compile(rb"</" + re.escape(name) + rb"(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE).search(
+            self.data, self.at
+        )
+        return found.start() if found else len(self.data)
+
+    def tag(self) -> None:
+        data = self.data
+        closing = data[self.at + 1] == 47
+        full = _tag_name.match(data, self.at + 1 + closing)
+        assert full  # the pattern matches an empty name too
+        name = full.group()[:_NAME].lower().rstrip(b"\0")
+        attributes = self.attributes(full.end())
+        if attributes is None:
+            return
+        if name in _BLOCK or name in _BREAK:
+            self.ask(_BREAK_LINE)
+        elif name in _CELL:
+            self.ask(_SPACE)
+        if closing:
+            self.end(name)
+            return
+        self.start(name, attributes)
+        if self.flags & ALT_TEXT:
+            self.write_attribute(b"alt")
+        if self.flags & LINK_TARGETS:
+            self.write_attribute(b"href")
+            self.write_attribute(b"src")
+        if name in _RAW or name in _SHOWN_RAW or name in _RCDATA:
+            stop = len(data) if name == b"plaintext" else self.find_end_tag(full.group())
+            if name not in _RAW and self.shown:
+                self.write(self.at, stop, raw=name in _SHOWN_RAW)
+            self.at = stop
+
+    def comment(self) -> None:
+        data, at = self.data, self.at + 4
+        if data.startswith(b">", at):
+            self.at = at + 1
+        elif data.startswith(b"->", at):
+            self.at = at + 2
+        else:
+            plain, other = data.find(b"-->", at), -1
+            other = data.find(b"--!>", at, len(data) if plain < 0 else plain)
+            if other >= 0:
+                self.at = other + 4
+            else:
+                self.at = plain + 3 if plain >= 0 else len(data)
+
+    def run(self) -> None:
+        data, size = self.data, len(self.data)
+        while self.at < size:
+            at = data.find(b"<", self.at)
+            if at < 0:
+                at = size
+            if self.shown and at > self.at:
+                self.write(self.at, at)
+            self.at = at
+            second, third = data[at + 1 : at + 2], data[at + 2 : at + 3]
+            if at == size:
+                break
+            if (second and second in _LETTERS) or (second == b"/" and third and third in _LETTERS):
+                self.tag()
+            elif data.startswith(b"<!--", at):
+                self.comment()
+            elif second in (b"!", b"?") or (second == b"/" and third):
+                bracket = data.find(b">", at)
+                self.at = bracket + 1 if bracket >= 0 else size
+            else:
+                if self.shown:
+                    self.put(b"<")
+                self.at = at + 1
+
+
+# -- style: is this text to be seen?
+
+
+def _apply(
+    look: tuple[bool, bool, bool, int, int], name: bytes, attributes: dict[bytes, bytes]
+) -> tuple[bool, bool, bool, int, int]:
+    """Work out the look of an element from its parent's and its own attributes."""
+    gone, unseen, zero, letters, paper = look
+    displayed = False
+    if b"bgcolor" in attributes:
+        paper = _attribute_colour(attributes[b"bgcolor"])
+    if b"background" in attributes:
+        paper = _UNKNOWN
+    if b"text" in attributes and name == b"body":
+        letters = _attribute_colour(attributes[b"text"])
+    if b"color" in attributes and name == b"font":
+        letters = _attribute_colour(attributes[b"color"])
+    if b"size" in attributes and name == b"font":
+        zero = False
+    if b"href" in attributes and name == b"a":
+        letters = _UNKNOWN  # links have a colour of their own
+    look = (gone, unseen, zero, letters, paper)
+    if b"style" in attributes:
+        look, displayed = _apply_style(look, attributes[b"style"])
+    if (b"hidden" in attributes and not displayed) or name in _HIDDEN:
+        look = (True, *look[1:])
+    return look
+
+
+def _apply_style(
+    look: tuple[bool, bool, bool, int, int], style: bytes
+) -> tuple[tuple[bool, bool, bool, int, int], bool]:
+    gone, unseen, zero, letters, paper = look
+    clipped = flat = clear = False
+    display = -1
+    for declaration in _plain_style(style).split(b";"):
+        name, colon, value = declaration.partition(b":")
+        if not colon:
+            continue
+        name = name.strip(_WHITE)
+        value = value.strip(_WHITE).partition(b"!")[0].strip(_WHITE)
+        if name == b"display":
+            display = value == b"none"
+        elif name == b"visibility":
+            if value in (b"hidden", b"collapse"):
+                unseen = True
+            elif value == b"visible":
+                unseen = False
+        elif name == b"font-size":
+            zero = _font_size(zero, value)
+        elif name == b"font":
+            number = re.search(rb"[0-9.]", value)
+            if number:
+                zero = _font_size(zero, value[number.start() :])
+        elif name == b"color":
+            letters = _colour(value)
+        elif name in (b"background-color", b"background"):
+            first = re.match(rb"(?:\([^)]*(?:\)|$)|[^ \t\n\r\f(])*", value).group()  # type: ignore[union-attr]
+            if first not in (b"none", b"transparent", b"inherit"):
+                paper = _UNKNOWN if len(first) < len(value) else _colour(first)
+        elif name == b"opacity":
+            clear = _size(value) == 1
+        elif name == b"overflow":
+            clipped = value == b"hidden"
+        elif name in (b"max-height", b"height", b"max-width", b"width"):
+            flat = flat or _size(value) == 1
+    if display == 1 or clear or (clipped and flat):
+        gone = True
+    return (gone, unseen, zero, letters, paper), display == 0
+
+
+def _plain_style(style: bytes) -> bytes:
+    """Give a style in lower case, references resolved, without comments."""
+    style = style[:_STYLE]
+    if b"&" in style:
+        plain, at = bytearray(), 0
+        while at < len(style):
+            code, stop = reference_at(style, at, len(style), True) if style[at] == 38 else (-1, at)
+            if code >= 0:
+                plain.append(code if code < 128 else 63)
+                at = stop
+            else:
+                plain.append(style[at])
+                at += 1
+        style = bytes(plain)
+    style = bytes(byte if byte < 128 else 63 for byte in style).lower()
+    return re.sub(rb"/\*.*?(?:\*/|\Z)", b"", style, flags=re.DOTALL) if b"/*" in style else style
+
+
+def _font_size(zero: bool, value: bytes) -> bool:
+    size = _size(value)
+    if size == 1:
+        return True
+    return False if size == 2 or (size == 0 and value != b"inherit") else zero
+
+
+def _size(value: bytes) -> int:
+    """1: a length of nothing, 2: of something, 3: of something relative to the parent's, 0: no number."""
+    match = _length.match(value)
+    assert match  # the pattern matches nothing too
+    whole, part, unit = match.group(1), match.group(2) or b"", match.group(3)
+    if not whole and not part:
+        return 0
+    if not whole.strip(b"0") and not part.strip(b"0"):
+        return 1
+    if unit in (b"em", b"%", b"ex"):
+        return 3
+    return 2 if whole.strip(b"0") or unit not in (b"px", b"pt", b"") else 1
+
+
+def _attribute_colour(value: bytes) -> int:
+    return _colour(value.strip(_WHITE)[:32].lower())
+
+
+def _colour(value: bytes) -> int:
+    """Read a colour in lower case: #rgb, #rrggbb, rrggbb, rgb(r,g,b), a name."""
+    value = value.strip(_WHITE)
+    if value == b"transparent":
+        return _UNSEEN
+    if value.startswith((b"rgb(", b"rgba(")):
+        rgb = _rgb.match(value)
+        if not rgb:
+            return _UNKNOWN
+        red, green, blue = (min(int(n[:4]) if len(n) <= 4 else 255, 255) for n in rgb.groups())
+        return red << 16 | green << 8 | blue
+    match = _hex.match(value)
+    if match:
+        six, three = match.group(1) or match.group(3), match.group(2)
+        return int(six, 16) if six else int(bytes(byte for byte in three for _ in (0, 1)), 16)
+    return _COLOURS.get(value, _UNKNOWN)

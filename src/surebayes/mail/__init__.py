@@ -1,0 +1,1 @@
+"""Mail to text: bytes to a `Message`, header fields and the tokens they give."""

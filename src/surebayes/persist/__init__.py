@@ -1,0 +1,1 @@
+"""Models on disk, without pickle: a folder of arrays and the manifest that vouches for it."""

@@ -1,0 +1,389 @@
+"""Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it back and never runs what it reads.
+
+A folder holds ``manifest.json`` (what the estimator is, its parameters and what it learnt) and one file of arrays in
+the safetensors format. Loading builds only the classes named in this module, checks every file by size and SHA-256,
+and then maps the arrays into memory; learning on changes private copies of the pages touched. docs/format.md has the
+details and the policy of versions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.errors import BadModel, StoreError
+from surebayes.persist.folder import locked, map_arrays, put_manifest, remove_others, write_arrays
+from surebayes.persist.manifest import NAME, read_manifest
+
+__all__ = ["load", "save"]
+
+KIND = "estimator"
+
+# what may be saved, by the name that the manifest has for it: estimators have parameters and attributes, ...
+_ESTIMATORS = {
+    **dict.fromkeys(
+        (
+            "MultinomialNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier", "PoissonNB",
+            "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold", "TermWeighting",
+            "CountVectorizer", "HashingVectorizer", "Views",
+        ),
+        "surebayes",
+    ),
+    "Pipeline": "sklearn.pipeline",
+    "FeatureUnion": "sklearn.pipeline",
+}  # fmt: skip
+# ... records are dataclasses
+_RECORDS = {
+    "Representation": "surebayes.core.represent",
+    "Statistics": "surebayes.core.statistics",
+    "Certificate": "surebayes.promises.certificate",
+    "ProbabilityMap": "surebayes.promises.calibration",
+    "Interval": "surebayes.metrics.significance",
+    "View": "surebayes.pool.views",
+    "Counted": "surebayes.pool.experts",
+    "SecondStage": "surebayes.pool.experts",
+}
+# ... and the parts of a pool plain objects
+_PARTS = {
+    "CountTable": "surebayes.pool.views",
+    "HashedView": "surebayes.pool.experts",
+    "GivenView": "surebayes.pool.experts",
+}
+_DEPTH = 100
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator or pipeline to a folder, in one step: a reader sees the old one or the new one.
+
+    Parameters
+    ----------
+    estimator : object
+        An estimator of surebayes, or a scikit-learn Pipeline or FeatureUnion of such.
+    path : path
+        The folder; made if need be. One that holds anything but a saved estimator is refused.
+
+    Examples
+    --------
+    >>> import tempfile, surebayes as sb
+    >>> nb = sb.MultinomialNB().fit([[2, 1, 0], [0, 1, 1]], ["spam", "ham"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sb.save(nb, folder)
+    ...     sb.load(folder).predict([[1, 0, 0]]).tolist()
+    ['spam']
+    """
+    writer = _Writer()
+    described = writer.describe(estimator, type(estimator).__name__)
+    if not isinstance(described, dict) or "$estimator" not in described:
+        raise TypeError(f"save needs an estimator of surebayes. Got {type(estimator).__name__} instead.")
+    folder = os.fspath(path)
+    _check_room(folder)
+    os.makedirs(folder, exist_ok=True)
+    with locked(folder):
+        entry = write_arrays(folder, "arrays", writer.arrays)
+        put_manifest(folder, KIND, {"estimator": described, "files": {"arrays": entry}})
+        remove_others(folder, [entry["file"]])
+
+
+def _check_room(folder: str) -> None:
+    if not os.path.isdir(folder) or not set(os.listdir(folder)) - {"lock"}:
+        return
+    if not os.path.exists(os.path.join(folder, NAME)):
+        raise FileExistsError(f"{folder!r} holds other files. Save into a new or empty folder.")
+    read_manifest(folder, KIND)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    object
+        The estimator: same scores, and learning on gives the same model as if it had never been saved.
+
+    Raises
+    ------
+    surebayes.StoreError
+        No model (NoModel), a damaged or foreign one (BadModel, a ValueError), or one that a later release
+        wrote (NewerModel). Nothing that is read is ever executed.
+    """
+    folder = os.fspath(path)
+    for attempt in range(3):
+        manifest = read_manifest(folder, KIND)
+        try:
+            arrays = map_arrays(folder, (manifest.get("files") or {}).get("arrays"))
+            break
+        except BadModel:  # a writer may have replaced the files after the manifest was read
+            if attempt == 2 or read_manifest(folder, KIND) == manifest:
+                raise
+    said = manifest.get("estimator")
+    if not isinstance(said, dict) or "$estimator" not in said:
+        raise BadModel(f"The manifest in {folder!r} describes no estimator.")
+    try:
+        return _Reader(arrays).build(said)
+    except StoreError:
+        raise
+    except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
+        raise BadModel(f"The model in {folder!r} doesn't fit together: {type(error).__name__}: {error}") from error
+
+
+class _Writer:
+    """Describes objects in JSON, with the arrays aside."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def describe(self, value: Any, where: str, depth: int = 0) -> Any:
+        """Give the JSON of a value; TypeError, with the place, for what can't be saved."""
+        if depth > _DEPTH:
+            raise TypeError(f"{where} is nested too deeply to be saved.")
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, (np.integer, np.floating, np.bool_)):
+            plain = int(value) if isinstance(value, np.integer) else _float(float(value))
+            return {"$number": [value.dtype.str, plain]}
+        if isinstance(value, (int, float)):
+            return int(value) if isinstance(value, int) else _float(value)
+        if isinstance(value, (list, tuple, dict, slice)) and type(value) in _CONTAINERS:
+            return self._container(value, where, depth + 1)
+        if isinstance(value, np.ndarray):
+            return self._array(value, where)
+        if isinstance(value, csr_array):
+            parts = (value.data, value.indices, value.indptr)
+            return {"$rows": [self._array(part, where) for part in parts], "shape": [int(n) for n in value.shape]}
+        return self._object(value, where, depth + 1)
+
+    def _container(self, value: Any, where: str, depth: int) -> Any:
+        def each(items: Any) -> list[Any]:
+            return [self.describe(item, f"{where}[{i}]", depth) for i, item in enumerate(items)]
+
+        if isinstance(value, list):
+            return each(value)
+        if isinstance(value, tuple):
+            return {"$tuple": each(value)}
+        if isinstance(value, slice):
+            return {"$slice": each([value.start, value.stop, value.step])}
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: self.describe(item, f"{where}[{key!r}]", depth) for key, item in value.items()}
+        return {"$dict": [[self.describe(key, where, depth), self.describe(value[key], where, depth)] for key in value]}
+
+    def _array(self, array: np.ndarray, where: str) -> Any:
+        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
+            name = f"a{len(self.arrays)}"
+            self.arrays[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            return {"$array": name}
+        if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat)):
+            return {"$text": array.dtype.kind, "shape": list(array.shape), "items": [str(item) for item in array.flat]}
+        raise TypeError(f"{where} is an array of {array.dtype}; numbers and text can be saved.")
+
+    def _object(self, value: Any, where: str, depth: int) -> Any:
+        name, module = type(value).__name__, type(value).__module__
+        if name == "Sums" and module == "surebayes.core.statistics":
+            return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
+        if name == "_Holder" and module == "surebayes.estimators.base":
+            return {"$empty": "estimate"}  # rebuilt from the sums when first needed
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
+        if _is_one(value, _RECORDS):
+            parts = {f.name: getattr(value, f.name) for f in fields(value)} if name != "Interval" else list(value)
+            return {"$record": name, "fields": self.describe(parts, where, depth)}
+        if _is_one(value, _ESTIMATORS) or _is_one(value, _PARTS):
+            state = {key: item for key, item in value.__getstate__().items() if key != "_sklearn_version"}
+            said = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
+            return {"$part" if name in _PARTS else "$estimator": name, "state": said}
+        if name == "Certificates":
+            return {"$certificates": self.describe(dict(value), where, depth)}
+        try:
+            memory = memoryview(value)
+        except TypeError:
+            what = "a function" if callable(value) else f"a {module}.{name}"
+            raise TypeError(
+                f"{where} is {what}, which can't be saved: only estimators of surebayes, pipelines of them, and plain "
+                "values are, so that loading never runs foreign code."
+            ) from None
+        return {"$bytes": self._array(np.frombuffer(memory.cast("B"), np.uint8), where)}
+
+
+_CONTAINERS = (list, tuple, dict, slice)
+
+
+def _float(value: float) -> Any:
+    return value if math.isfinite(value) else {"$float": repr(value)}
+
+
+def _is_one(value: Any, homes: dict[str, str]) -> bool:
+    """Tell whether an object's class is one of those named, and not another of the same name."""
+    name = type(value).__name__
+    return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
+
+
+class _Reader:
+    """Builds objects from their JSON and the arrays."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.arrays = arrays
+
+    def build(self, said: Any, depth: int = 0) -> Any:
+        """Give the value that `_Writer.describe` described."""
+        if depth > 3 * _DEPTH:
+            raise BadModel("The manifest is nested too deeply.")
+        if isinstance(said, list):
+            return [self.build(item, depth + 1) for item in said]
+        if not isinstance(said, dict):
+            return said
+        kind = next(iter(said), "")
+        if not kind.startswith("$"):
+            return {key: self.build(item, depth + 1) for key, item in said.items()}
+        how = getattr(self, "_" + kind[1:], None) if kind in _KINDS else None
+        if how is None:
+            raise BadModel(f"The manifest describes a value in a way this release doesn't know: {kind!r}.")
+        return how(said[kind], SimpleNamespace(**{k: v for k, v in said.items() if k.isidentifier()}), depth + 1)
+
+    def _number(self, said: Any, _: Any, depth: int) -> Any:
+        dtype = np.dtype(said[0])
+        if dtype.kind not in "biuf":
+            raise BadModel(f"{said[0]!r} is no kind of number.")
+        return dtype.type(self.build(said[1], depth))
+
+    def _float(self, said: Any, _: Any, depth: int) -> float:
+        return float(said)
+
+    def _tuple(self, said: Any, _: Any, depth: int) -> tuple[Any, ...]:
+        return tuple(self.build(item, depth) for item in said)
+
+    def _slice(self, said: Any, _: Any, depth: int) -> slice:
+        return slice(*said)
+
+    def _dict(self, said: Any, _: Any, depth: int) -> dict[Any, Any]:
+        return {self.build(key, depth): self.build(item, depth) for key, item in said}
+
+    def _array(self, said: Any, _: Any, depth: int) -> np.ndarray:
+        return self.arrays[said]
+
+    def _bytes(self, said: Any, _: Any, depth: int) -> bytes:
+        return self.build(said, depth).tobytes()
+
+    def _text(self, said: Any, more: Any, depth: int) -> np.ndarray:
+        items = more.items
+        if said not in ("U", "O") or not all(isinstance(item, str) for item in items):
+            raise BadModel("An array of text holds something else.")
+        array = np.array(items, dtype=object if said == "O" else str)
+        return (array if items else np.empty(0, dtype="<U1" if said == "U" else object)).reshape(more.shape)
+
+    def _rows(self, said: Any, more: Any, depth: int) -> csr_array:
+        rows = csr_array(tuple(self.build(part, depth) for part in said), shape=tuple(more.shape))
+        rows.check_format(full_check=True)
+        return rows
+
+    def _sums(self, said: Any, more: Any, depth: int) -> Any:
+        from surebayes.core.statistics import FRACTION_BITS, Sums
+
+        values = self.build(said, depth)
+        stored = values.data if isinstance(values, csr_array) else values
+        if more.bits not in (0, FRACTION_BITS) or stored.dtype != np.int64 or values.ndim != 2 or (stored < 0).any():
+            raise BadModel("A table of sums has an unknown unit, or sums below zero.")
+        return Sums(values, more.bits)
+
+    def _empty(self, said: Any, _: Any, depth: int) -> Any:
+        from surebayes.estimators.base import _Holder
+
+        return _Holder()
+
+    def _dtype(self, said: Any, more: Any, depth: int) -> Any:
+        dtype = np.dtype(said)
+        if dtype.kind not in "biuf":
+            raise BadModel(f"{said!r} is no type of numbers.")
+        return dtype.type if more.scalar else dtype
+
+    def _record(self, said: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_RECORDS[said]), said)
+        parts = self.build(more.fields, depth)
+        record = cls(*parts) if isinstance(parts, list) else cls(**parts)
+        if said == "Statistics":
+            _check_tables(record)
+        return record
+
+    def _certificates(self, said: Any, _: Any, depth: int) -> Any:
+        from surebayes.promises.guaranteed_threshold import Certificates
+
+        return Certificates(self.build(said, depth))
+
+    def _state(self, cls: type, said: dict[str, Any], depth: int) -> dict[str, Any]:
+        """Build the attributes of an object; BadModel for one that would hide a method."""
+        for key in said:
+            if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
+                raise BadModel(f"{cls.__name__} has no attribute {key!r} that could be set.")
+        return {key: self.build(item, depth) for key, item in said.items()}
+
+    def _part(self, said: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_PARTS[said]), said)
+        part, state = cls.__new__(cls), self._state(cls, more.state, depth)
+        if said == "CountTable":
+            _check_counts(state)
+            part.__setstate__(state)
+        else:
+            vars(part).update(state)
+        return part
+
+    def _estimator(self, said: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_ESTIMATORS[said]), said)
+        state = self._state(cls, more.state, depth)
+        estimator = cls.__new__(cls)
+        if _ESTIMATORS[said].startswith("sklearn."):  # their own way would ask for the version of scikit-learn
+            vars(estimator).update(state)
+        else:
+            estimator.__setstate__(state)
+        _check_fitted(estimator)
+        return estimator
+
+
+_KINDS = frozenset("$" + name[1:] for name in vars(_Reader) if name[0] == "_" and name[:2] != "__" and name != "_state")
+
+
+def _check_counts(state: dict[str, Any]) -> None:
+    columns, counts = state["columns"], state["counts"]
+    fits = columns.ndim == 1 and counts.shape == (len(columns), len(state["totals"])) and (counts >= 0).all()
+    once = len(np.unique(columns)) == len(columns) and (columns >= 0).all() and (columns < state["n_features"]).all()
+    sums = fits and np.array_equal(counts.sum(0), state["totals"]) and int(counts.any(1).sum()) == state["alive"]
+    if not (fits and once and sums):
+        raise BadModel("A table of counts doesn't add up, or has columns that it can't have.")
+
+
+def _check_tables(statistics: Any) -> None:
+    k = statistics.n_classes
+    widths = set()
+    for name, table in statistics._tables().items():
+        rows, columns = table.shape
+        if rows != k + 1 and not (name == "mass" and rows == 2 * k):
+            raise BadModel(f"The sums {name!r} have {rows} rows for {k} classes.")
+        if name != "documents":
+            widths.add(columns)
+    if len(widths) > 1 or statistics.documents.shape[1] != 1:
+        raise BadModel("Tables of sums differ in their number of columns.")
+
+
+def _check_fitted(estimator: Any) -> None:
+    """Refuse arrays that don't fit each other: what follows would index one by another."""
+    width, state = getattr(estimator, "n_features_in_", None), vars(estimator)
+    sums = state.get("statistics_")
+    if sums is not None and (sums.n_columns != width or sums.n_classes != len(estimator.classes_)):
+        raise BadModel("The sums have not as many columns and rows as the classifier has features and classes.")
+    if "representation_" in state:
+        for name in ("weights", "ranking", "keep"):
+            array = getattr(state["representation_"], name)
+            if array is not None and array.shape[-1] != width:
+                raise BadModel(f"The representation's {name} are for {array.shape[-1]} columns, not {width}.")
+    terms = state.get("_terms")
+    if terms is not None and sorted(state["_columns"].tolist()) != list(range(len(terms))):
+        raise BadModel("The columns of the vocabulary are not those of its terms.")

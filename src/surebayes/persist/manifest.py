@@ -1,0 +1,102 @@
+"""manifest.json: what a model folder holds, sealed with a checksum of its own bytes.
+
+Every program that reads a folder starts here, also the one that must start in milliseconds: so there is no `json`
+(it brings `re` along, a third of the start-up of Python) but the scanner below it, and no `zlib` but `binascii`.
+"""
+
+import os
+from binascii import crc32
+
+from surebayes.errors import BadModel, NewerModel, NoModel
+
+FORMAT = "surebayes"
+VERSION = 1
+"""Raised when an older release could misread a folder; see docs/format.md."""
+
+NAME = "manifest.json"
+MAX_MANIFEST = 64 * 1024 * 1024
+_SEAL = b',\n "crc32": "'
+
+
+def seal(body: bytes) -> bytes:
+    r"""Add the checksum to a JSON object.
+
+    Examples
+    --------
+    >>> sealed = seal(b'{\n "format": "surebayes"\n}')
+    >>> sealed
+    b'{\n "format": "surebayes",\n "crc32": "82be2145"\n}\n'
+    >>> unseal(sealed)
+    {'format': 'surebayes', 'crc32': '82be2145'}
+    """
+    text = body.rstrip()
+    if text[:1] != b"{" or text[-2:] != b"\n}":
+        raise ValueError("Only a JSON object of more than one line can be sealed.")
+    text = text[:-2]
+    return text + _SEAL + b'%08x"\n}\n' % crc32(text)
+
+
+def unseal(raw: bytes, where: str = NAME) -> dict:
+    """Check the seal and read the object; BadModel where a byte has changed."""
+    end = len(raw) - len(_SEAL) - 12
+    if end < 0 or raw[end : end + len(_SEAL)] != _SEAL or raw[-4:] != b'"\n}\n':
+        raise BadModel(f"{where} is truncated, or no model of surebayes: it doesn't end with its checksum.")
+    if raw[-12:-4] != b"%08x" % crc32(raw[:end]):
+        raise BadModel(f"{where} is damaged: its bytes don't match its checksum. Restore it from a copy.")
+    try:
+        value, _ = _scanner()(raw.decode("ascii"), 0)
+    except (ValueError, StopIteration, UnicodeDecodeError, RecursionError):
+        raise BadModel(f"{where} is no JSON object, though its checksum is right: no model of surebayes.") from None
+    if not isinstance(value, dict):
+        raise BadModel(f"{where} is no JSON object: no model of surebayes.")
+    return value
+
+
+def read_manifest(folder: str, kind: str | None = None) -> dict:
+    """Read a folder's manifest: sealed, ours, not newer than this release, and of the kind wanted."""
+    where = os.path.join(folder, NAME)
+    try:
+        with open(where, "rb") as file:
+            raw = file.read(MAX_MANIFEST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoModel(f"There is no model in {folder!r}: it has no {NAME}.") from None
+    if len(raw) > MAX_MANIFEST:
+        raise BadModel(f"{where} is larger than {MAX_MANIFEST:,} bytes: no model of surebayes.")
+    manifest = unseal(raw, where)
+    if manifest.get("format") != FORMAT:
+        raise BadModel(f"{where} has the format {manifest.get('format')!r}; {FORMAT!r} was expected.")
+    version = manifest.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise BadModel(f"{where} has no format version.")
+    if version > VERSION:
+        raise NewerModel(
+            f"{where} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes to use it."
+        )
+    if kind is not None and manifest.get("kind") != kind:
+        raise BadModel(f"{folder!r} holds a {manifest.get('kind')!r}; a {kind!r} was expected.")
+    return manifest
+
+
+class _Plain:
+    """The settings of Python's own JSON decoder."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int = float, int
+    memo: dict = {}  # noqa: RUF012 - the scanner's own
+
+    @staticmethod
+    def parse_constant(name: str) -> None:
+        """Refuse NaN and infinities, which JSON hasn't."""
+        raise ValueError(name)
+
+
+def _scanner():
+    try:
+        from _json import make_scanner
+
+        return make_scanner(_Plain)
+    except ImportError:  # pragma: no cover - a Python without the C scanner
+        import json
+
+        return json.JSONDecoder().raw_decode

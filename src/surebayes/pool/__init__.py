@@ -1,0 +1,1 @@
+"""Views of a document, the experts on each, and the pool of their opinions."""

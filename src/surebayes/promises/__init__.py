@@ -1,0 +1,1 @@
+"""Thresholds one can vouch for: order statistics, certificates, calibration, drift."""

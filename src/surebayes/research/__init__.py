@@ -1,0 +1,1 @@
+"""The research: the papers reproduced, comparisons of classifiers, the TREC jig."""

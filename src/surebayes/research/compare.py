@@ -1,0 +1,370 @@
+"""Compare classifiers on your own data as the papers do: splits, measures, tests, wins and losses, ROC at low FP rates.
+
+>>> from surebayes import MultinomialNB, OpinionPoolNB
+>>> from surebayes.research.compare import compare
+>>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]] * 10, [1, 0, 1, 0] * 10
+>>> found = compare({"NB": MultinomialNB(), "pool": OpinionPoolNB()}, X, y, repeats=3)
+>>> found.mean("auc")
+{'NB': 1.0, 'pool': 1.0}
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.utils import _safe_indexing
+from sklearn.utils.multiclass import type_of_target
+
+from surebayes import metrics
+from surebayes.research.papers._report import Plot, Record, Result
+
+__all__ = ["Comparison", "classifier_of", "compare", "splits_of"]
+
+# Where a classifier given by its name may come from: a name must not run anything else.
+SOURCES = ("surebayes", "sklearn")
+LOWER_IS_BETTER = frozenset({"roca_percent", "lam_percent"})
+FPR = tuple(np.linspace(0, 0.14, 71).round(4).tolist())
+
+RANKING: Mapping[str, Callable[[Any, Any], float]] = {
+    "auc": metrics.roc_auc,
+    "auc_0.1": lambda y, s: metrics.partial_auc(y, s, max_fpr=0.1),
+    "tpr_at_fpr_0.001": lambda y, s: metrics.tpr_at_fpr(y, s, 0.001),
+    "tpr_at_fpr_0.01": lambda y, s: metrics.tpr_at_fpr(y, s, 0.01),
+    "specificity_at_recall": metrics.specificity_at_recall,
+    "break_even": metrics.break_even,
+    "roca_percent": metrics.roca_percent,
+}
+"""Measures of a score for one class; for more than two classes their mean over the classes."""
+
+
+def classifier_of(text: str) -> Any:
+    """Build a classifier from its name and settings; settings are literals.
+
+    Parameters
+    ----------
+    text : str
+        A name of surebayes, or the full name of a scikit-learn class, with or without settings.
+
+    Examples
+    --------
+    >>> from surebayes.research.compare import classifier_of
+    >>> classifier_of("OpinionPoolNB(top=100)")
+    OpinionPoolNB(top=100)
+    >>> classifier_of("sklearn.linear_model.LogisticRegression(C=10)")
+    LogisticRegression(C=10)
+    """
+    try:
+        parsed = ast.parse(text.strip(), mode="eval").body
+        call = parsed if isinstance(parsed, ast.Call) else None
+        name = ast.unparse(call.func if call else parsed)
+        if call and call.args:
+            raise ValueError("settings need names")
+        settings = {str(pair.arg): ast.literal_eval(pair.value) for pair in (call.keywords if call else [])}
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"A classifier is given as Name or Name(setting=value, ...). Got {text!r} ({error})."
+        ) from None
+    module, _, own = name.rpartition(".")
+    source = module or "surebayes"
+    if source.split(".")[0] not in SOURCES:
+        raise ValueError(f"A classifier must come from {' or '.join(SOURCES)}. Got {name!r}.")
+    try:
+        found = getattr(importlib.import_module(source), own)
+    except (ImportError, AttributeError):
+        raise ValueError(f"There is no {own!r} in {source}.") from None
+    if not (isinstance(found, type) and hasattr(found, "fit")):
+        raise ValueError(f"{name!r} is no classifier.")
+    return found(**settings)
+
+
+def splits_of(
+    y: Any,
+    split: Any = "holdout",
+    repeats: int = 10,
+    train_size: float = 0.66,
+    order: Any = None,
+    random_state: int = 0,
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Give the rows that train and test in each split.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels; indicator for multi-label data.
+    split : {"holdout", "cv", "time"} or a scikit-learn cross-validator
+        Random hold-outs (stratified for single labels), cross-validation with `repeats` folds, or by time.
+    repeats : int
+        Hold-outs, folds, or forward folds in time: the last (1 - train_size) of the stream in so many pieces, each
+        tested by what came before it.
+    train_size : float
+        The share that trains (not in cross-validation).
+    order : array-like, optional
+        The time of each row for split="time"; rows of one time stay together. By default rows are in order.
+
+    Examples
+    --------
+    >>> from surebayes.research.compare import splits_of
+    >>> [(train.tolist(), test.tolist()) for train, test in splits_of([0, 1] * 3, "time", 2, 0.34)]
+    [([0, 1], [2, 3]), ([0, 1, 2, 3], [4, 5])]
+    """
+    labels = np.asarray(y) if not hasattr(y, "tocsr") else y
+    n = labels.shape[0]
+    if not isinstance(split, str) and hasattr(split, "split"):
+        return [(train, test) for train, test in split.split(np.zeros(n), labels)]
+    if not isinstance(split, str) or split not in ("holdout", "cv", "time"):
+        raise ValueError(f"split must be 'holdout', 'cv', 'time' or a cross-validator. Got {split!r}.")
+    if split == "time":
+        return _by_time(n, repeats, train_size, order)
+    single = not type_of_target(y).startswith("multilabel")
+    if split == "cv":
+        if not single:
+            places = np.random.default_rng(random_state).permutation(n) % repeats
+            return [(np.flatnonzero(places != f), np.flatnonzero(places == f)) for f in range(repeats)]
+        folds = StratifiedKFold(repeats, shuffle=True, random_state=random_state)
+        return list(folds.split(np.zeros(n), labels))
+    maker = StratifiedShuffleSplit if single else ShuffleSplit
+    return list(maker(repeats, train_size=train_size, random_state=random_state).split(np.zeros(n), labels))
+
+
+def _by_time(n: int, pieces: int, train_size: float, order: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    when = np.arange(n) if order is None else np.asarray(order)
+    if len(when) != n:
+        raise ValueError(f"order must have one entry for each of {n} rows. Got {len(when)}.")
+    rows = np.argsort(when, kind="stable")
+    marks = np.linspace(round(train_size * n), n, pieces + 1).round().astype(int)
+    # A cut within rows of one time moves back to their start: they are tested together.
+    cuts = [int(np.searchsorted(when[rows], when[rows[m]], side="left")) if 0 < m < n else int(m) for m in marks]
+    found = [(rows[:low], rows[low:high]) for low, high in pairwise(cuts) if 0 < low < high]
+    if not found:
+        raise ValueError("No split by time is left: all rows have one time, or train_size leaves none to test.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results of classifiers on the same splits.
+
+    Attributes
+    ----------
+    values : mapping from measure to mapping from classifier to array
+        One value a split.
+    sizes : list of (int, int)
+        Rows that train and test in each split.
+    curves : mapping from classifier to list
+        The mean true-positive rate at `FPR` (two classes only).
+    random_splits : bool
+        Whether splits are random, as the corrected resampled t-test assumes; by time they are not.
+    """
+
+    values: Mapping[str, Mapping[str, np.ndarray]]
+    sizes: list[tuple[int, int]]
+    curves: Mapping[str, list[float]] = field(default_factory=dict)
+    random_splits: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """The classifiers."""
+        return list(next(iter(self.values.values())))
+
+    def mean(self, measure: str) -> dict[str, float]:
+        """Give each classifier's mean of a measure."""
+        return {name: float(np.mean(values)) for name, values in self.values[measure].items()}
+
+    def p_value(self, a: str, b: str, measure: str) -> float:
+        """Give the p-value of the corrected resampled t-test; NaN for splits by time, and for a single split."""
+        if not self.random_splits or len(self.sizes) < 2:
+            return float("nan")
+        n_train, n_test = (round(float(np.mean(sizes))) for sizes in zip(*self.sizes))
+        first, second = self.values[measure][a], self.values[measure][b]
+        return metrics.corrected_resampled_ttest(first, second, n_train, n_test).p
+
+    def wins(self, measure: str) -> np.ndarray:
+        """Count, for each pair of classifiers, the splits in which the first is better."""
+        sign = -1.0 if measure in LOWER_IS_BETTER else 1.0
+        table = sign * np.array([self.values[measure][name] for name in self.names])
+        return (table[:, None, :] > table[None, :, :]).sum(axis=2)
+
+    def result(self) -> Result:
+        """Give everything as tables and plots, as the papers' reproductions do."""
+        records = [
+            Record("", "comparison", "mean over splits", name, measure, None, value, self._setting())
+            for measure in self.values
+            for name, value in self.mean(measure).items()
+        ]
+        for measure in self.values:
+            wins = self.wins(measure)
+            for i, a in enumerate(self.names):
+                for j, b in enumerate(self.names):
+                    if i != j:
+                        records.append(
+                            Record("", "comparison", f"{measure}: splits won", a, f"over {b}", None, float(wins[i, j]))
+                        )
+                    p = self.p_value(a, b, measure)
+                    if i < j and np.isfinite(p):
+                        records.append(Record("", "comparison", f"{measure}: p", a, f"against {b}", None, p))
+        plots = []
+        if self.curves:
+            series = {name: (list(FPR), list(curve)) for name, curve in self.curves.items()}
+            title = "ROC for low false-positive rates"
+            plots.append(
+                Plot("roc", title, "false-positive rate", "true-positive rate", series, x_range=(0.0, FPR[-1]))
+            )
+        notes = [] if self.random_splits else ["Splits by time overlap and drift: no t-test is given."]
+        return Result("", "comparison", "Classifiers on the same splits", records, plots, notes)
+
+    def _setting(self) -> str:
+        n_train, n_test = self.sizes[0]
+        kind = "random" if self.random_splits else "forward"
+        return f"{len(self.sizes)} {kind} splits, the first with {n_train} rows to train and {n_test} to test"
+
+
+def compare(
+    classifiers: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    split: Any = "holdout",
+    repeats: int = 10,
+    train_size: float = 0.66,
+    order: Any = None,
+    pos_label: Any = None,
+    random_state: int = 0,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Comparison:
+    """Train and test classifiers on the same splits of your data.
+
+    Parameters
+    ----------
+    classifiers : mapping from str to estimator
+        Ours, scikit-learn's or pipelines; each is cloned for every split.
+    X : array-like, sparse matrix or list of texts
+        Rows, or whatever the classifiers take.
+    y : array-like
+        Labels, or an indicator for multi-label data.
+    split, repeats, train_size, order, random_state
+        See `splits_of`.
+    pos_label : label, default=None
+        The positive of two classes; by default the larger in sorted order.
+    jobs : int, default=1
+        Processes.
+    progress : callable, optional
+        Called as progress(what, done, total).
+
+    Returns
+    -------
+    Comparison
+        Values of all measures, tests, wins and losses, ROC curves.
+    """
+    if not classifiers:
+        raise ValueError("No classifier to compare: give at least one by name.")
+    chosen = splits_of(y, split, repeats, train_size, order, random_state)
+    target = _Target.of(y, pos_label)
+    tasks = [(name, k) for name in classifiers for k in range(len(chosen))]
+    calls = [(clone(classifiers[name]), X, target, *chosen[k]) for name, k in tasks]
+    results = []
+    for done, measured in enumerate(_called(calls, jobs), 1):
+        results.append(measured)
+        if progress:
+            progress("comparing", done, len(calls))
+    names = list(results[0]["values"])
+    by_name = {name: [r for (own, _), r in zip(tasks, results) if own == name] for name in classifiers}
+    shared = [m for m in names if all(m in r["values"] for r in results)]
+    values = {m: {n: np.array([r["values"][m] for r in found]) for n, found in by_name.items()} for m in shared}
+    curves = {
+        name: np.mean([r["curve"] for r in found], axis=0).tolist()
+        for name, found in by_name.items()
+        if all(r["curve"] is not None for r in found)
+    }
+    sizes = [(len(train), len(test)) for train, test in chosen]
+    return Comparison(values, sizes, curves, random_splits=split != "time" and not _is_forward(chosen))
+
+
+def _is_forward(chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Tell whether every split of a cross-validator tests only on rows after those it trains on."""
+    return all(len(train) and len(test) and train.max() < test.min() for train, test in chosen)
+
+
+def _called(calls: list[tuple[Any, ...]], jobs: int) -> Any:
+    if jobs == 1:
+        return (_measure(*call) for call in calls)
+    from joblib import Parallel, delayed
+
+    return Parallel(n_jobs=jobs, return_as="generator")(delayed(_measure)(*call) for call in calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Labels, and which classes are scored: the positive one of two, else each."""
+
+    y: Any
+    kind: str
+    classes: np.ndarray
+    positive: Any
+
+    @classmethod
+    def of(cls, y: Any, pos_label: Any) -> _Target:
+        if type_of_target(y).startswith("multilabel"):
+            dense = np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(int)
+            return cls(dense, "multilabel", np.arange(dense.shape[1]), None)
+        labels = np.asarray(y)
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes. Got {classes.tolist()}.")
+        positive = classes[-1] if pos_label is None else pos_label
+        if len(classes) == 2 and positive not in classes:
+            raise ValueError(f"pos_label must be one of {classes.tolist()}. Got {pos_label!r}.")
+        return cls(labels, "binary" if len(classes) == 2 else "multiclass", classes, positive)
+
+    def members(self, rows: np.ndarray) -> np.ndarray:
+        if self.kind == "multilabel":
+            return self.y[rows].astype(bool)
+        wanted = [self.positive] if self.kind == "binary" else self.classes
+        return np.column_stack([self.y[rows] == label for label in wanted])
+
+
+def _measure(model: Any, X: Any, target: _Target, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+    """Train and test once."""
+    model.fit(_safe_indexing(X, train), target.y[train])
+    rows, truth = _safe_indexing(X, test), target.members(test)
+    predicted, y = np.asarray(model.predict(rows)), target.y[test]
+    values = {"micro_f1": metrics.micro_f1(y, predicted), "macro_f1": metrics.macro_f1(y, predicted)}
+    if target.kind != "multilabel":
+        values["accuracy"] = float((predicted == y).mean())
+    if target.kind == "binary":
+        said = predicted == target.positive
+        wrong = [float((said != own)[own == side].mean()) for side in (False, True) for own in (truth[:, 0],)]
+        values["lam_percent"] = metrics.lam_percent(*wrong)
+    scores = _scores(model, rows, target)
+    curve = None
+    if scores is not None:
+        usable = [c for c in range(truth.shape[1]) if 0 < truth[:, c].sum() < len(truth)]
+        for name, measure in RANKING.items() if usable else ():
+            values[name] = float(np.mean([measure(truth[:, c], scores[:, c]) for c in usable]))
+        if target.kind == "binary" and usable:
+            fpr, tpr, _ = metrics.roc_curve(truth[:, 0], scores[:, 0])
+            curve = np.interp(FPR, fpr, tpr).tolist()
+    return {"values": values, "curve": curve}
+
+
+def _scores(model: Any, rows: Any, target: _Target) -> np.ndarray | None:
+    """Score rows, one column for each class scored; None where the classifier has no scores for them all."""
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(rows), float)
+    elif hasattr(model, "predict_proba"):
+        scores = np.asarray(model.predict_proba(rows), float)
+        scores = scores[:, 1] if target.kind == "binary" and scores.ndim == 2 else scores
+    else:
+        return None
+    if target.kind == "binary":
+        scores = scores if scores.ndim == 1 else scores[:, 1]
+        return (scores if target.positive == target.classes[1] else -scores)[:, None]
+    return scores if scores.ndim == 2 and scores.shape[1] == len(target.classes) else None

@@ -1,0 +1,106 @@
+"""The five papers, reproduced: one function for each table and figure, the published figures beside ours.
+
+`reproduce` runs a paper or one of its items and gives `Result` objects: records (paper, item, corpus, row, column,
+published, ours, setting), plots and notes. Corpora come from `surebayes.corpora`; counts and results are kept in a
+cache under a digest of contents, code and settings, so that a run that was stopped goes on where it was.
+
+>>> from surebayes import papers
+>>> result, = papers.reproduce("frank-bouckaert", "figure 1")
+>>> round(result.value("class 1 has 50% of the words", "odds ratio"), 4)
+1.0
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from surebayes.corpora import CorpusMissing
+from surebayes.research.papers._report import Plot, Record, Result, as_json, as_markdown, print_rich, write
+from surebayes.research.papers._rows import Lab
+
+__all__ = [
+    "PAPERS",
+    "Lab",
+    "Plot",
+    "Record",
+    "Result",
+    "as_json",
+    "as_markdown",
+    "items",
+    "print_rich",
+    "reproduce",
+    "title",
+    "write",
+]
+
+PAPERS = ("kolcz-yih", "kim-seo-rim", "frank-bouckaert", "junejo-karim", "kolcz-chowdhury")
+"""The papers by name."""
+
+
+def _module(paper: str) -> Any:
+    if paper not in PAPERS:
+        close = get_close_matches(paper, PAPERS, n=1, cutoff=0.3)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"There is no paper {paper!r}; there are {', '.join(PAPERS)}.{hint}")
+    return importlib.import_module(f"surebayes.research.papers.{paper.replace('-', '_')}")
+
+
+def title(paper: str) -> str:
+    """Give a paper's authors, year and title."""
+    return str(_module(paper).TITLE)
+
+
+def items(paper: str) -> Mapping[str, Callable[..., Result]]:
+    """Give the tables and figures of a paper: a function of a `Lab` and named options for each.
+
+    Examples
+    --------
+    >>> from surebayes import papers
+    >>> list(papers.items("frank-bouckaert"))[:2]
+    ['figure 1', 'figure 2']
+    """
+    return dict(_module(paper).ITEMS)
+
+
+def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **options: Any) -> list[Result]:
+    """Reproduce a paper, or one table or figure of it.
+
+    Parameters
+    ----------
+    paper : str
+        One of `PAPERS`.
+    item : str, optional
+        For example "table 2"; all of them by default.
+    lab : Lab, optional
+        Where it runs: corpora, cache, processes, progress.
+    **options
+        Options of the items, such as ``runs=3``; each item takes those that it knows. An option that none of them
+        knows is an error.
+
+    Returns
+    -------
+    list of Result
+        One for each item; one whose corpus isn't there has no records, and a note that says where to get it.
+    """
+    known = items(paper)
+    if item is not None and item not in known:
+        raise ValueError(f"{paper} has no {item!r}; it has {', '.join(known)}.")
+    chosen = known if item is None else {item: known[item]}
+    accepted = {name: set(inspect.signature(function).parameters) - {"lab"} for name, function in chosen.items()}
+    unknown = sorted(set(options) - set().union(*accepted.values()))
+    if unknown:
+        offered = ", ".join(sorted(set().union(*accepted.values()))) or "none"
+        raise ValueError(f"{paper} has no option {unknown[0]!r} here; it has {offered}.")
+    lab = lab or Lab()
+    results = []
+    for name, function in chosen.items():
+        own = {key: value for key, value in options.items() if key in accepted[name]}
+        try:
+            results.append(function(lab, **own))
+        except CorpusMissing as error:
+            results.append(Result(paper, name, "not run", notes=[str(error)]))
+    return results

@@ -1,0 +1,296 @@
+"""The results of the suites: run in parts, by several processes if wanted, kept in a file, shown as tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surebayes.corpora import CorpusMissing
+
+Key = tuple[str, str, str, "int | None"]
+"""Table, corpus, system and seed: what names a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One system on one corpus.
+
+    Attributes
+    ----------
+    table : str
+        "batch", "flipped labels", "online" or "text".
+    corpus, system, setting : str
+        What was run; `setting` is what was chosen on training documents.
+    auc, auc_low, auc_high : float
+        AUC_0.1 with a 95% bootstrap interval; online: 1-ROCA% (lower is better).
+    tpr, tpr_low, tpr_high : float
+        Recall at 0.1% false positives, with its interval.
+    seconds : float
+        CPU for training and scoring with the setting chosen, reading of the documents included.
+    seed : int or None
+        Which labels were flipped.
+    """
+
+    table: str
+    corpus: str
+    system: str
+    setting: str
+    auc: float
+    auc_low: float
+    auc_high: float
+    tpr: float
+    tpr_low: float
+    tpr_high: float
+    seconds: float
+    seed: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """What names it."""
+        return self.table, self.corpus, self.system, self.seed
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process does at a time: a system on a corpus, and the results that it is to give."""
+
+    suite: str
+    corpus: str
+    system: str
+    keys: list[Key]
+    share: float = 1.0
+
+    def stamp(self) -> dict[str, Any]:
+        """Give what a result of a file must agree with to be taken for one of this part."""
+        from surebayes import __version__
+        from surebayes.pool.view_pool import _plan
+        from surebayes.research.suite_peers import SETTINGS
+
+        settings = _plan(self.suite, 2) if self.system == "ViewPool" else SETTINGS.get(self.system)
+        marked = sha256(repr(settings).encode()).hexdigest()[:12]
+        return {"suite": self.suite, "version": __version__, "share": self.share, "settings": marked}
+
+
+# ---------------------------------------------------------------------- running
+
+
+def run_parts(
+    parts: Iterable[Part],
+    run: Callable[[Part], Iterator[Result]],
+    *,
+    jobs: int,
+    out: str | os.PathLike[str] | None,
+    resume: bool,
+    report: Callable[[Result], None],
+    progress: Callable[[str, int, int], None],
+) -> list[Result]:
+    """Run parts of a suite; one that fails doesn't stop the others, but is raised in the end."""
+    if resume and out is None:
+        raise ValueError("resume needs the file of the earlier run: give `out`.")
+    parts = list(parts)
+    order = [key for part in parts for key in part.keys]
+    results: dict[Key, Result] = {}
+    if out is not None and Path(out).exists():
+        lines = _lines(out)
+        _mend(out)
+        if resume:
+            results = {key: result for part in parts for key, result in _of_part(part, lines).items()}
+    left = [replace(part, keys=[key for key in part.keys if key not in results]) for part in parts]
+    failed: list[str] = []
+    progress("in the file" if results else "starting", len(results), len(order))
+    for found in _called(_run_part, [(part, run, out) for part in left if part.keys], jobs):
+        if isinstance(found, Result):
+            results[found.key] = found
+            report(found)
+            progress(f"{found.corpus}: {found.system}", len(results), len(order))
+        else:
+            failed.append(found)
+            progress(f"failed: {found}", len(results), len(order))
+    if failed:
+        kept = f" What succeeded is in {os.fspath(out)}: run again with resume." if out is not None else ""
+        raise RuntimeError(f"{len(failed)} of {len(left)} parts failed: {'; '.join(failed)}.{kept}")
+    table = {kind: n for n, kind in enumerate(dict.fromkeys((key[1], key[0]) for key in order))}
+    return sorted((results[key] for key in order), key=lambda r: table[r.corpus, r.table])
+
+
+def _run_part(
+    part: Part, run: Callable[[Part], Iterator[Result]], out: str | os.PathLike[str] | None
+) -> Iterator[Result | str]:
+    """Run a part and write its results down at once; give an error as text."""
+    try:
+        for result in run(part):
+            if out is not None:
+                line = json.dumps({**part.stamp(), **asdict(result)}) + "\n"
+                with open(out, "ab", buffering=0) as file:
+                    file.write(line.encode())  # one write, so that lines of several processes stay whole
+            yield result
+    except CorpusMissing:
+        raise
+    except Exception as error:
+        yield f"{part.system} on {part.corpus}: {type(error).__name__}: {error}"
+
+
+def _called(function: Callable[..., Iterator[Any]], calls: list[tuple[Any, ...]], jobs: int) -> Iterator[Any]:
+    if jobs == 1:
+        for call in calls:
+            yield from function(*call)
+        return
+    from joblib import Parallel, delayed
+
+    lists = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)(
+        delayed(_listed)(function, call) for call in calls
+    )
+    for found in lists:
+        yield from found
+
+
+def _listed(function: Callable[..., Iterator[Any]], call: tuple[Any, ...]) -> list[Any]:
+    return list(function(*call))
+
+
+# ---------------------------------------------------------------------- the file
+
+
+def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read a file of results; a last line that was cut off by an interruption is left out."""
+    lines = []
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    if text and not text.startswith('{"suite": '):
+        raise ValueError(
+            f"{os.fspath(path)} is no file of results of a suite. Give one of an earlier run, or a new one."
+        )
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        try:
+            record = json.loads(line)
+            Result(**{name: record[name] for name in _NAMES})
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"Line {number} of {os.fspath(path)} is no result of a suite ({error}). Give the file of an earlier "
+                "run, or a new one."
+            ) from None
+        lines.append(record)
+    return lines
+
+
+def _mend(path: str | os.PathLike[str]) -> None:
+    """Take away the last line of a file if an interruption cut it off."""
+    whole = Path(path).read_bytes().rfind(b"\n") + 1
+    if whole < os.path.getsize(path):
+        os.truncate(path, whole)
+
+
+def _of_part(part: Part, lines: Sequence[dict[str, Any]]) -> dict[Key, Result]:
+    stamp, keys, found = part.stamp(), set(part.keys), {}
+    for record in lines:
+        if all(record.get(name) == value for name, value in stamp.items()):
+            result = Result(**{name: record[name] for name in _NAMES})
+            if result.key in keys:
+                found[result.key] = result
+    return found
+
+
+def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
+    """Give the results of a suite that a file holds, the newest where there are several of a kind.
+
+    Parameters
+    ----------
+    path : path
+        A file that a suite wrote.
+    suite : {"mail", "text"}
+        Which suite.
+    """
+    found = {}
+    for record in _lines(path):
+        if record.get("suite") == suite:
+            result = Result(**{name: record[name] for name in _NAMES})
+            found[result.key] = result
+    return sorted(found.values(), key=lambda r: (r.corpus, r.table))
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _cells(results: Sequence[Result]) -> Iterator[tuple[str, list[str], list[tuple[bool, list[str]]]]]:
+    """Give each table's title, columns and lines, the best first; a line says whether it is the best."""
+    for kind in dict.fromkeys((r.table, r.corpus) for r in results):
+        own = [r for r in results if (r.table, r.corpus) == kind]
+        lower = kind[0] == "online"
+        columns = ["system", "1-ROCA%" if lower else "AUC_0.1", "TPR at 0.1% FPR", "CPU s", "setting"]
+        lines = [_line(own, system, lower) for system in dict.fromkeys(r.system for r in own)]
+        best = min(line[0] for line in lines)
+        ranked = sorted(lines, key=lambda line: line[0])
+        yield f"{kind[1]}: {kind[0]}", columns, [(worth == best, cells) for worth, cells in ranked]
+
+
+def tables(results: Sequence[Result]) -> list[Any]:
+    """Make `rich` tables: one for each corpus and kind of comparison, the best system in bold.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        Of a suite.
+
+    Returns
+    -------
+    list of rich.table.Table
+        To be printed by a rich console.
+    """
+    from rich.table import Table
+
+    made = []
+    for title, columns, lines in _cells(results):
+        made.append(Table(title=title))
+        for column in columns:
+            made[-1].add_column(column, justify="left" if column in ("system", "setting") else "right")
+        for best, cells in lines:
+            made[-1].add_row(*cells, style="bold" if best else None)
+    return made
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """Write the same tables in Markdown.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        Of a suite.
+
+    Examples
+    --------
+    >>> from surebayes.research.suites import Result, markdown
+    >>> print(markdown([Result("batch", "mine", "guess", "", 0.5, 0.4, 0.6, 0.1, 0.0, 0.2, 1.0)]))
+    ### mine: batch
+    <BLANKLINE>
+    | system | AUC_0.1 | TPR at 0.1% FPR | CPU s | setting |
+    |---|---|---|---|---|
+    | **guess** | 0.5000 [0.4000, 0.6000] | 0.100 [0.000, 0.200] | 1.0 |  |
+    """
+    pieces = []
+    for title, columns, lines in _cells(results):
+        rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+        for best, (system, *cells) in lines:
+            named = f"**{system}**" if best else system
+            rows.append(f"| {' | '.join([named, *(cell.replace('|', chr(92) + '|') for cell in cells)])} |")
+        pieces.append(f"### {title}\n\n" + "\n".join(rows))
+    return "\n\n".join(pieces)
+
+
+def _line(results: Sequence[Result], system: str, lower: bool) -> tuple[float, list[str]]:
+    own = [r for r in results if r.system == system]
+    mean = {name: float(np.mean([getattr(r, name) for r in own])) for name in _NUMBERS}
+    auc = f"{mean['auc']:.4f} [{mean['auc_low']:.4f}, {mean['auc_high']:.4f}]"
+    tpr = f"{mean['tpr']:.3f} [{mean['tpr_low']:.3f}, {mean['tpr_high']:.3f}]"
+    worth = mean["auc"] if lower else -mean["auc"]
+    setting = own[0].setting if len({r.setting for r in own}) == 1 else f"mean of {len(own)}"
+    return worth, [system, auc, tpr, f"{mean['seconds']:.1f}", setting]
+
+
+_NUMBERS = ("auc", "auc_low", "auc_high", "tpr", "tpr_low", "tpr_high", "seconds")
+_NAMES = tuple(field.name for field in fields(Result))

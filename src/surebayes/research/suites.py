@@ -1,0 +1,364 @@
+"""Two comparisons on real corpora: mail, where a false alarm must not happen, and other text.
+
+`surebayes compare --suite mail` and `--suite text` print the tables; `mail_suite` and
+`text_suite` give the same as data. Everything that is chosen is chosen on training documents: the settings of the peers
+by AUC_0.1 on the last third of the training part, trained on what came before (for other text: on a random third of
+the first split's training part, once a corpus). The corpora are read from the folder that SUREBAYES_DATA names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surebayes import corpora, metrics
+from surebayes.estimators.tuning import TunedNB
+from surebayes.pool.experts import RATE
+from surebayes.pool.view_pool import ViewPool
+from surebayes.research import suite_peers
+from surebayes.research.suite_peers import Batch, counted, cpu_seconds
+from surebayes.research.suite_results import Key, Part, Result, markdown, run_parts, show_file, tables
+
+__all__ = ["MAIL", "TEXT", "Result", "flipped", "mail_suite", "markdown", "show_file", "tables", "text_suite"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+FLIPPED = 0.05
+MAIL = ("spamassassin", "enron_spam")
+TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")
+
+
+def _result(table: str, corpus: str, system: str, setting: str, y: BoolArray, s: FloatArray, seconds: float, seed=None):
+    main = metrics.roca_percent if table == "online" else metrics.partial_auc
+    auc, tpr = main(y, s), metrics.tpr_at_fpr(y, s, 0.001)
+    of_auc = metrics.bootstrap_interval(main, y, s, resamples=300)
+    of_tpr = metrics.bootstrap_interval(metrics.tpr_at_fpr, y, s, resamples=300, x=0.001)
+    return Result(table, corpus, system, setting, auc, *of_auc, tpr, *of_tpr, seconds, seed)
+
+
+def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
+    """Run a system and give its CPU time, that of programs it runs and of what it did not have to make included."""
+    started = cpu_seconds()
+    scores, said = function(batch, batch.labels, setting)
+    return scores, said, cpu_seconds() - started + batch.charged
+
+
+# ---------------------------------------------------------------------- mail
+
+
+def _our_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
+    pool = ViewPool().fit(batch.train, labels, order=range(len(labels)))
+    return pool.decision_function(batch.test), "defaults"
+
+
+def _our_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
+    X, test = counted(batch)
+    tuned = TunedNB().fit(X, labels, order=range(len(labels)))
+    said = ", ".join(f"{k}={' '.join(str(v).split())}" for k, v in tuned.best_params_.items() if k != "family")
+    return tuned.decision_function(test), f"{tuned.best_params_['family']} {said}"
+
+
+OURS: dict[str, Callable[..., tuple[FloatArray, str]]] = {"ViewPool": _our_pool, "TunedNB, words": _our_tuned}
+_BYTES = "LinearSVC, byte 3-5-grams"
+
+
+def mail_suite(
+    names: Sequence[str] = MAIL,
+    *,
+    flips: int = 3,
+    online: bool = True,
+    systems: Iterable[str] | None = None,
+    share: float = 1.0,
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    report: Callable[[Result], None] = lambda result: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[Result]:
+    """Compare on mail: the first third of the stream trains, the rest is scored; and one message at a time.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Corpora of the catalogue that hold mail.
+    flips : int, default=3
+        How many times choosing and training are repeated with 5% of the training labels flipped.
+    online : bool, default=True
+        Whether the stream is also judged and learnt message by message.
+    systems : iterable of str, optional
+        Only these.
+    share : float, default=1.0
+        How much of each stream to use, from its start.
+    jobs : int, default=1
+        Processes; each takes one system on one corpus at a time.
+    out : path, optional
+        A file that every result is appended to as it comes, a line of JSON each.
+    resume : bool, default=False
+        Leave out what the file has of the same version and settings.
+    report : callable, optional
+        Called with every result as it comes.
+    progress : callable, optional
+        Called with what was done last, how many results there are and how many there will be.
+
+    Returns
+    -------
+    list of Result
+        In the order of the tables, those of the file included.
+    """
+    found = [*OURS, *suite_peers.available()]
+    wanted = _wanted(systems, [*found, suite_peers.SLOW])
+    streams = _streams() if online else {}
+    parts = []
+    for name in names:
+        for system in found:
+            keys: list[Key] = [("batch", name, system, None)]
+            keys += [("batch", name, suite_peers.SLOW, None)] if system == _BYTES else []
+            keys += [("flipped labels", name, system, seed) for seed in range(flips)]
+            keys += [("online", name, system, None)] if system in streams else []
+            parts.append(Part("mail", name, system, [k for k in keys if k[2] in wanted], share))
+    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+
+
+def _wanted(systems: Iterable[str] | None, known: Sequence[str]) -> set[str]:
+    wanted = set(known if systems is None else systems)
+    if wanted - set(known):
+        raise ValueError(f"There is no system {min(wanted - set(known))!r} here. There are: {'; '.join(known)}.")
+    return wanted
+
+
+def _streams() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
+    return {"ViewPool": online_pool, **suite_peers.online()}
+
+
+def _mail_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus: settings are chosen anew for every seed, rows made once."""
+    read = _loaded((part.corpus, part.share), lambda: _read_mail(part.corpus, part.share))
+    chosen: dict[int | None, Any] = {}
+    choosing, clean = replace(read, made=dict(read.made)), read.afresh()
+    for table, _, system, seed in part.keys:
+        if table == "online":
+            y = np.concatenate([read.labels, read.truth])
+            started = cpu_seconds()
+            scores, said = _streams()[system](read.train + read.test, y)
+            yield _result(table, part.corpus, system, said, y, scores, cpu_seconds() - started)
+            continue
+        labels = read.labels if seed is None else flipped(read.labels, seed)
+        if seed not in chosen and part.system not in OURS:
+            chosen[seed] = suite_peers.choose(part.system, choosing.relabelled(labels))
+        function = suite_peers.slow_machine if system == suite_peers.SLOW else _systems()[system]
+        batch = (read.afresh() if system == suite_peers.SLOW else clean).relabelled(labels)
+        scores, said, seconds = _timed(function, batch, chosen.get(seed))
+        yield _result(table, part.corpus, system, said, read.truth, scores, seconds, seed)
+        clean.keep_newest()
+
+
+def _systems() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
+    return {**OURS, **suite_peers.available()}
+
+
+def _read_mail(name: str, share: float) -> Batch:
+    documents, y = _stream(name, share)
+    batch = Batch.of(documents, y, len(y) // 3)
+    assert len(batch.train_texts) + len(batch.test_texts) == len(y)  # read for choosing, whatever the system
+    return batch
+
+
+_last: dict[Any, Any] = {}
+
+
+def _loaded(key: Any, read: Callable[[], Any]) -> Any:
+    """Keep the corpus that was read last: the parts of a suite that follow each other often share it."""
+    if key not in _last:
+        _last.clear()
+        _last[key] = read()
+    return _last[key]
+
+
+def _stream(name: str, share: float) -> tuple[list[bytes], BoolArray]:
+    """Read a corpus of mails in the order of time."""
+    corpus = corpora.load(name)
+    order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]
+    mails = corpora.mails(corpus)
+    return [mails[i] for i in order], np.array([corpus.labels[i] == "spam" for i in order])
+
+
+def flipped(labels: BoolArray, seed: int, share: float = FLIPPED) -> BoolArray:
+    """Turn a share of the labels around.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> int((flipped(np.zeros(200, bool), seed=0)).sum())
+    10
+    """
+    turned = np.random.default_rng(seed).permutation(len(labels))[: round(share * len(labels))]
+    noisy = labels.copy()
+    noisy[turned] = ~noisy[turned]
+    return noisy
+
+
+def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str]:
+    """Judge and learn a stream one message at a time; the scores are those before learning."""
+    pool = ViewPool()
+    scores = np.zeros(len(documents))
+    for i, document in enumerate(documents):
+        if i:
+            scores[i] = pool.decision_function([document])[0]
+        pool.partial_fit([document], y[i : i + 1], classes=[False, True])
+    return scores, f"rate {RATE:g}"
+
+
+# ---------------------------------------------------------------------- other text
+
+
+def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
+    """Give the splits of a corpus: its folds, or one task for each class against the rest.
+
+    Parameters
+    ----------
+    name : str
+        A corpus of the catalogue.
+    share : float, default=1.0
+        How many of the tasks, from the first.
+    """
+    corpus = corpora.load(name)
+    if name in ("reuters21578", "news20_bydate"):
+        tasks = _against_the_rest(corpus, name == "reuters21578")
+    else:
+        tasks = _folded(corpus.without_duplicates(), "pos" if name == "movie_reviews" else "spam")
+    return tasks[: max(round(share * len(tasks)), 1)]
+
+
+def _against_the_rest(corpus: corpora.Corpus, reuters: bool) -> list[Batch]:
+    train, test = corpora.modapte(corpus) if reuters else (corpus.part("train"), corpus.part("test"))
+    one, other = corpora.texts(train, subject=True), corpora.texts(test, subject=True)
+    names = corpora.top_classes(train, 10) if reuters else train.classes
+    classes = None if reuters else np.array([_single(label) for label in train.labels])
+    return [Batch(one, _has(train.labels, c), other, _has(test.labels, c), False, classes, True) for c in names]
+
+
+def _folded(corpus: corpora.Corpus, positive: str) -> list[Batch]:
+    texts, y = corpora.texts(corpus), _has(corpus.labels, positive)
+    folds = np.array(corpus.folds) if corpus.folds else _folds(y, 10)
+    tasks = []
+    for f in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == f), np.flatnonzero(folds != f)
+        tasks.append(Batch([texts[i] for i in outside], y[outside], [texts[i] for i in inside], y[inside], False))
+    return tasks
+
+
+def _single(label: Any) -> str:
+    return label if isinstance(label, str) else label[0]
+
+
+def _has(labels: Sequence[Any], c: str) -> BoolArray:
+    return np.array([label == c if isinstance(label, str) else c in label for label in labels])
+
+
+def _folds(y: BoolArray, n: int) -> npt.NDArray[np.int64]:
+    folds = np.zeros(len(y), np.int64)
+    for c in (False, True):
+        own = np.random.default_rng(0).permutation(np.flatnonzero(y == c))
+        folds[own] = np.arange(len(own)) % n
+    return folds
+
+
+def text_suite(
+    names: Sequence[str] = TEXT,
+    *,
+    systems: Iterable[str] | None = None,
+    share: float = 1.0,
+    jobs: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    report: Callable[[Result], None] = lambda result: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[Result]:
+    """Compare on other text: the mean over folds, or over classes set against the rest.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Corpora: movie reviews, SMS and Ling-Spam in ten folds, the ten largest Reuters topics and the twenty newsgroups
+        one against the rest.
+    systems : iterable of str, optional
+        Only these.
+    share : float, default=1.0
+        How many of the folds or classes, from the first.
+    jobs, out, resume, report, progress
+        As for `mail_suite`.
+
+    Returns
+    -------
+    list of Result
+        Means over the tasks; the intervals are of the mean, tasks drawn with replacement.
+    """
+    found = [*TEXT_OURS, *(k for k in suite_peers.available() if k in suite_peers.FOR_TEXT)]
+    wanted = _wanted(systems, found)
+    keys: list[Key] = [("text", name, system, None) for name in names for system in found if system in wanted]
+    parts = [Part("text", key[1], key[2], [key], share) for key in keys]
+    return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+
+
+def _text_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus; its setting is chosen once, on the first task."""
+    read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
+    function = {**TEXT_OURS, **suite_peers.available()}[part.system]
+    setting = None if part.system in TEXT_OURS else suite_peers.choose(part.system, read[0].afresh())
+    auc, tpr, said = [], [], []
+    shared: dict[Any, Any] = {}
+    started = cpu_seconds()
+    for task in read:
+        # classes against the rest have the same documents: rows, or a pool of all classes, are made once
+        batch = replace(task, made=shared if task.one_of_many else {})
+        scores, how = function(batch, batch.labels, setting)
+        auc.append(metrics.partial_auc(task.truth, scores))
+        tpr.append(metrics.tpr_at_fpr(task.truth, scores, 0.001))
+        said.append(how)
+    most = max(set(said), key=said.count)
+    how = most if said.count(most) == len(said) else f"mostly {most}"
+    seconds = (cpu_seconds() - started) / len(read)
+    yield Result("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
+
+
+def run_part(part: Part) -> Iterator[Result]:
+    """Run one system on one corpus and give its results as they come."""
+    return (_mail_part if part.suite == "mail" else _text_part)(part)
+
+
+def _text_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
+    how = "views text, weights stack"
+    if batch.classes is None:
+        pool = ViewPool(views="text", weights="stack").fit(batch.train_texts, labels)
+        return pool.decision_function(batch.test_texts), how
+
+    def all_classes() -> Any:
+        pool = ViewPool(views="text", weights="stack").fit(batch.train_texts, batch.classes)
+        return pool.classes_, pool.decision_function(batch.test_texts)
+
+    classes, scores = batch.once("pool", all_classes)  # one pool has a score for each class against the rest
+    return scores[:, np.flatnonzero(classes == batch.classes[labels][0])[0]], how
+
+
+def _text_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
+    X, test = counted(batch, 2)
+    tuned = TunedNB().fit(X, labels)
+    return tuned.decision_function(test), tuned.best_params_["family"]
+
+
+TEXT_OURS: dict[str, Callable[..., tuple[FloatArray, str]]] = {
+    "ViewPool": _text_pool,
+    "TunedNB, words and pairs": _text_tuned,
+}
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float, float]:
+    drawn = np.random.default_rng(0).integers(len(values), size=(1000, len(values)))
+    low, high = np.quantile(np.asarray(values)[drawn].mean(1), [0.025, 0.975])
+    return float(np.mean(values)), float(low), float(high)

@@ -1,0 +1,1 @@
+"""Text to rows or scores: vectorizers, views side by side, streams of documents."""

@@ -1,0 +1,256 @@
+"""How both vectorizers reach the text kernel: documents in chunks, by threads, and counted rows back as one matrix."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from surebayes.kernels import kernel
+
+# documents a call of the kernel: enough to hide its cost, few enough for two threads to share the work
+CHUNK = 512
+# characters that a chunk holds at most, but for the last document: files of any number and size take bounded memory
+CHUNK_SIZE = 16_000_000
+
+# token patterns that are "runs of at least so many word characters"
+_WORD_PATTERNS = {
+    r"(?u)\b\w\w+\b": 2,
+    r"\b\w\w+\b": 2,
+    r"(?u)\w\w+": 2,
+    r"\w\w+": 2,
+    r"(?u)\b\w+\b": 1,
+    r"\b\w+\b": 1,
+    r"(?u)\w+": 1,
+    r"\w+": 1,
+}
+# what the kernel writes
+_CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
+
+Rows = tuple[Any, Any, Any]  # lengths, ids, counts: buffers of the kernel
+
+
+def chunks_of(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Cut an iterable of any length into lists."""
+    items = iter(items)
+    while chunk := list(islice(items, size)):
+        yield chunk
+
+
+def in_threads(work: Callable[[int], None], jobs: int) -> None:
+    """Run work(0) ... work(jobs - 1) side by side; the first error is raised."""
+    if jobs == 1:
+        work(0)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(work, job) for job in range(jobs)]:
+            done.result()
+
+
+def in_one_step(transform: Callable[[list[Any]], Any]) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+    """Give add and finish of a transform that needs all documents at once."""
+    documents: list[Any] = []
+    return documents.extend, lambda: transform(documents)
+
+
+def canonical(matrix: Any) -> Any:
+    """Sort the rows of a matrix of scikit-learn's, whatever it believes of them."""
+    matrix.has_sorted_indices = False
+    matrix.sort_indices()
+    return matrix
+
+
+def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width: int) -> Any:
+    """Make a CSR matrix of the kind that scikit-learn's vectorizers return, from rows in canonical order."""
+    indptr = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    small = indptr[-1] <= np.iinfo(np.int32).max
+    index = np.int32 if small else np.int64
+    triple = (data, columns.astype(index, copy=False), indptr.astype(index, copy=False))
+    matrix = _SPARSE(triple, shape=(len(lengths), width))
+    matrix.has_sorted_indices = matrix.has_canonical_format = True
+    return align(matrix)
+
+
+try:  # scikit-learn 1.8 and later return sparse arrays or matrices, as configured; earlier ones matrices
+    from sklearn.utils._sparse import _align_api_if_sparse as align
+
+    _SPARSE = sp.csr_array
+except ImportError:  # pragma: no cover - scikit-learn before 1.8
+    _SPARSE = sp.csr_matrix
+
+    def align(matrix: Any) -> Any:
+        """Return the matrix: its columns are hashed and never move."""
+        return matrix
+
+
+class KernelMixin:
+    """What both vectorizers share: how documents reach the kernel, and rows come back as a matrix."""
+
+    # what scikit-learn's half of each class has
+    analyzer: Any
+    binary: bool
+    dtype: Any
+    input: str
+    lowercase: bool
+    max_bytes: int
+    n_jobs: int | None
+    ngram_range: tuple[int, int]
+    preprocessor: Any
+    strip_accents: Any
+    token_pattern: str | None
+    tokenizer: Any
+    build_preprocessor: Callable[[], Callable[[str], str]]
+    decode: Callable[[Any], str]
+    get_stop_words: Callable[[], Any]
+    transform: Callable[[Iterable[Any]], Any]
+
+    def _analyzer(self) -> Any | None:
+        """Make the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
+        low, high = self.ngram_range
+        plain = isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high < 2**31
+        if not plain or callable(self.analyzer):
+            return None
+        stop_words: tuple[str, ...] = ()
+        shortest = 2
+        if self.analyzer != "bytes" and self.preprocessor is not None:
+            return None
+        if self.analyzer == "word":
+            if self.tokenizer is not None or self.token_pattern not in _WORD_PATTERNS:
+                return None
+            shortest = _WORD_PATTERNS[self.token_pattern]
+            stop_words = tuple(self.get_stop_words() or ())
+            if not all(isinstance(word, str) for word in stop_words):
+                return None
+        lowercase = self.lowercase and not self.strip_accents  # accents go after the lower case: both in _documents
+        return kernel().Analyzer(self.analyzer, low, high, lowercase, shortest, self.max_bytes, stop_words)
+
+    def _documents(self, raw_documents: Iterable[Any]) -> Iterator[list[Any]]:
+        """Chunks of documents as the kernel takes them."""
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        prepare: Callable[[Any], Any] = self._raw_bytes if self.analyzer == "bytes" else self.decode
+        if self.strip_accents and self.analyzer != "bytes":
+            preprocess = self.build_preprocessor()
+
+            def prepare(document: Any) -> Any:
+                return preprocess(self.decode(document))
+
+        plain = self.input == "content" and (self.analyzer == "bytes" or not self.strip_accents)
+        chunk, held = [], 0
+        for document in raw_documents:
+            text = document if plain and type(document) is str else prepare(document)
+            chunk.append(text)
+            held += len(text) if isinstance(text, (str, bytes)) else 0
+            if len(chunk) == CHUNK or held > CHUNK_SIZE:
+                yield chunk
+                chunk, held = [], 0
+        if chunk:
+            yield chunk
+
+    def _raw_bytes(self, document: Any) -> str | bytes:
+        """Give a document for byte n-grams: its bytes, or text that the kernel writes as UTF-8."""
+        if self.input == "filename":
+            with open(document, "rb") as file:
+                return file.read(self.max_bytes)
+        if self.input == "file":
+            document = document.read()
+        return bytes(document) if isinstance(document, (bytearray, memoryview)) else document
+
+    def _jobs(self) -> int:
+        return effective_n_jobs(self.n_jobs)
+
+    def _count(self, count: Callable[[int, list[Any]], Rows], raw_documents: Iterable[Any], jobs: int) -> Any:
+        """(rows, job) of each chunk, in order: count(job, documents) by `jobs` threads."""
+        chunks = enumerate(self._documents(raw_documents))
+        lock, counted = threading.Lock(), {}
+
+        def work(job: int) -> None:
+            while True:
+                with lock:
+                    number, chunk = next(chunks, (None, None))
+                if chunk is None:
+                    return
+                counted[number] = count(job, chunk), job
+
+        in_threads(work, jobs)
+        return [counted[number] for number in range(len(counted))]
+
+    def _assemble(self, parts: list[Any], columns: list[Any], width: int, jobs: int = 1) -> Any:
+        """One matrix of counted rows; columns[job] maps the ids of a job to columns. The parts are used up."""
+        place, code = kernel().place, next((code for code, kind in _CODES.items() if kind == self.dtype), "i")
+        size = [len(memoryview(rows[1]).cast("B")) // 4 for rows, _ in parts]
+        offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
+        out, data = np.empty(offsets[-1], np.int32), np.empty(int(offsets[-1]), _CODES[code])
+        written, lock = np.zeros(len(parts), np.int64), threading.Lock()
+        lengths: list[Any] = [None] * len(parts)
+        numbers = iter(range(len(parts)))
+
+        def work(_: int) -> None:
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                rows, job = parts[number]
+                parts[number] = None  # its memory goes as the matrix fills
+                written[number] = place(*rows, columns[job], out, data, int(offsets[number]), code, self.binary)
+                lengths[number] = np.frombuffer(rows[0], np.uint32)
+
+        in_threads(work, min(jobs, max(len(parts), 1)))
+        if written.sum() < offsets[-1]:  # terms were left out: close the gaps
+            kept = np.concatenate([np.arange(o, o + n) for o, n in zip(offsets, written)])
+            out, data = out[kept], data[kept]
+        rows_of = np.concatenate(lengths) if lengths else np.empty(0, np.uint32)
+        return as_sparse(data.astype(self.dtype, copy=False), out, rows_of, width)
+
+    def build_analyzer(self) -> Callable[[Any], list[Any]]:
+        """Give the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
+        if self.analyzer != "bytes":
+            return super().build_analyzer()  # type: ignore[misc]
+        from surebayes.kernels.text_twin import Analyzer
+
+        low, high = self.ngram_range
+        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
+        return lambda document: [token.decode("latin-1") for token in tokens(self._raw_bytes(document))]
+
+    def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
+        """Transform an iterable of any length in bounded memory.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; read as they are needed.
+        chunk : int
+            Documents in a matrix.
+
+        Yields
+        ------
+        matrix : sparse matrix of at most `chunk` rows
+
+        Examples
+        --------
+        >>> from surebayes import HashingVectorizer
+        >>> stream = (f"message number {i}" for i in range(2500))
+        >>> [rows.shape[0] for rows in HashingVectorizer().transform_stream(stream)]
+        [1000, 1000, 500]
+        """
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        for documents in chunks_of(raw_documents, chunk):
+            yield self.transform(documents)
+
+
+EXTRA_CONSTRAINTS: dict[str, list[Any]] = {
+    "analyzer": [StrOptions({"word", "char", "char_wb", "bytes"}), callable],
+    "max_bytes": [Interval(Integral, 0, None, closed="left")],
+    "n_jobs": [Integral, None],
+}

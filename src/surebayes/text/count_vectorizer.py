@@ -1,0 +1,430 @@
+"""Text to matrix: scikit-learn's CountVectorizer and HashingVectorizer, the same result many times faster.
+
+The work is done by the kernel (`_text`, or its twin). What the kernel doesn't know (a tokenizer, preprocessor, analyzer
+or token pattern of one's own) goes through scikit-learn's own code, so that every parameter means what it means there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.feature_extraction.text import CountVectorizer as _CountVectorizer
+
+from surebayes.kernels import kernel
+from surebayes.text.batching import EXTRA_CONSTRAINTS, KernelMixin, canonical, in_one_step
+from surebayes.text.hashing_vectorizer import HashingVectorizer
+
+__all__ = ["CountVectorizer", "HashingVectorizer"]
+
+_EMPTY = "empty vocabulary; perhaps the documents only contain stop words"
+
+
+class CountVectorizer(KernelMixin, _CountVectorizer):
+    r"""Texts to a matrix of token counts: scikit-learn's class, many times faster, with the same result.
+
+    All parameters of `sklearn.feature_extraction.text.CountVectorizer`, and:
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb", "bytes"} or callable
+        "bytes" counts n-grams of the bytes of the document as they are, without lower-casing. Terms are shown as
+        latin-1 text, one character a byte; str documents are taken as UTF-8.
+    max_bytes : int
+        With analyzer="bytes", how much of a document is read.
+    n_jobs : int, optional
+        Threads; the result doesn't depend on it.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Term to column. It is made when first asked for; assign a dict to change the vocabulary.
+    fixed_vocabulary_ : bool
+        Whether a vocabulary was given.
+
+    Notes
+    -----
+    `fit` on everything numbers the terms in sorted order. `partial_fit` keeps the columns there are and appends the
+    new terms of each batch, in sorted order.
+
+    Examples
+    --------
+    >>> from surebayes import CountVectorizer
+    >>> vectorizer = CountVectorizer()
+    >>> vectorizer.fit_transform(["Buy gold, buy now", "See you now"]).toarray()
+    array([[2, 1, 1, 0, 0],
+           [0, 0, 1, 1, 1]])
+    >>> vectorizer.partial_fit(["Gold again"]).get_feature_names_out()
+    array(['buy', 'gold', 'now', 'see', 'you', 'again'], dtype=object)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {**_CountVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        input="content",
+        encoding="utf-8",
+        decode_error="strict",
+        strip_accents=None,
+        lowercase=True,
+        preprocessor=None,
+        tokenizer=None,
+        stop_words=None,
+        token_pattern=r"(?u)\b\w\w+\b",
+        ngram_range=(1, 1),
+        analyzer="word",
+        max_df=1.0,
+        min_df=1,
+        max_features=None,
+        vocabulary=None,
+        binary=False,
+        dtype=np.int64,
+        max_bytes=3000,
+        n_jobs=None,
+    ):
+        super().__init__(
+            input=input,
+            encoding=encoding,
+            decode_error=decode_error,
+            strip_accents=strip_accents,
+            lowercase=lowercase,
+            preprocessor=preprocessor,
+            tokenizer=tokenizer,
+            stop_words=stop_words,
+            token_pattern=token_pattern,
+            ngram_range=ngram_range,
+            analyzer=analyzer,
+            max_df=max_df,
+            min_df=min_df,
+            max_features=max_features,
+            vocabulary=vocabulary,
+            binary=binary,
+            dtype=dtype,
+        )
+        self.max_bytes = max_bytes
+        self.n_jobs = n_jobs
+
+    # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
+    _dict: Any
+    _terms: Any
+    _columns: Any
+
+    @property
+    def vocabulary_(self) -> dict[Any, int]:
+        """Term to column."""
+        if self.__dict__.get("_dict") is None:
+            if self.__dict__.get("_terms") is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_'")
+            self._dict = {term: column for column, term in enumerate(self._names())}
+        return self._dict
+
+    @vocabulary_.setter
+    def vocabulary_(self, vocabulary: dict[Any, int]) -> None:
+        self._dict, self._terms, self._columns = vocabulary, None, None
+
+    def _learnt(self, terms: Any, columns: np.ndarray) -> None:
+        self._dict, self._terms, self._columns = None, terms, columns
+
+    def _names(self) -> list[str]:
+        by_column = np.empty(len(self._columns), np.uint32)
+        by_column[self._columns] = np.arange(len(self._columns), dtype=np.uint32)
+        return self._terms.terms(by_column, self.analyzer == "bytes")
+
+    def _ready(self) -> Any | None:
+        """Make the kernel's analyzer if it can count with this vocabulary; None if scikit-learn has to."""
+        if self.__dict__.get("_terms") is None:
+            self._check_vocabulary()
+        analyzer = self._analyzer()
+        if analyzer is not None and self._terms is None:
+            self._load(self._dict)
+        return None if self._terms is None else analyzer
+
+    def _load(self, vocabulary: dict[Any, int]) -> None:
+        """Put a dict into the kernel, if it is one that the kernel can hold: str terms in columns 0, 1, 2, ..."""
+        columns = list(vocabulary.values())
+        code = "latin-1" if self.analyzer == "bytes" else "utf-8"
+        if not all(isinstance(term, str) for term in vocabulary) or sorted(columns) != list(range(len(columns))):
+            return
+        try:
+            encoded = [term.encode(code, "surrogatepass" if code == "utf-8" else "strict") for term in vocabulary]
+        except UnicodeEncodeError:
+            return
+        terms = kernel().Vocabulary()
+        terms.add(encoded)
+        self._terms, self._columns = terms, np.array(columns, np.int32)
+
+    def _grow(
+        self, analyzer: Any, raw_documents: Iterable[Any], terms: Any, keep: bool
+    ) -> tuple[list[Any], list[Any], int]:
+        """Add the terms of the documents; give the rows, if kept, the map of each job's ids to ours, and the jobs."""
+        make, count, jobs = kernel().Vocabulary, kernel().count, self._jobs()
+        own = [terms] + [make() for _ in range(jobs - 1)]
+
+        def add(job: int, chunk: list[Any]) -> Any:
+            rows = count(analyzer, own[job], chunk, True)
+            return rows if keep else None
+
+        parts = self._count(add, raw_documents, jobs)
+        merged = [None] + [np.frombuffer(terms.merge(other), np.uint32) for other in own[1:]]
+        return parts, merged, jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, raw_documents, y=None):
+        """Learn the vocabulary.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Texts (str or bytes), file names or files, as `input` says.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        analyzer = self._check_fit(raw_documents)
+        if analyzer is None or self.fixed_vocabulary_ or not self._keeps_all():
+            self.fit_transform(raw_documents)
+            return self
+        terms = kernel().Vocabulary()
+        self._grow(analyzer, raw_documents, terms, False)
+        if not len(terms):
+            raise ValueError(_EMPTY)
+        self._learnt(terms, self._sorted_columns(terms, 0))
+        return self
+
+    def _keeps_all(self) -> bool:
+        """Tell whether no term can be left out, whatever the documents."""
+        return (self.max_df, self.min_df, self.max_features) == (1.0, 1, None) and isinstance(self.max_df, float)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, raw_documents, y=None):
+        """Learn the vocabulary and return the matrix of counts.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Texts (str or bytes), file names or files, as `input` says.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X : sparse matrix (documents, terms)
+        """
+        analyzer = self._check_fit(raw_documents)
+        if analyzer is None:
+            return canonical(super().fit_transform(raw_documents))
+        if self.fixed_vocabulary_:
+            self._warn_upper_case()
+            return self.transform(raw_documents)
+        terms = kernel().Vocabulary()
+        parts, merged, jobs = self._grow(analyzer, raw_documents, terms, True)
+        return self._finish(parts, merged, terms, jobs)
+
+    def _finish(self, parts: list[Any], merged: list[Any], terms: Any, jobs: int) -> Any:
+        """Give the terms their columns, leave out what the limits say, and make the matrix."""
+        if not len(terms):
+            raise ValueError(_EMPTY)
+        columns = self._sorted_columns(terms, 0)
+        if kept := self._limits(parts):
+            columns = self._limit(parts, columns, merged, *kept)
+        maps = [columns if ids is None else columns[ids] for ids in merged]
+        X = self._assemble(parts, maps, int(columns.max()) + 1, jobs)
+        if (columns < 0).any():
+            ids = np.flatnonzero(columns >= 0).astype(np.uint32)
+            terms, columns = terms.select(ids), columns[ids]
+        self._learnt(terms, columns)
+        return X
+
+    def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        if fit:
+            self._validate_params()
+        analyzer = self._check_fit([]) if fit else self._ready()
+        if analyzer is None:
+            return in_one_step(self.fit_transform if fit else self.transform)
+        grow = fit and not self.fixed_vocabulary_
+        terms, parts = kernel().Vocabulary() if grow else self._terms, []
+
+        def add(documents: list[Any]) -> None:
+            for chunk in self._documents(documents):
+                parts.append((kernel().count(analyzer, terms, chunk, grow), 0))
+
+        def finish() -> Any:
+            if grow:
+                return self._finish(parts, [None], terms, 1)
+            return self._assemble(parts, [self._columns], len(self._columns))
+
+        return add, finish
+
+    def _check_fit(self, raw_documents: Any) -> Any | None:
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        self._validate_ngram_range()
+        analyzer = self._analyzer()
+        if analyzer is not None:
+            self._warn_for_unused_params()
+            self.build_analyzer()  # its checks of the stop words
+            self._validate_vocabulary()
+            if self.fixed_vocabulary_ and self._ready() is None:
+                return None
+        return analyzer
+
+    def _warn_upper_case(self) -> None:
+        if self.lowercase and self.analyzer != "bytes" and any(any(map(str.isupper, term)) for term in self.vocabulary):
+            warnings.warn(
+                "Upper case characters found in vocabulary while 'lowercase' is True."
+                " These entries will not be matched with any documents",
+                stacklevel=3,
+            )
+
+    @staticmethod
+    def _sorted_columns(terms: Any, first: int) -> np.ndarray:
+        """Columns of the ids from `first` on: in the order of their terms."""
+        order = np.frombuffer(terms.order(first), np.uint32).astype(np.int64)
+        columns = np.empty(len(order), np.int32)
+        columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
+        return columns
+
+    def _limits(self, parts: list[Any]) -> tuple[Any, Any, int | None] | None:
+        """Give the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
+        n = sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts)
+        high, low = _documents_of(self.max_df, n), _documents_of(self.min_df, n)
+        if high < low:
+            raise ValueError("max_df corresponds to < documents than min_df")
+        if high >= n and low <= 1 and self.max_features is None:
+            return None
+        return high, low, self.max_features
+
+    def _limit(self, parts, columns, merged, high, low, most) -> np.ndarray:
+        """Columns after rare, common and surplus terms are gone (they get -1), chosen exactly as scikit-learn does."""
+        in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
+        for rows, job in parts:
+            ids = np.frombuffer(rows[1], np.uint32)
+            ids = ids if merged[job] is None else merged[job][ids]
+            in_documents += np.bincount(ids, minlength=len(columns))
+            if most is not None and not self.binary:
+                in_all += np.bincount(ids, np.frombuffer(rows[2], np.int32), len(columns)).astype(np.int64)
+        by_column = np.argsort(columns)
+        in_documents, in_all = in_documents[by_column], (in_documents if self.binary else in_all)[by_column]
+        mask = (in_documents <= high) & (in_documents >= low)
+        if most is not None and mask.sum() > most:
+            totals = in_all.astype(self.dtype) if np.dtype(self.dtype).kind == "f" else in_all
+            chosen = np.flatnonzero(mask)[(-totals[mask]).argsort()[:most]]
+            mask = np.zeros(len(mask), bool)
+            mask[chosen] = True
+        if not mask.any():
+            raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
+        renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        return renumbered[columns]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, raw_documents, y=None):
+        """Add the terms of more documents: columns keep their number, new ones are appended in sorted order.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        if not self._keeps_all():
+            raise ValueError(
+                "partial_fit keeps every term, because min_df, max_df and max_features need all documents at once: "
+                f"got min_df={self.min_df}, max_df={self.max_df}, max_features={self.max_features}. "
+                "Leave them at their defaults, or use fit."
+            )
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        if not hasattr(self, "fixed_vocabulary_"):
+            self._validate_ngram_range()
+            self._warn_for_unused_params()
+            self._validate_vocabulary()
+        if self.fixed_vocabulary_:
+            return self
+        fresh = self.__dict__.get("_terms") is None and self.__dict__.get("_dict") is None
+        analyzer = self._analyzer() if fresh else self._ready()
+        if analyzer is None:
+            return self._partial_fit_slowly(raw_documents)
+        terms = kernel().Vocabulary(*self._terms.dump()) if not fresh else kernel().Vocabulary()
+        columns = np.empty(0, np.int32) if fresh else self._columns
+        self._grow(analyzer, raw_documents, terms, False)
+        self._learnt(terms, np.concatenate([columns, self._sorted_columns(terms, len(columns))]))
+        return self
+
+    def _partial_fit_slowly(self, raw_documents: Iterable[Any]) -> CountVectorizer:
+        """Let scikit-learn's analyzer find the tokens."""
+        vocabulary = dict(self.vocabulary_) if hasattr(self, "vocabulary_") else {}
+        analyze, new = self.build_analyzer(), set()
+        for document in raw_documents:
+            new.update(analyze(document))
+        for term in sorted(new - vocabulary.keys()):
+            vocabulary[term] = len(vocabulary)
+        self.vocabulary_ = vocabulary
+        return self
+
+    def transform(self, raw_documents):
+        """Count the known terms of documents.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents.
+
+        Returns
+        -------
+        X : sparse matrix (documents, terms)
+        """
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        analyzer = self._ready()
+        if analyzer is None:
+            return super().transform(raw_documents)
+        count, terms, jobs = kernel().count, self._terms, self._jobs()
+        parts = self._count(lambda _, chunk: count(analyzer, terms, chunk), raw_documents, jobs)
+        return self._assemble(parts, [self._columns] * jobs, len(self._columns), jobs)
+
+    def get_feature_names_out(self, input_features=None):
+        """Give the terms in the order of their columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Not used.
+
+        Returns
+        -------
+        names : array of str objects
+        """
+        if self.__dict__.get("_terms") is None:
+            return super().get_feature_names_out(input_features)
+        return np.asarray(self._names(), dtype=object)
+
+    def __getstate__(self):
+        state = super().__getstate__().copy()
+        if state.get("_terms") is not None:
+            state["_terms"] = state["_terms"].dump()
+            state["_dict"] = None
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if self.__dict__.get("_terms") is not None:
+            self._terms = kernel().Vocabulary(*self._terms)
+
+
+def _documents_of(limit: Any, n: int) -> Any:
+    """Give a number of documents: it is one, or a share of n."""
+    return limit if isinstance(limit, Integral) else limit * n

@@ -1,0 +1,140 @@
+"""HashingVectorizer of `surebayes.text.count_vectorizer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer as _HashingVectorizer
+from sklearn.preprocessing import normalize
+
+from surebayes.kernels import kernel
+from surebayes.text.batching import EXTRA_CONSTRAINTS, KernelMixin, in_one_step
+
+
+class HashingVectorizer(KernelMixin, _HashingVectorizer):
+    r"""Texts to a matrix of hashed token counts: scikit-learn's class, many times faster, with the same result.
+
+    All parameters of `sklearn.feature_extraction.text.HashingVectorizer`, and:
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb", "bytes"} or callable
+        "bytes" hashes n-grams of the bytes of the document as they are; str documents are taken as UTF-8.
+    max_bytes : int
+        With analyzer="bytes", how much of a document is read.
+    n_jobs : int, optional
+        Threads; the result doesn't depend on it.
+
+    Examples
+    --------
+    >>> from surebayes import HashingVectorizer
+    >>> HashingVectorizer(n_features=8, norm=None, alternate_sign=False).transform(["gold mine, gold"]).toarray()
+    array([[0., 0., 0., 2., 0., 0., 1., 0.]])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {**_HashingVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        input="content",
+        encoding="utf-8",
+        decode_error="strict",
+        strip_accents=None,
+        lowercase=True,
+        preprocessor=None,
+        tokenizer=None,
+        stop_words=None,
+        token_pattern=r"(?u)\b\w\w+\b",
+        ngram_range=(1, 1),
+        analyzer="word",
+        n_features=(2**20),
+        binary=False,
+        norm="l2",
+        alternate_sign=True,
+        dtype=np.float64,
+        max_bytes=3000,
+        n_jobs=None,
+    ):
+        super().__init__(
+            input=input,
+            encoding=encoding,
+            decode_error=decode_error,
+            strip_accents=strip_accents,
+            lowercase=lowercase,
+            preprocessor=preprocessor,
+            tokenizer=tokenizer,
+            stop_words=stop_words,
+            token_pattern=token_pattern,
+            ngram_range=ngram_range,
+            analyzer=analyzer,
+            n_features=n_features,
+            binary=binary,
+            norm=norm,
+            alternate_sign=alternate_sign,
+            dtype=dtype,
+        )
+        self.max_bytes = max_bytes
+        self.n_jobs = n_jobs
+
+    def build_analyzer(self) -> Callable[[Any], list[Any]]:
+        """Give the function from a document to its list of tokens; byte n-grams stay bytes, which is what is hashed."""
+        if self.analyzer != "bytes":
+            return super().build_analyzer()
+        from surebayes.kernels.text_twin import Analyzer
+
+        low, high = self.ngram_range
+        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
+        return lambda document: tokens(self._raw_bytes(document))
+
+    def transform(self, X):
+        """Hash the tokens of documents.
+
+        Parameters
+        ----------
+        X : iterable
+            Documents.
+
+        Returns
+        -------
+        X : sparse matrix (documents, n_features)
+        """
+        if isinstance(X, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        analyzer = self._ready()
+        if analyzer is None:
+            return super().transform(X)
+        jobs = self._jobs()
+        return self._finish(self._count(lambda _, chunk: self._hash(analyzer, chunk), X, jobs), jobs)
+
+    def _ready(self) -> Any | None:
+        self._validate_ngram_range()
+        analyzer = self._analyzer()
+        if analyzer is not None:
+            self.build_analyzer()  # its checks of the stop words
+        return analyzer
+
+    def _hash(self, analyzer: Any, chunk: list[Any]) -> Any:
+        return kernel().hash_count(analyzer, self.n_features, chunk, self.alternate_sign)
+
+    def _finish(self, parts: list[Any], jobs: int) -> Any:
+        if not parts:
+            raise ValueError("Cannot vectorize empty sequence.")
+        matrix = self._assemble(parts, [None] * jobs, self.n_features, jobs)
+        return matrix if self.norm is None else normalize(matrix, norm=self.norm, copy=False)
+
+    def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
+        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        if fit:
+            self.fit([""])
+        analyzer = self._ready()
+        if analyzer is None:
+            return in_one_step(self.transform)
+        parts: list[Any] = []
+
+        def add(documents: list[Any]) -> None:
+            parts.extend((self._hash(analyzer, chunk), 0) for chunk in self._documents(documents))
+
+        return add, lambda: self._finish(parts, 1)

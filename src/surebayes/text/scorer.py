@@ -1,0 +1,200 @@
+"""Text straight to the scores of a linear model, without a matrix in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from surebayes.kernels import kernel
+
+
+class TextScorer:
+    """Scores of documents: prior + z @ log_odds, where z is the represented row of the document.
+
+    A row of counts becomes z in this order: term frequency; the `top` best terms by `ranking`; times `weights`;
+    exp(steepness * value); divided by its norm plus `pad`; times `length`. This is what `core.represent` does to a
+    matrix, so the scores are those of the matrix route, up to the order of summation.
+
+    Parameters
+    ----------
+    vectorizer : surebayes.CountVectorizer (fitted) or surebayes.HashingVectorizer (with norm=None)
+        What cuts a document into terms.
+    log_odds : array (terms,) or (classes, terms)
+        What one unit of a term adds to the score.
+    prior : float or array (classes,)
+        The score of an empty document.
+    tf : {"count", "binary", "log"}
+        n, 1 or log(1 + n).
+    weights : array (terms,) or (classes, terms), optional
+        One factor a term.
+    ranking : array (terms,) or (classes, terms), optional
+        The place of each term, the lowest is the best; among equals the lower column.
+    top : int, optional
+        Terms kept of each document, the best by `ranking`.
+    steepness : float, optional
+        Values become exp(steepness * value).
+    norm : {"l1", "l2"}, optional
+        What the row is divided by.
+    length : float or array (classes,)
+        What the norm is scaled to.
+    pad : float
+        Added to the norm.
+    keep : bool array (terms,) or (classes, terms), optional
+        Terms that take part at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from surebayes import CountVectorizer, TextScorer
+    >>> vectorizer = CountVectorizer().fit(["gold money", "lunch today"])
+    >>> list(vectorizer.vocabulary_)
+    ['gold', 'lunch', 'money', 'today']
+    >>> scorer = TextScorer(vectorizer, log_odds=np.array([2.0, -1.0, 1.0, -1.0]), prior=-0.5, tf="binary", norm="l1")
+    >>> scorer.decision_function(["Gold, money, gold!", "lunch?", ""])
+    array([ 1. , -1.5, -0.5])
+    """
+
+    def __init__(
+        self,
+        vectorizer: Any,
+        log_odds: Any,
+        prior: Any = 0.0,
+        *,
+        tf: str = "count",
+        weights: Any = None,
+        ranking: Any = None,
+        top: int | None = None,
+        steepness: float | None = None,
+        norm: str | None = None,
+        length: Any = 1.0,
+        pad: float = 0.0,
+        keep: Any = None,
+    ) -> None:
+        self.vectorizer = vectorizer
+        self.tf, self.top, self.steepness, self.norm, self.pad = tf, top, steepness, norm, pad
+        self.log_odds = np.asarray(log_odds, np.float64)
+        self.prior = np.broadcast_to(np.asarray(prior, np.float64), self.log_odds.shape[:-1])
+        self.weights, self.ranking, self.keep = weights, ranking, keep
+        self.length = length
+        self._build()
+
+    @classmethod
+    def of(cls, vectorizer: Any, representation: Any, log_odds: Any, prior: Any = 0.0) -> TextScorer:
+        """Make the scorer of a `surebayes.core.represent.Representation`."""
+        names = ("tf", "weights", "ranking", "top", "steepness", "norm", "length", "pad", "keep")
+        return cls(vectorizer, log_odds, prior, **{name: getattr(representation, name) for name in names})
+
+    def _build(self) -> None:
+        """Put the model into the kernel, a record a term."""
+        vectorizer, hashed = self.vectorizer, hasattr(self.vectorizer, "n_features")
+        if getattr(vectorizer, "norm", None) is not None:
+            raise ValueError(
+                f"the vectorizer's norm must be None, got {vectorizer.norm!r}: TextScorer has a norm of its own"
+            )
+        self._signed = hashed and vectorizer.alternate_sign
+        if self._signed and self.tf == "log":
+            raise ValueError("tf='log' needs counts that are not negative: set alternate_sign=False in the vectorizer")
+        self._analyzer = vectorizer._analyzer() if hashed else vectorizer._ready()
+        fast = self._analyzer is not None and not hashed
+        self._terms = vectorizer._terms if fast else None
+        self._columns = vectorizer._columns if fast else None
+        width = vectorizer.n_features if hashed else len(vectorizer._columns if fast else vectorizer.vocabulary_)
+        self._checked("log_odds", self.log_odds, width)
+        if self.top is not None and self.top < 1:
+            raise ValueError(f"top must be at least 1, got {self.top}")
+        if self.top is not None and self.ranking is None:
+            raise ValueError("top needs a ranking: the place of each term, the lowest is the best")
+        specific = np.ndim(self.length) > 0 or any(np.ndim(a) > 1 for a in (self.weights, self.ranking, self.keep))
+        several = range(len(self.log_odds)) if specific and self.log_odds.ndim > 1 else [None]
+        self._scorers = [self._scorer(c, width) for c in several]
+
+    def _checked(self, name: str, values: Any, width: int) -> np.ndarray:
+        values = np.asarray(values)
+        if values.shape[-1:] != (width,):
+            raise ValueError(f"{name} must have one value for each of the {width} columns, got shape {values.shape}")
+        return values
+
+    def _scorer(self, c: int | None, width: int) -> Any:
+        """Make the kernel's scorer for class c, or for all classes at once."""
+
+        def own(name: str, by_term: bool = True) -> Any:
+            values = getattr(self, name)
+            if values is None:
+                return None
+            values = self._checked(name, values, width) if by_term else np.asarray(values)
+            return values[c] if c is not None and values.ndim > by_term else values
+
+        weights, keep, ranking = own("weights"), own("keep"), own("ranking") if self.top else None
+        fields = [values for values in (weights, ranking) if values is not None]
+        records = np.column_stack([*fields, own("log_odds").T]).astype(np.float64)
+        columns = np.arange(width, dtype=np.int32) if self._columns is None else self._columns
+        if self._columns is not None:
+            records = records[columns]
+        if keep is not None:
+            columns = np.where(keep[columns], columns, np.int32(-1))
+        return kernel().Scorer(
+            self._analyzer,
+            self._terms,
+            width,
+            np.ascontiguousarray(records),
+            np.atleast_1d(own("prior", False)).astype(np.float64),
+            alternate_sign=bool(self._signed),
+            binary=bool(self.vectorizer.binary),
+            tf=self.tf,
+            weighted=weights is not None,
+            columns=np.ascontiguousarray(columns) if self.top or keep is not None else None,
+            top=self.top or 0,
+            steepness=self.steepness,
+            norm=self.norm,
+            pad=float(self.pad),
+            length=float(own("length", False)),
+        )
+
+    def decision_function(self, raw_documents: Iterable[Any]) -> np.ndarray:
+        """Score documents.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents as the vectorizer takes them; read as they are needed. The vectorizer's `n_jobs` says how many
+            threads share the work; the scores don't depend on it.
+
+        Returns
+        -------
+        scores : array (documents,) or (documents, classes)
+        """
+        parts = self.vectorizer._count(lambda _, chunk: self._score(chunk), raw_documents, self.vectorizer._jobs())
+        return np.concatenate([np.empty((0, *self.log_odds.shape[:-1])), *(part for part, _ in parts)])
+
+    def score_one(self, document: Any) -> Any:
+        """Score one document: a float, or an array (classes,)."""
+        (documents,) = self.vectorizer._documents([document])
+        return self._score(documents)[0]
+
+    def _score(self, documents: list[Any]) -> np.ndarray:
+        if self._analyzer is not None and len(self._scorers) == 1:
+            return np.frombuffer(self._scorers[0].score(documents)).reshape(len(documents), *self.log_odds.shape[:-1])
+        rows = self._rows(documents)
+        scores = [np.frombuffer(scorer.score_rows(*rows)) for scorer in self._scorers]
+        if len(scores) == 1:
+            return scores[0].reshape(len(documents), *self.log_odds.shape[:-1])
+        return np.column_stack(scores)
+
+    def _rows(self, documents: list[Any]) -> tuple[Any, Any, Any]:
+        """Give the rows of prepared documents, for models that read them more than once."""
+        if self._terms is not None:
+            return kernel().count(self._analyzer, self._terms, documents)
+        if self._analyzer is not None:
+            return kernel().hash_count(self._analyzer, self.vectorizer.n_features, documents, self._signed)
+        X = self.vectorizer.transform(documents)
+        return np.diff(X.indptr).astype(np.uint32), X.indices.astype(np.uint32), X.data.astype(np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = ("_analyzer", "_terms", "_columns", "_scorers", "_signed")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._build()

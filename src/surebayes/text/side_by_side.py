@@ -1,0 +1,244 @@
+"""Several views of the same documents side by side: words, bigrams, header tokens, byte n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from surebayes.text.batching import CHUNK, align, chunks_of
+
+
+class Views(TransformerMixin, BaseEstimator):
+    """Vectorizers side by side: one pass over the documents, one matrix, a named block of columns for each view.
+
+    Parameters
+    ----------
+    views : list of (name, vectorizer) or (name, vectorizer, part)
+        What sees a document; `part` says what of it: a function, or the name of an attribute or key. Without it the
+        view sees the document itself.
+    n_jobs : int, optional
+        Threads: views that work at the same time.
+
+    Attributes
+    ----------
+    vectorizers_ : dict of name to fitted vectorizer
+    blocks_ : dict of name to slice
+        The columns of each view.
+
+    Examples
+    --------
+    >>> from surebayes import CountVectorizer, HashingVectorizer, Views
+    >>> views = Views([
+    ...     ("words", CountVectorizer()),
+    ...     ("pairs", CountVectorizer(ngram_range=(2, 2))),
+    ...     ("bytes", HashingVectorizer(analyzer="bytes", ngram_range=(4, 4), n_features=256, norm=None)),
+    ... ])
+    >>> views.fit_transform(["buy gold now", "see you now"]).shape
+    (2, 265)
+    >>> views.blocks_["pairs"]
+    slice(5, 9, None)
+    """
+
+    def __init__(self, views, n_jobs=None):
+        self.views = views
+        self.n_jobs = n_jobs
+
+    def fit(self, raw_documents: Iterable[Any], y: Any = None) -> Views:
+        """Learn the vocabulary of each view.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; gone through once.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        self.fit_transform(raw_documents)
+        return self
+
+    def fit_transform(self, raw_documents: Iterable[Any], y: Any = None) -> Any:
+        """Learn the vocabulary of each view and return the matrix.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; gone through once.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X : sparse matrix (documents, columns of all views)
+        """
+        vectorizers = {name: clone(vectorizer) for name, vectorizer, _ in self._parts()}
+        matrices = self._pass(vectorizers, raw_documents, fit=True)
+        self.vectorizers_ = vectorizers
+        self._number(matrix.shape[1] for matrix in matrices)
+        return _beside(matrices)
+
+    def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Views:
+        """Add the terms of more documents to each view. The blocks move as they grow.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; gone through once.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        if not hasattr(self, "vectorizers_"):
+            self.vectorizers_ = {name: clone(vectorizer) for name, vectorizer, _ in self._parts()}
+        for chunk in chunks_of(raw_documents, CHUNK):
+            for name, _, part in self._parts():
+                self.vectorizers_[name].partial_fit([part(document) for document in chunk])
+        self._number(_width(vectorizer) for vectorizer in self.vectorizers_.values())
+        return self
+
+    def transform(self, raw_documents: Iterable[Any]) -> Any:
+        """Show documents in every view.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; gone through once.
+
+        Returns
+        -------
+        X : sparse matrix (documents, columns of all views)
+        """
+        self._check_fitted()
+        return _beside(self._pass(self.vectorizers_, raw_documents, fit=False))
+
+    def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:
+        """Transform an iterable of any length in bounded memory, `chunk` documents to a matrix.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents; read as they are needed.
+        chunk : int
+            Documents in a matrix.
+
+        Yields
+        ------
+        matrix : sparse matrix of at most `chunk` rows
+        """
+        self._check_fitted()
+        for documents in chunks_of(raw_documents, chunk):
+            yield self.transform(documents)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Give the terms as "view__term"; the columns of a hashed view have their number.
+
+        Parameters
+        ----------
+        input_features : None
+            Not used.
+
+        Returns
+        -------
+        names : array of str objects
+        """
+        self._check_fitted()
+        names = []
+        for name, vectorizer in self.vectorizers_.items():
+            hashed = hasattr(vectorizer, "n_features")
+            terms = range(vectorizer.n_features) if hashed else vectorizer.get_feature_names_out()
+            names += [f"{name}__{term}" for term in terms]
+        return np.asarray(names, dtype=object)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the parameters, with those of the vectorizers as "view__parameter".
+
+        Parameters
+        ----------
+        deep : bool
+            Whether the vectorizers' are among them.
+
+        Returns
+        -------
+        params : dict
+        """
+        params = super().get_params(deep=False)
+        if deep:
+            for name, vectorizer, *_ in self.views:
+                params[name] = vectorizer
+                params |= {f"{name}__{key}": value for key, value in vectorizer.get_params().items()}
+        return params
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _parts(self) -> list[tuple[str, Any, Callable[[Any], Any]]]:
+        views = [(view[0], view[1], _part(view[2] if len(view) > 2 else None)) for view in self.views]
+        names = [name for name, _, _ in views]
+        if not views or len(set(names)) < len(names):
+            raise ValueError(f"views must have names, each its own: got {names}")
+        return views
+
+    def _pass(self, vectorizers: dict[str, Any], raw_documents: Iterable[Any], fit: bool) -> list[Any]:
+        """Go through the documents once; each view counts what it sees of a chunk before the next is read."""
+        if isinstance(raw_documents, str):
+            raise ValueError("Iterable over raw text documents expected, string object received.")
+        steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
+        jobs = min(effective_n_jobs(self.n_jobs), len(steps))
+        if jobs == 1:
+            return _go_through(steps, raw_documents, map)
+        with ThreadPoolExecutor(jobs) as pool:
+            return _go_through(steps, raw_documents, pool.map)
+
+    def _number(self, widths: Iterable[int]) -> None:
+        self.blocks_, start = {}, 0
+        for name, width in zip(self.vectorizers_, widths):
+            self.blocks_[name] = slice(start, start + width)
+            start += width
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "vectorizers_"):
+            raise NotFittedError("These Views are not fitted yet: call fit or partial_fit first.")
+
+
+def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:
+    """Give every chunk to every view, then take the matrix of each."""
+    for chunk in chunks_of(raw_documents, CHUNK):
+
+        def add(step: Any, chunk: list[Any] = chunk) -> None:
+            step[1]([step[0](document) for document in chunk])
+
+        list(each(add, steps))
+    return list(each(lambda step: step[2](), steps))
+
+
+def _part(part: Any) -> Callable[[Any], Any]:
+    """Make a function from a document to what a view sees of it."""
+    if part is None:
+        return lambda document: document
+    if callable(part):
+        return part
+    return lambda document: document[part] if isinstance(document, dict) else getattr(document, part)
+
+
+def _width(vectorizer: Any) -> int:
+    return vectorizer.n_features if hasattr(vectorizer, "n_features") else len(vectorizer.vocabulary_)
+
+
+def _beside(matrices: list[Any]) -> Any:
+    return align(sp.hstack([sp.csr_array(matrix) for matrix in matrices], format="csr"))

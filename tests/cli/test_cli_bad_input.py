@@ -1,0 +1,279 @@
+"""Whatever comes in: a sentence, an exit code, nothing lost."""
+
+import errno
+import os
+
+import pytest
+
+from command_line import copy_of, run_here, write_mails
+from surebayes.filter import bulk
+from surebayes.filter.filter import Filter
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("SUREBAYES_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def mails(tmp_path_factory):
+    return write_mails(tmp_path_factory.mktemp("mails"), 120)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, mails):
+    from surebayes.cli import main
+
+    folder = tmp_path_factory.mktemp("filters") / "mine"
+    words = ["train", "-m", str(folder), "--ham", str(mails[0]), "--spam", str(mails[1]), "--views", "words"]
+    assert main(words) == 0
+    return folder
+
+
+@pytest.fixture
+def mine(trained, tmp_path):
+    return copy_of(trained, tmp_path / "mine")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def runner(*words, stdin=b""):
+        return run_here(capsys, monkeypatch, *words, stdin=stdin)
+
+    return runner
+
+
+def state_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".json", ".safetensors")}
+
+
+def one_line(ran):
+    """The error, which is one line that starts with the program's name."""
+    lines = [line for line in ran.err.splitlines() if line.startswith("surebayes: ")]
+    assert len(lines) == 1, ran.err
+    return lines[0]
+
+
+def test_missing_label_in_a_table_names_the_row_and_changes_nothing(run, mine, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("text,label\nhello,ham\nworld,\n")
+    before = state_of(mine)
+    ran = run("train", "-m", mine, "--csv", table)
+    assert ran.code == 65
+    assert f"{table}, row 2 (line 3) has no label" in one_line(ran)
+    assert state_of(mine) == before
+    ran = run("train", "-m", mine, "--csv", table, "--skip-bad", "--reserve", "0")
+    assert ran.code == 0
+    assert ran.records()[0]["skipped"] == 1
+    assert "left out" in ran.err
+
+
+def test_failed_training_of_a_new_filter_leaves_no_folder(run, tmp_path, mails):
+    table = tmp_path / "t.csv"
+    table.write_bytes(b"text,label\nhello,ham\nworld,spam\ncaf\xe9,ham\n")
+    ran = run("train", "-m", tmp_path / "f", "--csv", table)
+    assert ran.code == 65
+    assert "line 4: byte 0xe9" in one_line(ran)
+    assert not (tmp_path / "f").exists()
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "config.toml").write_text("views = 'words'\n")
+    (tmp_path / "empty").mkdir()
+    ran = run("train", "-m", tmp_path / "g", "--ham", mails[0], "--spam", tmp_path / "empty")
+    assert ran.code == 66
+    assert "has no documents of the class 'spam'" in one_line(ran)
+    assert [path.name for path in (tmp_path / "g").iterdir()] == ["config.toml"]
+
+
+def test_binary_junk_is_a_document_like_any(run, mine, tmp_path):
+    junk = tmp_path / "junk"
+    junk.write_bytes(bytes(range(256)) * 1000)
+    assert run("classify", "-m", mine, junk).code == 0
+    assert run("explain", "-m", mine, junk).code == 0
+    assert run("learn", "-m", mine, "--as", "spam", junk).records()[0]["outcome"] == "learnt"
+    assert run("forget", "-m", mine, junk).records()[0]["outcome"] == "forgotten"
+    empty = tmp_path / "nothing.eml"
+    empty.write_bytes(b"")
+    assert run("classify", "-m", mine, empty).code == 0
+
+
+def test_two_gigabytes_in_one_file(run, mine, tmp_path):
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.write(b"Subject: huge\n\n")
+        file.truncate(2 * 2**30)
+    ran = run("classify", "-m", mine, huge)
+    assert ran.code == 0
+    assert ran.records()[0]["path"] == str(huge)
+
+
+def test_two_thousand_files(run, mine, tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for k in range(2000):
+        (folder / str(k)).write_bytes(b"Subject: %d\n\nbody" % k)
+    assert len(run("classify", "-m", mine, folder).records()) == 2000
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files(run, mine, tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for k in range(100_000):
+        (folder / str(k)).write_bytes(b"Subject: %d\n\nbody" % k)
+    assert len(run("classify", "-m", mine, folder).out.splitlines()) == 100_000
+
+
+def test_file_name_that_is_no_utf8(run, mine, tmp_path):
+    name = os.fsencode(tmp_path) + b"/caf\xe9"
+    with open(name, "wb") as file:
+        file.write(b"Subject: x\n\nbody")
+    assert run("classify", "-m", mine, os.fsdecode(name)).code == 0
+    assert run("classify", "-m", mine, os.fsdecode(name), "--no-json").code == 0
+
+
+@pytest.mark.parametrize(
+    "command", ["classify", "explain", "forget", "evaluate", "calibrate", "history", "tune", "dump"]
+)
+def test_no_filter_there(run, tmp_path, mails, command):
+    words = {"classify": [mails[0]], "explain": [mails[0]], "forget": [mails[0]], "evaluate": ["--ham", mails[0]]}
+    ran = run(command, "-m", tmp_path / "nothing", *words.get(command, ()))
+    assert ran.code == 66
+    assert "There is no model in" in one_line(ran)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_no_input_there(run, mine, tmp_path):
+    for words in (("classify", "-m", mine, tmp_path / "no"), ("learn", "-m", mine, "--as", "ham", tmp_path / "no")):
+        ran = run(*words)
+        assert ran.code == 66
+        assert "There is no file or folder" in one_line(ran)
+    ran = run("classify", "-m", mine, "-")
+    assert (ran.code, "Standard input is empty" in ran.err) == (66, True)
+
+
+def test_permission_denied(run, mine, tmp_path, monkeypatch, mails):
+    one = sorted(mails[0].iterdir())[0]
+    real = open
+
+    def refuse(path, *args, **kwargs):
+        if str(path) == str(one):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    ran = run("classify", "-m", mine, one)
+    assert ran.code == 77
+    assert one_line(ran) == f"surebayes: Permission denied: {one}."
+    ran = run("classify", "-m", mine, mails[0])
+    assert ran.code == 65
+    assert "can't be read: Permission denied" in one_line(ran)
+    ran = run("classify", "-m", mine, mails[0], "--skip-bad")
+    assert ran.code == 0
+    assert len(ran.records()) == sum(1 for _ in mails[0].iterdir()) - 1
+
+
+def test_no_space_left_for_the_model(run, mine, monkeypatch, mails, tmp_path):
+    """The disk fills up while the model is written: the old one stays, and what was taught isn't lost."""
+    one = tmp_path / "one"
+    one.write_bytes(b"Subject: one\n\na new message with a few words")
+    before = state_of(mine)
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device", str(mine))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("surebayes.filter.store.write_file", full)
+        ran = run("learn", "-m", mine, "--as", "spam", one)
+    assert ran.code == 74
+    assert "No space left on device" in one_line(ran)
+    assert state_of(mine) == before
+    assert run("doctor", "-m", mine).code == 0
+    with Filter.open(mine) as opened:
+        assert opened.teach(one.read_bytes(), "spam") == "already"  # it was acknowledged by the journal
+
+
+def test_no_space_left_for_a_new_filter(run, monkeypatch, mails, tmp_path):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr("surebayes.filter.store.write_file", full)
+    ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1])
+    assert ran.code == 74
+    assert "No space left" in one_line(ran)
+    assert not (tmp_path / "f").exists()
+
+
+def test_damaged_model(run, mine, mails):
+    manifest = mine / "manifest.json"
+    raw = bytearray(manifest.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    manifest.write_bytes(bytes(raw))
+    ran = run("classify", "-m", mine, mails[0])
+    assert ran.code == 65
+    assert "damaged" in one_line(ran)
+
+
+def test_filter_into_a_folder_of_other_things(run, tmp_path, mails):
+    (tmp_path / "letters.txt").write_text("mine")
+    ran = run("train", "-m", tmp_path, "--ham", mails[0], "--spam", mails[1])
+    assert ran.code == 73
+    assert "is not empty" in one_line(ran)
+    assert (tmp_path / "letters.txt").read_text() == "mine"
+
+
+def test_filter_in_use_is_try_again(run, mine, mails, monkeypatch):
+    from surebayes.errors import Busy
+
+    def busy(*args, **kwargs):
+        raise Busy("Another process writes to it.")
+
+    monkeypatch.setattr(Filter, "teach", busy)
+    assert run("learn", "-m", mine, "--as", "ham", mails[0]).code == 75
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("odd"), 70, "An error inside surebayes: RuntimeError: odd"),
+        (MemoryError(), 71, "not enough memory"),
+        (ImportError("Drawing needs matplotlib: pip install 'surebayes[plots]'"), 69, "surebayes[plots]"),
+        (KeyboardInterrupt(), 130, "Interrupted"),
+    ],
+)
+def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, said):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(bulk.BulkJudge, "judge", fail)
+    ran = run("classify", "-m", mine, mails[0])
+    assert ran.code == code
+    assert said in one_line(ran)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("trian",), "No such command 'trian'"),
+        (("train", "--hma", "x"), "No such option"),
+        (("train", "--class", "spam", "-m", "x"), "expected NAME=PATH"),
+        (("calibrate", "-m", "x", "--max-fpr", "2"), "max_fpr must be a number between 0 and 1"),
+        (("classify", "-m", "x"), "No documents"),
+        (("classify",), "Missing option"),
+        (("learn", "-m", "x", "y"), "Missing option"),
+        (("completion", "tcsh"), "'tcsh' is not one of"),
+    ],
+)
+def test_usage_errors_exit_with_2(run, words, said):
+    ran = run(*words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "--help" in ran.err
+
+
+def test_broken_settings_are_named(run, mine, mails):
+    (mine / "config.toml").write_text("max_fpr = 7\n")
+    ran = run("classify", "-m", mine, mails[0])
+    assert ran.code == 78
+    assert f"{mine / 'config.toml'}: max_fpr must be" in one_line(ran)

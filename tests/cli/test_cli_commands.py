@@ -1,0 +1,561 @@
+"""Each command as a person would use it."""
+
+import json
+import os
+import re
+import sqlite3
+
+import pytest
+
+from command_line import copy_of, run_here, write_mails, write_mbox
+from surebayes import synthetic
+from surebayes.corpora.sources import Source
+from surebayes.filter import lessons
+from surebayes.filter.filter import Filter
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("SUREBAYES_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def mails(tmp_path_factory):
+    return write_mails(tmp_path_factory.mktemp("mails"), 700)
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory):
+    return write_mails(tmp_path_factory.mktemp("later"), 120, first=700)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, mails):
+    """A filter that nobody may change."""
+    from surebayes.cli import main
+
+    folder = tmp_path_factory.mktemp("filters") / "mine"
+    words = ["train", "-m", str(folder), "--ham", str(mails[0]), "--spam", str(mails[1]), "--views", "words"]
+    assert main([*words, "--reserve", "0.4", "--json"]) == 0
+    return folder
+
+
+@pytest.fixture
+def mine(trained, tmp_path):
+    return copy_of(trained, tmp_path / "mine")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def runner(*words, stdin=b""):
+        return run_here(capsys, monkeypatch, *words, stdin=stdin)
+
+    return runner
+
+
+# ---------------------------------------------------------------------- train
+
+
+def test_train_says_what_it_learnt_and_how_well(run, mails, tmp_path):
+    ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], "--views", "words", "--json")
+    assert ran.code == 0, ran.err
+    (record,) = ran.records()
+    assert record["learnt"] + record["reserved"] == 700
+    assert set(record["documents"]) == {"ham", "spam"}
+    assert 0.9 < record["held_out"]["figures"]["auc"]["value"] <= 1
+    again = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1])
+    assert again.records()[0]["already"] == 700
+    assert again.records()[0]["documents"] == record["documents"]
+
+
+def test_train_from_every_kind_of_source_gives_the_same_filter(run, tmp_path):
+    raws, labels = synthetic.as_lists(60, 9)
+    rows = [{"text": raw.decode("latin-1"), "label": label} for raw, label in zip(raws, labels)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by_label = {name: [raw for raw, label in zip(raws, labels) if label == name] for name in ("ham", "spam")}
+    for name, own in by_label.items():
+        write_mbox(tmp_path / f"{name}.mbox", own)
+        (tmp_path / name / "cur").mkdir(parents=True)
+        (tmp_path / name / "new").mkdir()
+        for k, raw in enumerate(own):
+            (tmp_path / name / ("cur", "new")[k % 2] / f"{k}").write_bytes(raw)
+    common = ("--views", "words", "--json")
+    sources = {
+        "mbox": ("--class", f"ham={tmp_path}/ham.mbox", "--class", f"spam={tmp_path}/spam.mbox"),
+        "maildir": ("--ham", tmp_path / "ham", "--spam", tmp_path / "spam"),
+    }
+    found = []
+    for kind, words in sources.items():
+        assert run("train", "-m", tmp_path / kind, *words, *common).code == 0
+        with Filter.open(tmp_path / kind) as mine:
+            found.append(mine.judge(raws[0]).score)
+    assert found[0] == found[1]
+    assert run("train", "-m", tmp_path / "j", "--jsonl", tmp_path / "t.jsonl", "--positive", "spam", *common).code == 0
+
+
+def test_train_on_texts_of_three_classes(run, tmp_path):
+    rows = [(text.text, text.labels[0]) for text in synthetic.text_stream(150, topics=3)]
+    names = sorted({label for _, label in rows})
+    (tmp_path / "t.csv").write_text("body,topic\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    table = ("--csv", tmp_path / "t.csv", "--text", "body", "--label", "topic")
+    ran = run("train", "-m", tmp_path / "f", "--reader", "text", "--views", "words", *table)
+    assert ran.code == 0, ran.err
+    assert list(ran.records()[0]["documents"]) == names
+    with Filter.open(tmp_path / "f") as mine:
+        assert (mine.reader, mine.classes) == ("text", names)
+    ran = run("classify", "-m", tmp_path / "f", "--csv", tmp_path / "t.csv", "--text", "body")
+    right = sum(record["label"] == label for record, (_, label) in zip(ran.records(), rows))
+    assert right > 130
+    ran = run("evaluate", "-m", tmp_path / "f", *table)
+    assert ran.records()[0]["accuracy"] > 0.8
+    assert "flatter" in ran.err
+    ran = run("calibrate", "-m", tmp_path / "f")
+    assert ran.code == 65
+    assert "name the positive one" in ran.err
+
+
+def test_train_without_journal_says_what_is_given_up(run, mails, tmp_path):
+    ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], "--views", "words", "--no-journal")
+    assert ran.code == 0
+    assert "can't be forgotten" in ran.err
+    first = sorted(mails[0].iterdir())[0]
+    assert run("forget", "-m", tmp_path / "f", first).records()[0]["outcome"] == "unknown"
+
+
+def test_train_wants_documents_of_two_classes(run, mails, tmp_path):
+    ran = run("train", "-m", tmp_path / "f", "--ham", mails[0])
+    assert ran.code == 65
+    assert "two classes" in ran.err
+    ran = run("train", "-m", tmp_path / "f")
+    assert ran.code == 2
+    assert "No documents" in ran.err
+    assert not (tmp_path / "f").exists()
+
+
+# ---------------------------------------------------------------------- learn, forget
+
+
+def tables_of(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return (folder / manifest["files"]["tables"]["file"]).read_bytes()
+
+
+def test_learn_then_forget_leaves_the_model_as_it_was(run, mine, later):
+    one = sorted(later[1].iterdir())[0]
+    before = tables_of(mine)
+    assert run("learn", "-m", mine, "--as", "spam", one).records() == [{"path": str(one), "outcome": "learnt"}]
+    assert run("learn", "-m", mine, "--as", "spam", one).records()[0]["outcome"] == "already"
+    assert run("learn", "-m", mine, "--as", "ham", one).records()[0]["outcome"] == "moved"
+    assert run("forget", "-m", mine, "-", stdin=one.read_bytes()).records()[0]["outcome"] == "forgotten"
+    assert run("forget", "-m", mine, one).records()[0]["outcome"] == "unknown"
+    assert tables_of(mine) == before
+
+
+def test_learn_a_mailbox_and_tell_who(run, mine, later, tmp_path):
+    box = write_mbox(tmp_path / "box", [path.read_bytes() for path in sorted(later[0].iterdir())[:5]])
+    ran = run("learn", "-m", mine, "--as", "ham", "--who", "ann", box, "--no-json")
+    assert (ran.code, ran.out) == (0, "5 learnt\n")
+    rows = run("history", "-m", mine, "--limit", "6").records()
+    assert sum(row["action"] == "learn" and row["who"] == "ann" for row in rows) == 5
+
+
+def test_learn_refuses_an_unknown_class(run, mine, later):
+    ran = run("learn", "-m", mine, "--as", "eggs", later[0])
+    assert ran.code == 65
+    assert "no class 'eggs'; this filter has 'ham', 'spam'" in ran.err
+
+
+# ---------------------------------------------------------------------- classify, explain, filter
+
+
+def test_classify_gives_a_line_a_document(run, trained, later):
+    ran = run("classify", "-m", trained, *later)
+    records = ran.records()
+    assert len(records) == 120
+    assert list(records[0]) == ["path", "label", "score", "probability", "threshold"]
+    truth = ["ham" if "/ham/" in record["path"] else "spam" for record in records]
+    assert sum(record["label"] == label for record, label in zip(records, truth)) > 110
+    with Filter.open(trained) as mine:
+        (document,) = Source(records[3]["path"])
+        assert mine.judge(document.content).score == records[3]["score"]
+
+
+def test_classify_exit_code(run, trained, later):
+    spam, ham = sorted(later[1].iterdir())[0], sorted(later[0].iterdir())[0]
+    assert run("classify", "-m", trained, "--exit-code", spam).code == 1
+    assert run("classify", "-m", trained, "--exit-code", ham).code == 0
+    assert run("classify", "-m", trained, spam).code == 0
+    assert run("classify", "-m", trained, "--exit-code", "-", stdin=spam.read_bytes()).code == 1
+
+
+def test_explain_adds_up(run, trained, later):
+    one = sorted(later[1].iterdir())[1]
+    (record,) = run("explain", "-m", trained, one).records()
+    shares = [sum(t["share"] for t in view["terms"]) + view["rest"] for view in record["views"]]
+    assert record["bias"] + sum(shares) == pytest.approx(record["score"])
+    assert record["label"] == "spam"
+    assert record["reversal"] is None or record["reversal"] >= 1
+    ran = run("explain", "-m", trained, one, "--no-json", "--top", "3")
+    assert "threshold" in ran.out
+    assert re.search(r"correction", ran.out)
+    assert "█" in ran.out
+
+
+def test_explain_shows_passages_of_byte_views(run, tmp_path, mails, later):
+    assert run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], "--reserve", "0").code == 0
+    one = sorted(later[1].iterdir())[1]
+    (record,) = run("explain", "-m", tmp_path / "f", one).records()
+    spans = [span for view in record["views"] for span in view["spans"]]
+    assert spans
+    assert all(span["stop"] > span["start"] and span["text"] for span in spans)
+
+
+def test_explain_never_steers_the_terminal(run, trained):
+    ran = run("explain", "-m", trained, "-", "--no-json", stdin=b"Subject: \x1b[2J\x07 pills\n\n\x1b]0;gone\x07 now")
+    assert "\x1b" not in ran.out
+    assert "\x07" not in ran.out
+
+
+def test_filter_adds_fields_and_leaves_the_body(mine, later, capfdbinary, monkeypatch):
+    from surebayes.cli import main
+
+    raw = sorted(later[1].iterdir())[0].read_bytes()
+    monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": __import__("io").BytesIO(raw)}))
+    (mine / "config.toml").write_text("x_spam = true\n")
+    assert main(["filter", "-m", str(mine), "--exit-code"]) == 1
+    out, _ = capfdbinary.readouterr()
+    head, _, body = out.partition(b"\n\n")
+    assert b"X-Surebayes-Label: spam" in head
+    assert b"X-Spam-Flag: YES" in head
+    assert body == raw.partition(b"\n\n")[2]
+
+
+# ---------------------------------------------------------------------- measures
+
+
+def test_evaluate_measures_and_draws(run, trained, later, tmp_path):
+    pytest.importorskip("matplotlib")
+    plots = [tmp_path / "roc.png", tmp_path / "roc.svg"]
+    words = ("evaluate", "-m", trained, "--ham", later[0], "--spam", later[1])
+    ran = run(*words, "--plot", plots[0], "--plot", plots[1])
+    (record,) = ran.records()
+    assert record["documents"] == 120
+    assert record["learnt_before"] == 0
+    assert record["auc_interval"][0] <= record["auc"] <= record["auc_interval"][1]
+    assert all(plot.stat().st_size > 1000 for plot in plots)
+    shown = run(*words, "--no-json").out
+    for part in ("tpr_at_fpr_0.001", "false_positive_rate", "recall", "false positives"):
+        assert part in shown
+
+
+def test_evaluate_says_that_it_was_taught_these(run, trained, mails):
+    ran = run("evaluate", "-m", trained, "--ham", mails[0], "--spam", mails[1])
+    assert re.search(r"of 700 documents were learnt by this filter: the figures flatter it", ran.err)
+
+
+def test_evaluate_refuses_labels_that_the_filter_has_not(run, trained, later):
+    ran = run("evaluate", "-m", trained, "--class", f"eggs={later[0]}")
+    assert ran.code == 65
+    assert "no class 'eggs'; it has ham, spam" in ran.err
+
+
+def test_calibrate_promises_and_doctor_knows(run, mine, later):
+    ran = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9")
+    (certificate,) = ran.records()
+    assert (certificate["max_fpr"], certificate["confidence"], certificate["stale"]) == (0.05, 0.9, False)
+    one = sorted(later[0].iterdir())[0]
+    assert run("classify", "-m", mine, one).records()[0]["threshold"] == certificate["threshold"]
+    checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
+    assert checks["certificate"]["state"] == "ok"
+    run("learn", "-m", mine, "--as", "ham", one)
+    checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
+    assert "stale" in checks["certificate"]["detail"]
+
+
+def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, monkeypatch):
+    def doctor():
+        checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
+        return checks["certificate"]["state"], checks["certificate"]["detail"]
+
+    (first,) = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9").records()
+    assert run("learn", "-m", mine, "--as", "ham", "--no-renew", later[0]).code == 0
+    state, detail = doctor()
+    assert state == "note"
+    assert f"Renew it now: surebayes calibrate -m {mine}" in detail
+    assert run("learn", "-m", mine, "--as", "spam", later[1]).code == 0  # far more than a hundredth of all
+    assert doctor()[0] == "ok"
+    one = sorted(later[0].iterdir())[0]
+    threshold = run("classify", "-m", mine, one).records()[0]["threshold"]
+    monkeypatch.setenv("SUREBAYES_RENEW", "no")
+    run("forget", "-m", mine, later[1])
+    assert doctor()[0] == "note"
+    assert run("classify", "-m", mine, one).records()[0]["threshold"] == threshold
+    (again,) = run("calibrate", "-m", mine).records()  # the promise that it had, not the default one
+    assert (again["max_fpr"], again["confidence"], again["stale"]) == (0.05, 0.9, False)
+    assert again["n_negatives"] == first["n_negatives"]
+    assert doctor()[0] == "ok"
+    with Filter.open(mine, renew=False) as opened:
+        reserved = [e for e, _ in opened._journal.heads() if e.action == "reserve" and e.label == "ham"]
+        with opened.bulk():
+            for event in reserved[:-3]:
+                opened._submit(lambda write, name=event.fingerprint: lessons.forget(write, name, None))
+        opened.teach(b"Subject: one more", "ham")
+    state, detail = doctor()
+    assert state == "note"
+    assert "3 documents are set aside and 45 are needed" in detail
+
+
+def test_calibrate_with_more_documents(run, mine, later):
+    before = run("calibrate", "-m", mine, "--max-fpr", "0.05").records()[0]["n_negatives"]
+    after = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--ham", later[0]).records()[0]["n_negatives"]
+    assert after == before + sum(1 for _ in later[0].iterdir())
+
+
+def test_calibrate_says_how_many_more_are_needed(run, mine):
+    ran = run("calibrate", "-m", mine, "--max-fpr", "0.0001")
+    assert ran.code == 65
+    assert "needs at least 29,956 negatives" in ran.err or "29956" in ran.err.replace(",", "")
+
+
+def test_tune_weighs_the_experts(run, mine):
+    (found,) = run("tune", "-m", mine).records()
+    assert found["documents"] > 40
+    assert all(weight >= 0 for weight in found["weights"].values())
+    assert "expert" in run("tune", "-m", mine, "--weights", "equal", "--no-json").out
+
+
+def test_trec_has_the_measures(run, tmp_path):
+    (tmp_path / "full").mkdir()
+    lines = []
+    for k, mail in enumerate(synthetic.mail_stream(40, seed=2)):
+        (tmp_path / str(k)).write_bytes(mail.raw)
+        lines.append(f"{mail.label} ../{k}\n")
+    (tmp_path / "full" / "index").write_text("".join(lines))
+    ran = run("trec", tmp_path / "full" / "index", "--json", "--results", tmp_path / "out.txt", "--no-intervals")
+    (record,) = ran.records()
+    wanted = {"messages", "roca_percent", "hm_percent", "sm_percent", "lam_percent", "tpr_at_fpr_0.001"}
+    assert wanted <= set(record)
+    assert record["messages"] == 40
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 40
+    shown = run("trec", tmp_path, "--no-json", "--feedback", "delayed", "--delay", "3", "--limit", "30")
+    assert "delayed feedback" in shown.out
+    assert "lam_percent" in shown.out
+
+
+def test_compare_on_documents(run, mails, tmp_path):
+    names = ("MultinomialNB", "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC")
+    words = ("compare", "--ham", mails[0], "--spam", mails[1], "-c", names[0], "-c", names[1], "--repeats", "3")
+    ran = run(*words, "--train-size", "0.1", "--out", tmp_path)
+    (found,) = ran.records()
+    assert found["splits"] == 3
+    assert list(found["means"]) == list(names)
+    assert all(0.3 < means["auc_0.1"] <= 1 for means in found["means"].values())
+    (test,) = found["tests"]
+    assert test["won"] + test["lost"] <= 3
+    assert (tmp_path / "results.md").exists()
+    assert (tmp_path / "roc.svg").exists()
+    shown = run(*words, "--split", "time", "--no-json", "--measure", "auc").out
+    assert "Splits won/lost" in shown
+    ran = run(*words, "--measure", "beauty")
+    assert (ran.code, "no measure 'beauty'" in ran.err) == (2, True)
+
+
+def test_compare_by_time_needs_times(run, tmp_path):
+    for name in ("ham", "spam"):
+        (tmp_path / name).write_bytes(b"Subject: no date\n\nbody")
+    ran = run(
+        "compare", "--ham", tmp_path / "ham", "--spam", tmp_path / "spam", "--split", "time", "-c", "MultinomialNB"
+    )
+    assert ran.code == 65
+    assert "ham doesn't say when it came" in ran.err
+
+
+@pytest.mark.corpus
+def test_compare_suite(run, corpora_folder, monkeypatch):
+    monkeypatch.setenv("SUREBAYES_DATA", str(corpora_folder))
+    words = ("--suite", "text", "--corpus", "sms_spam", "--system", "TunedNB, words and pairs", "--part", "0.1")
+    ran = run("compare", *words)
+    assert ran.code == 0, ran.err
+    (record,) = ran.records()
+    assert (record["corpus"], record["system"]) == ("sms_spam", "TunedNB, words and pairs")
+    assert 0.8 < record["auc"] <= 1
+
+
+# ---------------------------------------------------------------------- history and care
+
+
+def test_history_and_rollback(run, mine, later):
+    version = run("history", "-m", mine, "--versions").records()[0]["version"]
+    before = run("classify", "-m", mine, later[0]).records()
+    run("learn", "-m", mine, "--as", "spam", later[0])
+    assert run("classify", "-m", mine, later[0]).records() != before
+    one = sorted(later[0].iterdir())[0]
+    rows = run("history", "-m", mine, "--document", one).records()
+    assert [row["action"] for row in rows] == ["learn"]
+    ran = run("rollback", "-m", mine, str(version))
+    assert ran.records()[0]["undone"] > 0
+    assert run("classify", "-m", mine, later[0]).records() == before
+    assert "rolled back" in run("history", "-m", mine, "--versions", "--no-json").out
+    ran = run("rollback", "-m", mine, "999999")
+    assert ran.code == 65
+
+
+def test_doctor_on_the_installation(run):
+    ran = run("doctor")
+    assert ran.code == 0
+    assert {record["check"] for record in ran.records()} == {"version", "kernel", "extra plots", "extra corpora"}
+
+
+def test_doctor_finds_damage(run, mine):
+    assert run("doctor", "-m", mine).code == 0
+    with sqlite3.connect(mine / "journal.sqlite") as journal:
+        journal.execute("UPDATE events SET label = 'spam' WHERE seq = 5")
+    journal.close()
+    ran = run("doctor", "-m", mine)
+    assert ran.code == 1
+    assert any(record["state"] == "problem" for record in ran.records())
+
+
+def test_doctor_finds_a_broken_file_of_settings(run, mine):
+    (mine / "config.toml").write_text("max_frp = 1\n")
+    ran = run("doctor", "-m", mine)
+    assert ran.code == 1
+    assert "did you mean 'max_fpr'" in ran.out
+
+
+def test_doctor_on_a_folder_without_filter(run, tmp_path):
+    ran = run("doctor", "-m", tmp_path)
+    assert ran.code == 1
+    assert "There is no model" in ran.out
+
+
+def test_export_import_dump_restore(run, mine, tmp_path, later):
+    verdicts = run("classify", "-m", mine, later[0]).out
+    assert run("export", "-m", mine, tmp_path / "all.backup").code == 0
+    assert run("import", "-m", tmp_path / "second", tmp_path / "all.backup").code == 0
+    assert run("classify", "-m", tmp_path / "second", later[0]).out == verdicts
+    (tmp_path / "all.jsonl").write_text(run("dump", "-m", mine).out)
+    assert run("restore", "-m", tmp_path / "third", tmp_path / "all.jsonl").code == 0
+    assert run("classify", "-m", tmp_path / "third", later[0]).out == verdicts
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_config_show_tells_where_a_value_is_from(run, mine, monkeypatch):
+    (mine / "config.toml").write_text("top = 3\n")
+    monkeypatch.setenv("SUREBAYES_JOBS", "2")
+    (found,) = run("config", "show", "-m", mine).records()
+    assert found["top"] == {"value": 3, "source": str(mine / "config.toml")}
+    assert found["jobs"] == {"value": 2, "source": "SUREBAYES_JOBS"}
+    assert found["model"] == {"value": str(mine), "source": "flag"}
+    assert found["max_fpr"]["source"] == "default"
+
+
+def test_config_init_set_unset(run, mine, tmp_path):
+    assert run("config", "init", "-m", mine).out.strip() == str(mine / "config.toml")
+    assert run("config", "init", "-m", mine).code == 73
+    assert run("config", "set", "-m", mine, "max_fpr", "0.02").code == 0
+    assert run("config", "show", "-m", mine).records()[0]["max_fpr"]["value"] == 0.02
+    assert run("config", "unset", "-m", mine, "max_fpr").code == 0
+    assert run("config", "show", "-m", mine).records()[0]["max_fpr"]["value"] == 0.001
+    ran = run("config", "set", "-m", mine, "max_frp", "1")
+    assert (ran.code, "did you mean 'max_fpr'" in ran.err) == (78, True)
+    assert run("config", "init", "--config", tmp_path / "own.toml").code == 0
+    assert run("config", "init").code == 2
+
+
+def test_settings_reach_the_commands(run, mine, monkeypatch, later):
+    one = sorted(later[1].iterdir())[0]
+    run("config", "set", "-m", mine, "top", "2")
+    (record,) = run("explain", "-m", mine, one).records()
+    assert len(record["views"][0]["terms"]) == 2
+    monkeypatch.setenv("SUREBAYES_TOP", "4")
+    monkeypatch.setenv("SUREBAYES_MODEL", str(mine))
+    (record,) = run("explain", one).records()
+    assert len(record["views"][0]["terms"]) == 4
+    (record,) = run("explain", "--top", "1", one).records()
+    assert len(record["views"][0]["terms"]) == 1
+    monkeypatch.setenv("SUREBAYES_TOP", "none")
+    ran = run("explain", one)
+    assert ran.code == 2
+    assert "top must be a whole number" in ran.err
+
+
+# ---------------------------------------------------------------------- corpora, papers, completion
+
+
+def test_corpora_without_a_folder(run):
+    records = run("corpora", "list").records()
+    assert {"spamassassin", "reuters21578"} <= {record["name"] for record in records}
+    ran = run("corpora", "check")
+    assert ran.code == 66
+    assert "SUREBAYES_DATA" in ran.err
+    ran = run("corpora", "info", "webbk")
+    assert "did you mean 'webkb'" in ran.err
+    assert run("corpora", "info", "webkb").records()[0]["publisher"]
+    assert "publisher" in run("corpora", "info", "webkb", "--no-json").out
+
+
+def test_corpora_check_compares_with_the_published_counts(run, tmp_path):
+    (tmp_path / "SMSSpamCollection").write_text("ham\tsee you at six\nspam\tfree prize\n")
+    ran = run("corpora", "check", "--data", tmp_path)
+    assert ran.code == 1
+    assert "5,574 published" in ran.records()[0]["differences"][0]
+    listed = {record["name"]: record["path"] for record in run("corpora", "list", "--data", tmp_path).records()}
+    assert listed["sms_spam"] == str(tmp_path / "SMSSpamCollection")
+
+
+def test_reproduce_gives_a_list(run, tmp_path):
+    ran = run("reproduce", "frank-bouckaert", "--figure", "1", "--json", "--out", tmp_path, "--cache", tmp_path / "c")
+    records = json.loads(ran.out)
+    assert set(records[0]) == {"paper", "item", "corpus", "row", "column", "published", "ours", "setting"}
+    assert records[0]["item"] == "figure 1"
+    assert json.loads((tmp_path / "results.json").read_text()) == records
+    assert (tmp_path / "results.md").exists()
+    shown = run("reproduce", "frank-bouckaert", "--figure", "1", "--table", "1")
+    assert shown.code == 2
+    assert run("reproduce", "frank-bouckaert", "--list").records()[0]["item"] == "figure 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("reproduce", "kolz-yih"), 65, "Did you mean 'kolcz-yih'"),
+        (("reproduce", "frank-bouckaert", "--figure", "9"), 65, "has no 'figure 9'"),
+        (("reproduce", "kim-seo-rim", "--table", "2"), 66, "SUREBAYES_DATA"),
+        (("reproduce", "frank-bouckaert", "--figure", "1", "--set", "nonsense=1"), 65, "no option 'nonsense'"),
+        (("compare",), 2, "No documents"),
+        (("compare", "--ham", "x", "--spam", "y", "-c", "os.system"), 65, "must come from surebayes or sklearn"),
+        (("trec", "/no/such/index"), 66, "There is no index"),
+    ],
+)
+def test_what_is_wrong_is_said(run, words, code, said):
+    ran = run(*words)
+    assert ran.code == code
+    assert said in ran.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(run, shell):
+    ran = run("completion", shell)
+    assert ran.code == 0
+    assert "_SUREBAYES_COMPLETE" in ran.out
+
+
+def test_completion_completes(run, monkeypatch):
+    monkeypatch.setenv("_SUREBAYES_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "surebayes eval")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert "evaluate" in run().out
+    monkeypatch.setenv("COMP_WORDS", "surebayes trec --feedback de")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert "delayed" in run().out
+
+
+def test_version(run):
+    import surebayes
+
+    assert run("--version").out.strip() == f"surebayes {surebayes.__version__}"

@@ -1,0 +1,97 @@
+"""Every command, option, setting and exit code is documented, and the documents are what the program says."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from surebayes import errors
+from surebayes.cli import commands
+from surebayes.cli._command import SECTIONS, walk
+from surebayes.filter import judge
+from surebayes.filter.settings import SETTINGS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "commands.md"
+ALL = dict(walk(commands))
+LEAVES = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
+CONTRACT = {
+    "train", "classify", "filter", "learn", "forget", "explain", "evaluate", "calibrate", "tune", "compare", "history",
+    "rollback", "doctor", "config", "demo", "corpora", "trec", "reproduce",
+}  # fmt: skip
+
+
+def test_every_command_of_the_contract_is_there():
+    assert set(commands.commands) >= CONTRACT
+    assert {("corpora", "list"), ("corpora", "info"), ("corpora", "check"), ("config", "show")} <= set(LEAVES)
+
+
+def test_every_command_is_in_the_overview():
+    assert {name for names in SECTIONS.values() for name in names} == set(commands.commands)
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_is_documented(words):
+    assert f"\n## surebayes {' '.join(words)}\n" in PAGE.read_text(encoding="utf-8")
+
+
+def test_page_is_what_the_program_says():
+    done = subprocess.run(
+        [sys.executable, "-m", "cogapp", "--check", "--diff", str(PAGE)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, f"Run `python -m cogapp -r docs/commands.md`.\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_option_says_what_it_does(words):
+    for parameter in ALL[words].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+    assert (ALL[words].help or "").strip().partition("\n")[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_every_command_has_examples_that_parse(words):
+    examples = LEAVES[words].examples
+    assert examples
+    for line, what in examples:
+        assert what.endswith((".", "?"))
+        typed = shlex.split(re.split(r" [|<>] ", line)[0])
+        assert typed[: 1 + len(words)] == ["surebayes", *words]
+        context = LEAVES[words].make_context("surebayes", typed[1 + len(words) :])
+        context.close()
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_commands_that_print_results_have_json(words):
+    quiet = {("filter",), ("demo",), ("completion",), ("export",), ("import",), ("dump",), ("restore",),
+             ("config", "init"), ("config", "set"), ("config", "unset")}  # fmt: skip
+    has = any("--json" in parameter.opts for parameter in LEAVES[words].params)
+    assert has == (words not in quiet)
+
+
+def test_every_setting_is_documented_and_used():
+    page = PAGE.read_text(encoding="utf-8")
+    used = {parameter.name for command in LEAVES.values() for parameter in command.params}
+    for name, setting in SETTINGS.items():
+        assert f"| `{name}` | `{setting.variable}` |" in page
+        assert name in used, name
+
+
+def test_every_exit_code_is_documented():
+    page = PAGE.read_text(encoding="utf-8")
+    for code in {*(code for code, _ in errors._MEANING.values()), 0, 1, 2, 70}:
+        assert f"\n| {code} | " in page
+        assert code in errors.EXIT_CODES
+
+
+def test_filters_own_help_names_the_same_options():
+    flags = {
+        flag for parameter in commands.commands["filter"].params for flag in parameter.opts if flag.startswith("--")
+    }
+    for flag in flags - {"--config"}:
+        assert flag in judge.USAGE

@@ -1,0 +1,320 @@
+"""`surebayes filter`: small, fast, the same scores as the Filter's, and never a mail lost."""
+
+import io
+import os
+import pathlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import types
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import surebayes as sb
+from surebayes import _entry
+from surebayes.filter import judge
+from surebayes.filter.judge import OWN, VERDICTS, MappedModel, with_fields, without_fields
+from surebayes.kernels.mail_twin import header_end
+from surebayes.synthetic import mail_stream
+
+ROOT = pathlib.Path(__file__).parents[2]
+MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
+ALLOWED = {
+    "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
+    "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._text",
+    "surebayes.mail", "surebayes.mail.header_tokens", "surebayes.mail.headers", "surebayes.mail.message",
+    "surebayes.persist", "surebayes.persist.manifest",
+    "_blake2", "_json", "binascii", "math", "mmap",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filters") / "f"
+    with sb.Filter.create(path) as mine:
+        mine.train(MAILS[:80], reserve=0.1)
+    return path
+
+
+def run(argv, data, monkeypatch):
+    """Call the command in this process: exit code, output, what it said."""
+    out, said = io.BytesIO(), io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+        patch.setattr(sys, "stdout", types.SimpleNamespace(buffer=out, write=lambda text: out.write(text.encode())))
+        patch.setattr(sys, "stderr", said)
+        patch.delenv("SUREBAYES_MODEL", raising=False)
+        code = _entry.main(["filter", *argv])
+    return code, out.getvalue(), said.getvalue()
+
+
+def fields(mail):
+    head = mail[: header_end(mail)].replace(b"\r\n", b"\n").decode("latin-1")
+    pairs = [line.partition(": ") for line in head.splitlines() if line.startswith(("X-Surebayes", "X-Spam"))]
+    return {name: value for name, _, value in pairs}
+
+
+# ---- what comes out
+
+
+def test_the_verdict_is_in_the_header(model, monkeypatch):
+    with sb.Filter.open(model) as mine:
+        for raw, _ in MAILS[80:]:
+            code, out, said = run(["-m", str(model)], raw, monkeypatch)
+            assert (code, said) == (0, "")
+            verdict, found = mine.judge(raw), fields(out)
+            assert float(found["X-Surebayes-Score"]) == verdict.score
+            assert found["X-Surebayes-Label"] == verdict.label
+            assert found["X-Surebayes-Model"] == verdict.model
+            assert float(found["X-Surebayes-Threshold"]) == verdict.threshold
+            assert float(found["X-Surebayes-Probability"]) == pytest.approx(verdict.probability, abs=1e-6)
+            assert without_fields(out, (OWN,)) == raw
+
+
+def test_forged_fields_go_and_the_body_stays(model, monkeypatch):
+    raw = (
+        b"From someone@example.org Mon Jan  1 00:00:00 2024\r\nX-Surebayes-Label: ham\r\n\tfolded\r\nSubject: x\r\n"
+        b"x-spam-flag: NO\r\nX-SUREBAYES-SCORE: -99\r\n\r\nX-Surebayes-Label: in the body\r\n\x00\xff\r\r\n"
+    )
+    _, out, _ = run(["-m", str(model)], raw, monkeypatch)
+    assert out.startswith(b"From someone@example.org Mon Jan  1 00:00:00 2024\r\nX-Surebayes-Label: ")
+    assert out.count(b"X-Surebayes-Label") == 2
+    assert b"folded" not in out
+    assert b"-99" not in out
+    assert b"x-spam-flag: NO" in out
+    assert out.endswith(b"\r\n\r\nX-Surebayes-Label: in the body\r\n\x00\xff\r\r\n")
+    _, out, _ = run(["-m", str(model), "--x-spam"], raw, monkeypatch)
+    assert b"x-spam-flag: NO" not in out
+    found = fields(out)
+    assert found["X-Spam-Flag"] == ("YES" if found["X-Surebayes-Label"] == "spam" else "NO")
+    assert found["X-Spam-Status"].startswith(("Yes, score=", "No, score="))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=300), st.text("X-Surebay:\r\n \taS", max_size=200).map(str.encode)))
+def test_any_bytes_come_out_with_fields_on_top(raw):
+    added = [(b"X-Surebayes-Label", b"spam"), (b"X-Surebayes-Score", b"1.5")]
+    out = with_fields(raw, added, (OWN,))
+    assert out[header_end(out) :] == raw[header_end(raw) :] or header_end(raw) == 0 or header_end(raw) == len(raw)
+    end = b"\r\n" if b"\nX-Surebayes-Score: 1.5\r\n" in out else b"\n"
+    block = b"X-Surebayes-Label: spam" + end + b"X-Surebayes-Score: 1.5" + end
+    assert out.replace(block, b"", 1) == without_fields(raw, (OWN,))
+    assert b"\nx-surebayes" not in without_fields(raw, VERDICTS)[: header_end(raw)].lower()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\n",
+        b"\r\n",
+        b"no header at all",
+        b"\x00\xff" * 500,
+        b"Subject: x",
+        b"From ",
+        b"Subject: x\n\n",
+        b"\n\n\n",
+    ],
+)
+def test_strange_mails_come_out(raw, model, monkeypatch):
+    code, out, said = run(["-m", str(model)], raw, monkeypatch)
+    assert (code, said) == (0, "")
+    assert without_fields(out, (OWN,)) == raw
+    assert "X-Surebayes-Score" in fields(out)
+
+
+def test_a_huge_mail_is_passed_through(model, monkeypatch):
+    raw = b"Subject: big\n\n" + b"some words here\n" * 2_200_000
+    assert len(raw) > 2 * judge.MAX_BYTES
+    code, out, said = run(["-m", str(model)], raw, monkeypatch)
+    assert (code, said) == (0, "")
+    assert out.endswith(raw)
+
+
+# ---- when something is wrong
+
+
+@pytest.mark.parametrize("strict", [[], ["--exit-code"]])
+@pytest.mark.parametrize("wrong", ["no model", "manifest", "tables", "cut", "flag", "nothing named", "program"])
+def test_a_mail_is_never_lost(wrong, strict, model, tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    shutil.copytree(model, path)
+    tables = [n for n in os.listdir(path) if n.startswith("tables")]
+    argv = ["-m", str(path), *strict]
+    if wrong == "no model":
+        shutil.rmtree(path)
+    elif wrong == "manifest":
+        content = bytearray((path / "manifest.json").read_bytes())
+        content[100] ^= 1
+        (path / "manifest.json").write_bytes(content)
+    elif wrong == "tables":
+        for n in tables:
+            (path / n).write_bytes(bytes(255 - b for b in (path / n).read_bytes()))
+    elif wrong == "cut":
+        for n in tables:
+            os.truncate(path / n, 1000)
+    elif wrong == "flag":
+        argv.append("--no-such-flag")
+    elif wrong == "nothing named":
+        argv = strict
+    else:
+        monkeypatch.setattr(judge, "Document", lambda *a: 1 / 0)
+    raw = MAILS[0][0]
+    code, out, said = run(argv, raw, monkeypatch)
+    assert code == (75 if strict else 0)
+    assert without_fields(out, (OWN,)) == raw
+    assert list(fields(out)) == ["X-Surebayes-Error"]
+    assert said.startswith("surebayes filter: ")
+    assert "passed on without a verdict" in said
+
+
+def test_exit_codes_and_environment(model, monkeypatch):
+    codes = {run(["-m", str(model), "--exit-code"], raw, monkeypatch)[0] for raw, _ in MAILS}
+    assert codes == {0, 1}
+    assert run(["--help"], b"", monkeypatch)[1].startswith(b"usage: surebayes filter")
+    monkeypatch.setattr(os, "environ", {**os.environ, "SUREBAYES_MODEL": str(model), "SUREBAYES_X_SPAM": "1"})
+    found = judge._Arguments([])
+    assert (found.model, found.x_spam) == (str(model), True)
+    assert judge._Arguments([f"-m{model}"]).model == judge._Arguments([f"--model={model}"]).model == str(model)
+
+
+def test_a_closed_output_is_not_a_mail_delivered(model):
+    command = [sys.executable, "-c", "import sys; from surebayes._entry import main; sys.exit(main())"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*command, "filter", "-m", str(model)], input=MAILS[0][0], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 75
+    assert b"could not be written" in done.stderr
+
+
+# ---- the same scores
+
+
+def test_the_python_kernels_give_the_same_score(model):
+    script = (
+        "import sys, warnings; warnings.simplefilter('ignore')\n"
+        "for name in ('_text', '_lookup'): sys.modules['surebayes.kernels.' + name] = None\n"
+        "from surebayes.filter.judge import MappedModel\n"
+        "print(repr(MappedModel(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
+    )
+    lean = MappedModel(str(model))
+    for raw, _ in MAILS[:3]:
+        done = subprocess.run([sys.executable, "-c", script, str(model)], input=raw, stdout=subprocess.PIPE, check=True)
+        assert float(done.stdout) == lean.scores(raw)[0]
+
+
+def same_on_corpus(path, mails):
+    with sb.Filter.create(path) as mine:
+        mine.train(mails[::3], reserve=0)
+        live = [mine.judge(raw).score for raw, _ in mails]
+    lean = MappedModel(str(path))
+    assert [lean.scores(raw)[0] for raw, _ in mails] == live
+
+
+def spamassassin(folder, limit=None):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = parquet.read_table(folder / "spamassassin.parquet", columns=["raw", "label"]).to_pydict()
+    return list(zip(rows["raw"], rows["label"]))[:limit]
+
+
+@pytest.mark.corpus
+def test_the_same_scores_on_real_mail(corpora_folder, tmp_path):
+    same_on_corpus(tmp_path / "f", spamassassin(corpora_folder)[::20])
+
+
+@pytest.mark.corpus
+@pytest.mark.slow
+def test_the_same_scores_on_all_of_spamassassin(corpora_folder, tmp_path):
+    same_on_corpus(tmp_path / "f", spamassassin(corpora_folder))
+
+
+# ---- what it costs, as installed
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The package as a wheel installs it: with its kernels, and compiled."""
+    if not hasattr(judge.kernel(), "__file__") or not judge.kernel().__file__.endswith((".so", ".pyd")):
+        pytest.skip("the compiled kernel is not built")
+    work = tmp_path_factory.mktemp("wheel")
+    for name in ("src", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(
+                source, work / "tree" / name, ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+            )
+        elif source.exists():
+            shutil.copy(source, work / "tree" / name)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    made = subprocess.run([*pip, "wheel", "--no-deps", "-w", work, work / "tree"], capture_output=True, check=False)
+    wheels = list(work.glob("*.whl"))
+    if made.returncode or not wheels:
+        pytest.skip(f"no wheel could be built here: {made.stderr.decode()[-300:]}")
+    subprocess.run([*pip, "install", "--no-deps", "--target", work / "site", *wheels], check=True)
+    return work / "site"
+
+
+def start(installed, code, *argv, data=b""):
+    """Run Python on the installed package: output, and the CPU time it took."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_", "COVERAGE"))}
+    environment["PYTHONPATH"] = str(installed)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, argv)], input=data, capture_output=True, env=environment, check=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+RUN = "import sys\nfrom surebayes._entry import main\nsys.exit(main())"
+
+
+def test_only_small_modules_are_imported(installed, model):
+    code = (
+        "import sys\nbefore = set(sys.modules)\nfrom surebayes._entry import main\nmain(sys.argv[1:])\n"
+        "sys.stderr.write(' '.join(set(sys.modules) - before))\n"
+    )
+    for raw, _ in MAILS[:5]:
+        done, _ = start(installed, code, "filter", "-m", model, data=raw)
+        imported = {name for name in done.stderr.decode().split() if not name.startswith("encodings.")}
+        assert imported <= ALLOWED
+        assert {"surebayes.kernels._text", "surebayes.kernels._lookup"} <= imported
+        assert b"X-Surebayes-Score" in done.stdout
+
+
+def test_a_mail_costs_at_most_two_and_a_half_bare_pythons(installed, model):
+    raw = sorted((raw for raw, _ in MAILS), key=len)[60]
+    ratios = []
+    for _ in range(4):  # others may be using the machine: the best of a few tries counts
+        bare = statistics.median(start(installed, "pass")[1] for _ in range(9))
+        ours = statistics.median(start(installed, RUN, "filter", "-m", model, data=raw)[1] for _ in range(9))
+        ratios.append(ours / bare)
+        if ratios[-1] <= 2.5:
+            break
+    assert min(ratios) <= 2.5, ratios
+
+
+def test_other_commands_go_to_the_command_line(monkeypatch):
+    commands = types.ModuleType("surebayes.cli")
+    commands.main = lambda argv: (argv, 7)
+    monkeypatch.setitem(sys.modules, "surebayes.cli", commands)
+    assert _entry.main(["train", "-m", "x"]) == (["train", "-m", "x"], 7)
+
+
+def test_a_changed_configuration_takes_the_long_way(model, tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    shutil.copytree(model, path)
+    (path / "config.toml").write_text("")
+    os.utime(path / "config.toml", (1, 1))
+    assert not _entry._configured_anew(["filter", "-m", str(path)])
+    os.utime(path / "config.toml")
+    assert _entry._configured_anew(["filter", "-m", str(path)])
+    commands = types.ModuleType("surebayes.cli")
+    commands.main = lambda argv: 42
+    monkeypatch.setitem(sys.modules, "surebayes.cli", commands)
+    assert _entry.main(["filter", "-m", str(path)]) == 42

@@ -1,0 +1,249 @@
+"""HTML to visible text: what is shown, what is hidden, and the same from the kernel and its twin."""
+
+import html as standard_html
+import re
+from html.entities import html5
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surebayes.kernels import html_references, html_twin
+
+try:
+    from surebayes.kernels import _text as kernel
+except ImportError:
+    kernel = None
+SCANNERS = [pytest.param(html_twin.html_text, id="python")]
+if kernel is not None:
+    SCANNERS.append(pytest.param(kernel.html_text, id="kernel"))
+KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
+
+SHOWN = [
+    ("plain text", "plain text"),
+    ("", ""),
+    ("<p>one<p>two", "one\ntwo"),
+    ("one<br>two<br/>three", "one\ntwo\nthree"),
+    ("V<b>ia</b>gr<i></i>a<foo>!", "Viagra!"),
+    ("a <!-- x > y --> b<!--x-->c", "a bc"),
+    ("<!-->a<!--->b<!--c--!>d", "abd"),
+    ("a<!-- never closed", "a"),
+    ("<table><tr><td>a<td>b<tr><td>c</table>d", "a b\nc\nd"),
+    ("  a \t\n b&nbsp;&nbsp;c\xa0d  ", "a b c d"),
+    ("<script>if (a<b) x('</p>')</script>a<style>p{}</style>b", "ab"),
+    ("<SCRIPT>x</ScRiPt >a", "a"),
+    ("<script>never closed <p>text", ""),
+    ("<title>T</title>body", "body"),
+    ("<textarea><b>x</textarea>y", "<b>xy"),
+    ("<xmp><b>&amp;</xmp>c", "<b>&amp;\nc"),
+    ("a<plaintext><b></plaintext>", "a\n<b></plaintext>"),
+    ("a<![CDATA[b]]>c", "ac"),
+    ("a<![if !mso]>b<![endif]>c<?xml x?>d<!DOCTYPE html>e", "abcde"),
+    ("1 < 2 <3 a<", "1 < 2 <3 a<"),
+    ("</ x>a</>b</3>c", "abc"),
+    ("a<b", "a"),
+    ("a<b x='>' y=\">\" z>c</b>", "ac"),
+    ("a<b x='never closed>c</b>", "a"),
+    ("a<img src=x alt='no'>b", "ab"),
+    ("a\0b", "ab"),
+    ("<noscript>a</noscript><iframe>b</iframe><noframes>c</noframes>", "a"),
+    ("<ul><li>one<li>two</ul>", "one\ntwo"),
+    ("<select><option>a<option>b</select>", "a\nb"),
+    ("<template>x</template>y", "y"),
+]
+
+HIDDEN = [
+    '<p style="display:none">x</p>',
+    "<div STYLE='color:red; DISPLAY : none !important'>x</div>",
+    '<div style="display:block;display:none">x</div>',
+    '<div style="dis/**/play:n&#111;ne">x</div>',
+    "<div hidden>x</div>",
+    '<span style="visibility:hidden">x</span>',
+    '<span style="font-size:0">x</span>',
+    '<span style="font-size:0.0px">x</span>',
+    '<span style="font:0/0 a">x</span>',
+    '<span style="opacity:0">x</span>',
+    '<div style="max-height:0;overflow:hidden">x</div>',
+    "<font color=white>x</font>",
+    "<font color='#FFFFFE'>x</font>",
+    '<span style="color:#fff">x</span>',
+    '<span style="color:rgb(250, 255, 255)">x</span>',
+    '<span style="color:transparent">x</span>',
+    "<body bgcolor=black text='#000000'>x",
+    "<table bgcolor=red><tr><td><font color='#ff0000'>x</table>",
+    '<p style="color:navy;background:#000080">x</p>',
+    "<p style=display:none>x<b>x</b>x<div></div>",
+    "<ul><li hidden>x<li></ul>",
+    "<table><tr><td hidden>x<td></table>",
+    "<table><tr hidden><td>x<td>x<tr></table>",
+    "<div><span hidden>x</div>",
+    '<div style="font-size:0"><b style="font-size:2em">x</b></div>',
+    "<datalist><option>x</datalist>",
+]
+
+NOT_HIDDEN = [
+    '<p style="display:none;display:block">x',
+    "<p hidden style=display:block>x",
+    '<p style="font-size:0"><b style="font-size:12px">x',
+    '<p style="font-size:0"><font size=2>x',
+    '<p style="visibility:hidden"><b style="visibility:visible">x',
+    '<p style="font-size:0.9em">x',
+    '<p style="height:0">x',
+    "<p hidden>-<p>x",
+    "<div><span hidden>-</div>x",
+    "<table><tr><td hidden>-<td>x",
+    "<p hidden>-<div>x",
+    "<body bgcolor=black><font color=white>x",
+    "<td background=dark.gif><font color=white>x",
+    '<p style="background:url(a b.gif)"><font color=white>x',
+    "<font color=white><a href=y>x</a>",
+    "<font color=white><font color=black>x",
+    '<p title="display:none">x',
+    "<b data-style=display:none>x",
+]
+
+
+@pytest.fixture(params=SCANNERS)
+def scan(request):
+    return request.param
+
+
+@pytest.mark.parametrize(("html", "text"), SHOWN)
+def test_what_is_shown(scan, html, text):
+    assert scan(html, 0) == text
+
+
+@pytest.mark.parametrize("html", HIDDEN)
+def test_hidden_text_is_dropped_or_kept(scan, html):
+    assert "x" not in scan(html + "end", 0)
+    assert "x" in scan(html + "end", KEEP_HIDDEN)
+
+
+@pytest.mark.parametrize("html", NOT_HIDDEN)
+def test_what_only_looks_hidden_is_shown(scan, html):
+    assert "x" in scan(html, 0)
+
+
+@pytest.mark.parametrize(
+    "html", [html for html in HIDDEN if html.rstrip().endswith(("</p>", "</div>", "</span>", "</font>"))]
+)
+def test_text_after_a_hidden_element_is_shown(scan, html):
+    assert scan(html + "<p>after", 0).endswith("after")
+
+
+def test_alt_texts_and_link_targets_are_options(scan):
+    html = "see<img alt='a &lt b' src=i.gif>and <a href='http://h/?a=1&copy=2&amp;b'>this</a><img hidden alt=no>"
+    assert scan(html, 0) == "seeand this"
+    assert scan(html, ALT_TEXT) == "see a < b and this"
+    assert scan(html, LINK_TARGETS) == "see i.gif and http://h/?a=1&copy=2&b this"
+
+
+def test_the_title_counts_as_hidden(scan):
+    assert scan("<title>a &amp; b</title>c", KEEP_HIDDEN) == "a & b\nc"
+
+
+def test_named_references_are_those_of_the_standard(scan):
+    names = [name for name in html5 if name.rstrip(";").encode() in html_references._codes]
+    assert {name.encode() for name in html5 if not name.endswith(";")} == html_references._bare
+    assert len(names) > 400
+    for name in names:
+        expected = re.sub("[\xa0 \t\n]+", " ", standard_html.unescape(f"x&{name} y"))
+        assert scan(f"x&{name} y", 0) == expected, name
+
+
+@given(st.text(alphabet="&#xX;0123456789abfltgmpnoi 189", max_size=20))
+def test_references_as_python_resolves_them(text):
+    def fold(value):
+        return " ".join(re.sub("[\0\xa0]", lambda m: " " if m.group() == "\xa0" else "", value).split(" "))
+
+    known = all(name.encode() in html_references._codes for name in re.findall("&([a-z]+);", text))
+    python = standard_html.unescape(text)
+    # the standard keeps control characters and non-characters that Python's function drops
+    if known and python.isprintable():
+        numbers = [int(n, 16 if x else 10) for x, n in re.findall("&#([xX]?)([0-9a-fA-F]+)", text) if x or n.isdigit()]
+        if not any(n < 32 or 0x7F <= n <= 0x9F or n > 0xFDCF for n in numbers):
+            for scanner in SCANNERS:
+                assert scanner.values[0](text, 0) == " ".join(fold(python).split())
+
+
+PIECES = (
+    "< > </ /> <p> </p> <div> </div> <td> <tr> <table> </table> </td> <li> <ul> </ul> <font|color=white> </font> "
+    "<font|color='#fefefe'|size=2> <span|style='display:none'> </span> <span|style=\"font-size:0\"> <title> </title> "
+    "<b|style='font-size:12px'> </b> <p|style='color:#fff;background:#000'> <body|bgcolor=black|text=red> <!-- --> "
+    "--!> <!--> <! <?x <script> </script> </script <style> </style> <textarea> </textarea> <xmp> </xmp> <plaintext> "
+    "&amp; &amp &lt &notit; &#65; &#x &#x41 &#0; &#128; &#99999999999; &nbsp; \xa0 é 日 \0 a bc \" ' = & # x ; - ! / "
+    "<img|alt='x|&amp|y'|src=a> <a|href=http://x/?a=1&copy=2> </a> <div|hidden> <div|hidden|style=display:block> "
+    "<div|style='max-height:0;overflow:hidden'> <x|style=opacity:0> </x> <q|style=visibility:hidden> </q> "
+    "<q|style=visibility:visible> <p|style='font:0/0|a'> <i|style='color:rgb(255,|250,255)'> </i> <tr|hidden> <dd> "
+    "<i|style='color:transparent'> <i|style='dis/*x*/play:no&#110;e'> <option> <dt> <caption> <tbody> <th> <br> "
+    "<i|style='background:url(a|b)|red'> <i|style='background:red|url(x)'> <hr/> <y> </y> <i|\0=x> <a\0b> <é> "
+    "<aé|style=display:none> </aé> <averyveryverylongname|hidden> </averyveryverylongnamX> <DIV|STYLE='DISPLAY:NONE'>"
+).replace("|", "\N{NO-BREAK SPACE}")
+PIECES = [piece.replace("\N{NO-BREAK SPACE}", " ") for piece in PIECES.split(" ")] + [" ", "\n", "\t", "\xa0"]
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=1000)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map("".join), st.integers(0, 7))
+def test_kernel_and_twin_agree(html, flags):
+    html = html.encode("utf-8", "replace").decode()
+    assert kernel.html_text(html, flags) == html_twin.html_text(html, flags)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_kernel_and_twin_agree_when_deep():
+    for piece in ("<div><span hidden>", "<table><td>", "<font color=white><p>", "<ul><li>", "<b>", "<x hidden><td>"):
+        html = piece * 300 + "a" + "</div></table></font></ul></b>" * 300 + "b"
+        assert kernel.html_text(html, 0) == html_twin.html_text(html, 0)
+
+
+def test_what_is_no_text_is_refused(scan):
+    with pytest.raises((TypeError, AttributeError)):
+        scan(b"<p>", 0)
+
+
+def visible_words(html: str) -> set[str]:
+    """Words by selectolax: text nodes, with blanks only where our scanner puts some; what never shows left out."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(html)
+    tree.strip_tags(["script", "style", "title", "noframes", "noembed", "iframe", "template"])
+    breaks = {name.decode() for name in html_twin._BLOCK | html_twin._BREAK | html_twin._CELL}
+    pieces = []
+    for node in tree.root.traverse(include_text=True):
+        pieces.append(node.text_content or "" if node.tag == "-text" else "\n" if node.tag in breaks else "")
+    return set(re.findall(r"\w\w+", "".join(pieces).lower()))
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_close_to_selectolax_on_real_mail(corpora_folder):
+    pytest.importorskip("selectolax.lexbor")
+    likeness, twins = [], 0
+    for number, html in enumerate(html_parts(corpora_folder)):
+        text = kernel.html_text(html, 0)
+        ours, theirs = set(re.findall(r"\w\w+", text.lower())), visible_words(html)
+        likeness.append(len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0)
+        if number % 10 == 0:
+            assert text == html_twin.html_text(html, 0)
+            twins += 1
+    mean, close = sum(likeness) / len(likeness), sum(one >= 0.95 for one in likeness) / len(likeness)
+    print(f"{len(likeness)} HTML parts: mean Jaccard likeness to selectolax {mean:.4f}, {close:.1%} of them above .95")
+    assert twins > 100
+    assert mean > 0.99
+    assert close > 0.98
+
+
+def html_parts(folder):
+    import email
+
+    import pyarrow.parquet
+
+    for raw in pyarrow.parquet.read_table(folder / "spamassassin.parquet", columns=["raw"])["raw"].to_pylist():
+        for part in email.message_from_bytes(raw).walk():
+            if part.get_content_type() == "text/html":
+                data = part.get_payload(decode=True)
+                try:
+                    yield data.decode(part.get_content_charset() or "utf-8", "replace")
+                except LookupError:
+                    yield data.decode("latin-1")

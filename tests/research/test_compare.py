@@ -1,0 +1,105 @@
+"""Comparing classifiers on a user's own data."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, TimeSeriesSplit
+from sklearn.naive_bayes import MultinomialNB as Reference
+from sklearn.pipeline import make_pipeline
+
+from surebayes import MultinomialNB, OpinionPoolNB, metrics, papers
+from surebayes.research.compare import FPR, classifier_of, compare, splits_of
+
+
+def documents(n=120, classes=2, seed=0):
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    X = random.poisson(np.where(np.arange(4 * classes)[None, :] // 4 == y[:, None], 1.2, 0.6))
+    return csr_array(X), y
+
+
+def test_values_are_those_of_the_measures_on_the_same_splits():
+    X, y = documents()
+    found = compare({"ours": MultinomialNB(), "theirs": Reference()}, X, y, repeats=4)
+    for k, (train, test) in enumerate(splits_of(y, repeats=4)):
+        scores = MultinomialNB().fit(X[train], y[train]).decision_function(X[test])
+        assert found.values["auc_0.1"]["ours"][k] == metrics.partial_auc(y[test], scores, max_fpr=0.1)
+    np.testing.assert_allclose(found.values["auc"]["ours"], found.values["auc"]["theirs"])
+    expected = metrics.corrected_resampled_ttest(found.values["auc"]["ours"], found.values["auc"]["theirs"], 79, 41).p
+    assert found.p_value("ours", "theirs", "auc") == expected
+    assert len(found.curves["ours"]) == len(FPR)
+
+
+def test_wins_turn_round_where_less_is_better():
+    X, y = documents()
+    found = compare({"nb": MultinomialNB(), "pool": OpinionPoolNB(weight="idf")}, X, y, repeats=6)
+    assert (found.wins("auc") == found.wins("roca_percent")).all()
+    assert (found.wins("auc") + found.wins("auc").T <= 6).all()
+
+
+def test_the_positive_class_can_be_either():
+    X, y = documents()
+    one, zero = (compare({"nb": MultinomialNB()}, X, y, pos_label=p, repeats=3).mean("auc")["nb"] for p in (1, 0))
+    assert one == pytest.approx(zero)
+    with pytest.raises(ValueError, match="pos_label"):
+        compare({"nb": MultinomialNB()}, X, y, pos_label=7)
+
+
+def test_several_classes_and_labels():
+    X, y = documents(classes=3)
+    found = compare({"nb": MultinomialNB(), "lr": LogisticRegression()}, X, y, split="cv", repeats=3)
+    assert {"accuracy", "macro_f1", "auc"} <= set(found.values)
+    assert not found.curves
+    Y = (y[:, None] == np.arange(3)).astype(int)
+    several = compare({"nb": MultinomialNB(contrast="rest")}, X, Y, repeats=3)
+    assert "accuracy" not in several.values
+    assert several.mean("auc")["nb"] > 0.6
+
+
+def test_time_splits_never_look_ahead_and_give_no_p():
+    X, y = documents()
+    when = np.repeat(np.arange(40), 3)[::-1]
+    for train, test in splits_of(y, "time", 4, 0.5, when):
+        assert when[train].max() < when[test].min()
+    for split in ("time", TimeSeriesSplit(3)):
+        found = compare({"a": MultinomialNB(), "b": Reference()}, X, y, split=split, repeats=3)
+        assert np.isnan(found.p_value("a", "b", "auc"))
+        assert any("no t-test" in note for note in found.result().notes)
+
+
+def test_cross_validators_texts_and_processes():
+    texts = ["free prize now", "see you at six"] * 15
+    y = ["spam", "ham"] * 15
+    models = {"nb": make_pipeline(CountVectorizer(), MultinomialNB())}
+    one = compare(models, texts, y, split=KFold(3, shuffle=True, random_state=0))
+    two = compare(models, texts, y, split=KFold(3, shuffle=True, random_state=0), jobs=2)
+    assert one.mean("auc") == two.mean("auc") == {"nb": 1.0}
+
+
+def test_results_are_shown_as_the_papers_are(tmp_path):
+    X, y = documents()
+    result = compare({"a": MultinomialNB(), "b": OpinionPoolNB()}, X, y, repeats=3).result()
+    papers.write([result], tmp_path)
+    assert (tmp_path / "roc.svg").exists()
+    assert "auc: p" in (tmp_path / "results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("os.system", "must come from"), ("Nothing", "no 'Nothing'"), ("MultinomialNB(1)", "settings need names"),
+     ("MultinomialNB(prior=open('x'))", "Name or Name"), ("metrics", "no classifier")],
+)  # fmt: skip
+def test_a_name_runs_nothing_but_a_classifier(text, said):
+    with pytest.raises(ValueError, match=said):
+        classifier_of(text)
+
+
+def test_nothing_to_compare_is_refused():
+    with pytest.raises(ValueError, match="at least one"):
+        compare({}, [[1]], [0])
+    with pytest.raises(ValueError, match="two classes"):
+        compare({"nb": MultinomialNB()}, [[1], [2]], [0, 0], split=KFold(2))
+    with pytest.raises(ValueError, match="'holdout', 'cv', 'time'"):
+        splits_of([0, 1], "weekly")
