@@ -16,7 +16,7 @@ def main(argv: "list[str] | None" = None) -> int:
                 return commands(argv)
             except ModuleNotFoundError:  # a mail must come out, whatever is missing
                 pass
-        from surebayes.filter.judge import main as judge
+        from surebayes.filter.one_shot import main as judge
 
         code = judge(argv[1:])
         if called and sys.stdout is not None:

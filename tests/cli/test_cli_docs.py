@@ -12,7 +12,7 @@ import pytest
 from surebayes import errors
 from surebayes.cli import commands
 from surebayes.cli._command import SECTIONS, walk
-from surebayes.filter import judge
+from surebayes.filter import one_shot
 from surebayes.filter.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -94,4 +94,4 @@ def test_filters_own_help_names_the_same_options():
         flag for parameter in commands.commands["filter"].params for flag in parameter.opts if flag.startswith("--")
     }
     for flag in flags - {"--config"}:
-        assert flag in judge.USAGE
+        assert flag in one_shot.USAGE

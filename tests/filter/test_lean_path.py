@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes import _entry
-from surebayes.filter import judge
-from surebayes.filter.judge import OWN, VERDICTS, MappedModel, with_fields, without_fields
+from surebayes.filter import judge, one_shot
+from surebayes.filter.judge import OWN, VERDICTS, MappedModel, without_fields
+from surebayes.filter.one_shot import with_fields
 from surebayes.kernels.mail_twin import header_end
 from surebayes.synthetic import mail_stream
 
@@ -25,6 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
+    "surebayes.filter.one_shot",
     "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.header_tokens", "surebayes.mail.headers", "surebayes.mail.message",
     "surebayes.persist", "surebayes.persist.manifest",
@@ -177,9 +179,9 @@ def test_exit_codes_and_environment(model, monkeypatch):
     assert codes == {0, 1}
     assert run(["--help"], b"", monkeypatch)[1].startswith(b"usage: surebayes filter")
     monkeypatch.setattr(os, "environ", {**os.environ, "SUREBAYES_MODEL": str(model), "SUREBAYES_X_SPAM": "1"})
-    found = judge._Arguments([])
+    found = one_shot._Arguments([])
     assert (found.model, found.x_spam) == (str(model), True)
-    assert judge._Arguments([f"-m{model}"]).model == judge._Arguments([f"--model={model}"]).model == str(model)
+    assert one_shot._Arguments([f"-m{model}"]).model == one_shot._Arguments([f"--model={model}"]).model == str(model)
 
 
 def test_a_closed_output_is_not_a_mail_delivered(model):

@@ -128,7 +128,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 def run_filter(argv: list[str]) -> int:
     """Run `filter` with the file of settings taken into account; also a broken one must not cost a mail."""
     from surebayes.cli._command import _value_of
-    from surebayes.filter import judge, settings
+    from surebayes.filter import one_shot, settings
 
     plain = list(argv)
     try:
@@ -143,7 +143,7 @@ def run_filter(argv: list[str]) -> int:
         if word == "--config":
             del plain[place : place + 2]
             break
-    return judge.main([word for word in plain if not word.startswith("--config=")])
+    return one_shot.main([word for word in plain if not word.startswith("--config=")])
 
 
 @click.command(
