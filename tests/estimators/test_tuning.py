@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes.core.represent import best_first
-from surebayes.estimators.search import (
+from surebayes.estimators.tuning.search import (
     N_CANDIDATES,
     OUT_OF_TIME,
     deal,
@@ -25,7 +25,15 @@ from surebayes.estimators.search import (
     low_end_area,
     posthoc_scores,
 )
-from surebayes.estimators.shared_counts import DIVISORS, MEMORY, Memory, SharedDocuments, _copies, by_rank, folds_of
+from surebayes.estimators.tuning.shared_counts import (
+    DIVISORS,
+    MEMORY,
+    Memory,
+    SharedDocuments,
+    _copies,
+    by_rank,
+    folds_of,
+)
 
 
 def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
@@ -147,7 +155,7 @@ def test_a_fold_remembers_the_last_few_products_by_what_was_multiplied(monkeypat
     changed = weights[0]
     changed[3] += 1.0  # what was remembered is not what the caller goes on with
     np.testing.assert_allclose(fold._sized("count", 1, changed), rows @ changed)
-    monkeypatch.setattr("surebayes.estimators.shared_counts.MEMORY", MEMORY >> 20)
+    monkeypatch.setattr("surebayes.estimators.tuning.shared_counts.MEMORY", MEMORY >> 20)
     assert fold._sized("count", 1, changed * 2.0) is not fold._sized("count", 1, changed * 2.0)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
-from surebayes.estimators.classifiers import OpinionPoolNB
+from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.filter import journal
 from surebayes.filter.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
 from surebayes.filter.judge import answers

@@ -15,8 +15,9 @@ from surebayes.core import cross_validation, score, weigh
 from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import places, spread
 from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.classifiers import MultinomialNB, RateClassifier
+from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.parameters import check_parameters, count_or_none, number, one_of
+from surebayes.estimators.rates import RateClassifier
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
 """What gamma="auto" tries: the range of the paper."""

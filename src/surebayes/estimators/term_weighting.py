@@ -21,7 +21,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     tf, weight, steepness, top, norm
-        See the module's list; "abs" comes from the uniform L1 pool with smoothing 0.01.
+        See `surebayes.estimators`; "abs" comes from the uniform L1 pool with smoothing 0.01.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes import corpora, metrics
-from surebayes.estimators.tuning import TunedNB
+from surebayes.estimators.tuning.tuned_nb import TunedNB
 from surebayes.pool.experts import RATE
 from surebayes.pool.view_pool import ViewPool
 from surebayes.research import suite_peers

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from surebayes.estimators.classifiers import MultinomialNB, TermDiscriminant
+from surebayes.estimators.discriminant import TermDiscriminant
+from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.research.papers._baselines import BalancedWinnow, TunedSVM, maximum_entropy
 from surebayes.research.papers._report import Record
 from surebayes.research.papers._rows import Counted, Lab, seen_columns

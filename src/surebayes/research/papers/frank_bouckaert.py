@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from surebayes import metrics
-from surebayes.estimators.classifiers import CentroidClassifier, ClassNormalizedNB, MultinomialNB
+from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
+from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.metrics.significance import sign_test
 from surebayes.research.papers._report import Plot, Record, Result
 from surebayes.research.papers._rows import Counted, Lab, seen_columns

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from surebayes.core.freezing import contingency_of
-from surebayes.estimators.classifiers import TermDiscriminant
+from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.research.papers._drawn import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, Task, accuracies
 from surebayes.research.papers._report import Plot, Record, Result
 from surebayes.research.papers._rows import Counted, Lab

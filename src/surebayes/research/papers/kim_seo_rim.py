@@ -10,7 +10,8 @@ import numpy as np
 from surebayes import metrics
 from surebayes.core import weigh
 from surebayes.core.decide import f1_cuts, proportional_cuts
-from surebayes.estimators.classifiers import MultinomialNB, PoissonNB
+from surebayes.estimators.multinomial import MultinomialNB
+from surebayes.estimators.poisson import PoissonNB
 from surebayes.research.papers._report import Plot, Record, Result
 from surebayes.research.papers._rows import Lab, seen_columns
 from surebayes.research.papers._text import Words

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from surebayes import metrics
-from surebayes.estimators.classifiers import MultinomialNB, OpinionPoolNB
+from surebayes.estimators.multinomial import MultinomialNB
+from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.term_weighting import TermWeighting
 from surebayes.research.papers._baselines import linear_svm, logistic_regression
 from surebayes.research.papers._report import Plot, Record, Result

@@ -20,17 +20,14 @@ from scipy.sparse import csr_array
 from surebayes.core import cross_validation, score
 from surebayes.core.freezing import Documents
 from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.classifiers import (
-    CentroidClassifier,
-    ClassNormalizedNB,
-    MultinomialNB,
-    OpinionPoolNB,
-    PoissonNB,
-    RateClassifier,
-    TermDiscriminant,
-)
+from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
+from surebayes.estimators.discriminant import TermDiscriminant
+from surebayes.estimators.multinomial import MultinomialNB
+from surebayes.estimators.opinion_pool import OpinionPoolNB
+from surebayes.estimators.poisson import PoissonNB
+from surebayes.estimators.rates import RateClassifier
 from surebayes.estimators.reversal import DecisionReversalNB
-from surebayes.estimators.shared_counts import Fold
+from surebayes.estimators.tuning.shared_counts import Fold
 from surebayes.metrics import ranking
 
 FOLDS = 3

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from surebayes import metrics
 from surebayes.core.freezing import Documents
 from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.classifiers import OpinionPoolNB
+from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.parameters import is_number
-from surebayes.estimators.search import (
+from surebayes.estimators.tuning.search import (
     FOLDS,
     N_CANDIDATES,
     OUT_OF_TIME,
@@ -29,7 +29,7 @@ from surebayes.estimators.search import (
     forward_folds,
     low_end_area,
 )
-from surebayes.estimators.shared_counts import Fold, SharedDocuments, folds_of
+from surebayes.estimators.tuning.shared_counts import Fold, SharedDocuments, folds_of
 from surebayes.metrics.scorers import get_scorer
 
 

@@ -1,0 +1,113 @@
+"""Discriminative term weights and a line between two opinion pools (Junejo & Karim 2008)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.core import cross_validation, score, weigh
+from surebayes.core.decide import bias_of_least_error, slope_of_least_error
+from surebayes.core.freezing import Documents, contingency_of
+from surebayes.core.represent import Representation
+from surebayes.core.score import Linear
+from surebayes.estimators.base import CountClassifier
+from surebayes.estimators.parameters import NORM, TF, WEIGHT, is_number, number, one_of
+
+
+class TermDiscriminant(CountClassifier):
+    """Discriminative term weights, two linear opinion pools and a line between them (Junejo & Karim's DTWC).
+
+    Parameters
+    ----------
+    weight : {"odds", "log_odds", "kl", ...}, default="log_odds"
+        How much a term discriminates (DTWC-O, -LO, -KL), or any weight that `surebayes.estimators` lists but "abs".
+    min_weight : float, default=0.0
+        Terms below it are left out.
+    select : {"weight", "difference"}, default="weight"
+        What `min_weight` is compared with: the weight, or |a - b|, the difference of document shares.
+    fit_bias : bool, default=False
+        Whether the line may miss the origin; the bias is fitted after the slope.
+    slope : "fit" or float, default="fit"
+        The slope of the line; "fit" finds one of least training error, exactly, by one sort.
+    tf, norm
+        See `surebayes.estimators`; without a norm, with log-odds and slope 1, the score is that of Bernoulli-style
+        Naive Bayes over the terms present, without prior.
+
+    Attributes
+    ----------
+    slope_, bias_ : ndarray
+        The line of each class.
+
+    Examples
+    --------
+    >>> from surebayes import TermDiscriminant
+    >>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]], [1, 0, 1, 0]
+    >>> TermDiscriminant(weight="kl").fit(X, y).predict([[1, 1, 0], [0, 1, 2]]).tolist()
+    [1, 0]
+    """
+
+    _sums = ("presence",)
+
+    def __init__(
+        self, weight="log_odds", min_weight=0.0, select="weight", fit_bias=False, slope="fit", tf="binary", norm="l1"
+    ):
+        self.weight = weight
+        self.min_weight = min_weight
+        self.select = select
+        self.fit_bias = fit_bias
+        self.slope = slope
+        self.tf = tf
+        self.norm = norm
+
+    def _rules(self):
+        weight = (
+            lambda v: WEIGHT[0](v) and v is not None and "abs" not in weigh.factors(v),
+            "'odds', 'log_odds', 'kl' or another weight from document frequencies (for 'abs' use 'log_odds')",
+        )
+        return {
+            "weight": weight,
+            "min_weight": (lambda v: v == 0 or is_number(v, 0), "a number, 0 or above"),
+            "select": one_of("weight", "difference"),
+            "fit_bias": (lambda v: isinstance(v, bool | np.bool_), "True or False"),
+            "slope": number(0, np.inf, "fit"),
+            "tf": TF,
+            "norm": NORM,
+        }
+
+    def _freeze(self, documents, keep):
+        z = Representation(self.tf, norm=self.norm, keep=keep)
+        c = len(documents.contrasts)
+        self.slope_ = np.ones(c) if self.slope == "fit" else np.full(c, float(self.slope))
+        self.bias_ = np.zeros(c)
+        if self.slope == "fit" or self.fit_bias:
+            self._fit_line(documents, z)
+        return z
+
+    def _fit_line(self, documents: Documents, z: Representation) -> None:
+        presence = documents.presence()
+        rows = csr_array((z(documents.rows), documents.rows.indices, documents.rows.indptr), shape=documents.rows.shape)
+        members = cross_validation.membership(documents)
+        for c, contrast in enumerate(documents.contrasts):
+            weights, favours = self._weigh(contingency_of(presence, None, [contrast]))
+            plus, minus = rows @ (weights[0] * favours[0]), rows @ (weights[0] * ~favours[0])
+            if self.slope == "fit":
+                self.slope_[c] = slope_of_least_error(plus, minus, members[:, c], documents.weight)
+            if self.fit_bias:
+                line = self.slope_[c] * plus - minus
+                self.bias_[c] = bias_of_least_error(line, members[:, c], documents.weight)
+
+    def _weigh(self, table):
+        """Junejo & Karim, eq. (1): see which side each term favours, weigh it, leave out the weak ones."""
+        a, b = table.shares()
+        weights = weigh.product(weigh.factors(self.weight), table)
+        weights = np.ones_like(a) if weights is None else np.broadcast_to(weights, a.shape)
+        compared = weights if self.select == "weight" else np.abs(a - b)
+        return np.where(compared >= self.min_weight, weights, 0.0), a > b
+
+    def _frozen(self):
+        return (self.representation_, self.slope_, self.bias_)
+
+    def _model(self, columns):
+        weights, favours = self._weigh(contingency_of(self.statistics_, columns, self._contrasts))
+        z = self.representation_ if columns is None else self.representation_.at(columns)
+        return Linear.of(z, score.opinion_pools(weights, favours, self.slope_), self.bias_)

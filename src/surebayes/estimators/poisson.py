@@ -1,0 +1,144 @@
+"""Poisson Naive Bayes with weighted terms (Kim, Seo & Rim)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surebayes import metrics
+from surebayes.core import cross_validation, estimate, score, weigh
+from surebayes.core.freezing import Documents, contingency_of
+from surebayes.core.represent import Representation
+from surebayes.core.score import Linear
+from surebayes.core.statistics import Statistics
+from surebayes.estimators.base import CountClassifier, log_prior_odds
+from surebayes.estimators.parameters import PRIOR, WEIGHT, is_number, number, one_of
+
+
+class PoissonNB(CountClassifier):
+    """Poisson Naive Bayes with feature weights (Kim, Seo & Rim's PNB, PNB-IG, PNB-CHI, PNB-PrR, PNB*).
+
+    Parameters
+    ----------
+    weight : default=None
+        None (PNB), "ig", "chi2", "ratio", any weight that `surebayes.estimators` lists ("abs" is the absolute logarithm of the
+        ratio of means), or "auto": for each class what cross-validation on the training documents finds best by
+        break-even; a class of few documents gets "chi2", as the paper advises (PNB*). Weights follow the sums.
+    interpolation : float or "auto", default=0.8
+        The paper's alpha: 1 weighs documents alike, 0 by their length; "auto" chooses for each class.
+    theta : float, default=0.003
+        Added to every count of every document.
+    ratio : {"documents", "means"}, default="documents"
+        Whether "ratio" compares shares of documents or Poisson means.
+    prior
+        See `surebayes.estimators`.
+
+    Attributes
+    ----------
+    weight_, interpolation_ : list
+        What each class got.
+
+    Examples
+    --------
+    >>> from surebayes import PoissonNB
+    >>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]], [1, 0, 1, 0]
+    >>> PoissonNB(weight="ratio").fit(X, y).predict([[1, 1, 0], [0, 1, 2]]).tolist()
+    [1, 0]
+    """
+
+    _whole_vocabulary = True
+    _weights = (None, "ig", "chi2", "ratio")
+    _interpolations = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+
+    def __init__(self, weight=None, interpolation=0.8, theta=0.003, ratio="documents", prior="uniform"):
+        self.weight = weight
+        self.interpolation = interpolation
+        self.theta = theta
+        self.ratio = ratio
+        self.prior = prior
+
+    def _rules(self):
+        share = (
+            lambda v: v == "auto" if isinstance(v, str) else v == 0 or is_number(v, 0, 1),
+            "a number from 0 to 1, or 'auto'",
+        )
+        weight = (lambda v: (isinstance(v, str) and v == "auto") or WEIGHT[0](v), f"'auto', {WEIGHT[1]}")
+        return {
+            "weight": weight,
+            "interpolation": share,
+            "theta": number(),
+            "ratio": one_of("documents", "means"),
+            "prior": PRIOR,
+        }
+
+    @property
+    def _sums(self):
+        plain = self.weight in (None, "uniform", "abs") or (self.weight == "ratio" and self.ratio == "means")
+        return ("mass", "counts") if plain else ("mass", "counts", "presence")
+
+    def _freeze(self, documents, keep):
+        z = Representation("count", norm="l1", pad=self.theta * documents.rows.shape[1], keep=keep)
+        c = len(documents.contrasts)
+        self.weight_, self.interpolation_ = [self.weight] * c, [self.interpolation] * c
+        if "auto" in (self.weight, self.interpolation):
+            self._choose(documents, z)
+        return z
+
+    def _choose(self, documents: Documents, z: Representation) -> None:
+        """Kim, Seo & Rim, section 5: choose the weight and the interpolation of each class automatically."""
+        weights = self._weights if self.weight == "auto" else (self.weight,)
+        alphas = self._interpolations if self.interpolation == "auto" else (self.interpolation,)
+        pairs = [(w, a) for w in weights for a in alphas]
+        c = len(documents.contrasts)
+
+        def candidates(statistics: Statistics) -> list[Linear]:
+            return [self._linear(statistics, z, documents.contrasts, [w] * c, [a] * c, np.zeros(c)) for w, a in pairs]
+
+        rare = "chi2" if self.weight == "auto" else self.weight
+        usual = "ratio" if self.weight == "auto" else self.weight
+        alpha = 0.8 if self.interpolation == "auto" else self.interpolation
+        scores = cross_validation.held_out_scores(documents, z, self._sums, candidates)
+        chosen = cross_validation.best_by_class(
+            documents,
+            scores,
+            metrics.break_even,
+            lambda n: pairs.index((rare if n < cross_validation.FEWEST else usual, alpha)),
+        )
+        self.weight_ = [pairs[k][0] for k in chosen]
+        self.interpolation_ = [pairs[k][1] for k in chosen]
+
+    def _frozen(self):
+        return (self.representation_, self.weight_, self.interpolation_)
+
+    def _linear(self, statistics, z, contrasts, weights, alphas, prior) -> Linear:
+        inside, outside = statistics.contrast(None, contrasts)
+        v = statistics.n_columns
+        alpha = np.asarray(alphas, float)
+        means = tuple(estimate.poisson_means(side, self.theta, alpha, v) for side in (inside, outside))
+        worth = self._worth(statistics, contrasts, weights, means)
+        coefficients, constant = score.poisson_terms(means[0], means[1], worth)
+        return Linear.of(z, coefficients, constant + prior)
+
+    def _worth(self, statistics, contrasts, weights, means):
+        """Weigh the terms of each class as it is to be weighed, (C, V); None where all weigh the same."""
+        if not any(weigh.factors(w) for w in weights):
+            return None
+        table = contingency_of(statistics, None, contrasts) if statistics.presence is not None else None
+        worth = np.ones_like(means[0])
+        for name in set(weights):
+            rows = [k for k, w in enumerate(weights) if w == name]
+            if name == "ratio" and self.ratio == "means":
+                product = weigh.probability_ratio(*means)
+            else:
+                product = weigh.product(weigh.factors(name), table, np.abs(np.log(means[0]) - np.log(means[1])))
+            if product is not None:
+                worth[rows] = np.broadcast_to(product, worth.shape)[rows]
+        return worth
+
+    def _model(self, columns):
+        return self._model_of(self._contrasts)
+
+    def _model_of(self, contrasts):
+        places = [self._contrasts.index(c) for c in contrasts]
+        weights, alphas = ([each[k] for k in places] for each in (self.weight_, self.interpolation_))
+        prior = log_prior_odds(self)[places]
+        return self._linear(self.statistics_, self.representation_, contrasts, weights, alphas, prior)
