@@ -3,42 +3,70 @@
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 
 def main(argv: "list[str] | None" = None) -> int:
-    """Run a command; give its exit code."""
+    """Run a command; return its exit code."""
     called = argv is None
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["filter"]:
-        if _configured_anew(argv):
-            try:
-                from surebayes.cli import main as commands
-
-                return commands(argv)
-            except ModuleNotFoundError:  # a mail must come out, whatever is missing
-                pass
-        from surebayes.filter.one_shot import main as judge
-
-        code = judge(argv[1:])
-        if called and sys.stdout is not None:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)  # nothing is left to tidy up, and Python takes a millisecond for it
-        return code
     quick = argv[:1] and argv[0] in _MANY
-    if quick:
-        _make_ready()
+    if argv[:1] == ["filter"]:
+        code = _filter(argv[1:])
+    else:
+        if quick:
+            _make_ready()
+        code = _command(argv)
+    if called and (quick or argv[:1] == ["filter"]):
+        _leave(code)
+    return code
+
+
+def _filter(argv: "list[str]") -> int:
+    """Run `filter`. Python's own exit code for a crash is 1, which means spam: whatever fails is 75 instead."""
+    try:
+        from surebayes.filter.one_shot import main as filter_mail
+
+        return filter_mail(argv)
+    except BaseException as error:
+        _complain(f"surebayes filter: {type(error).__name__}: {error}")
+        return 75
+
+
+def _command(argv: "list[str]") -> int:
+    """Run any other command; an installation that can't is told so, with an exit code that means nothing else."""
     try:
         from surebayes.cli import main as commands
-    except ModuleNotFoundError as error:
-        if error.name != "surebayes.cli":
-            raise
-        sys.stderr.write(f"surebayes {argv[0] if argv else ''}: this installation has no commands but `filter`.\n")
-        return 2
-    code = commands(argv)
-    if called and quick:
+    except Exception as error:
+        name = argv[0] if argv else ""
+        if isinstance(error, ModuleNotFoundError) and error.name == "surebayes.cli":
+            _complain(f"surebayes {name}: this installation has no commands but `filter`.")
+            return 2
+        _complain(f"surebayes {name}: the installation is damaged: {type(error).__name__}: {error}. Install it again.")
+        return 70
+    return commands(argv)
+
+
+def _leave(code: int) -> "NoReturn":
+    """End the process: nothing is left to tidy up, and to take the modules down would cost up to 20 ms."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+            sys.stdout.close()  # some file systems say only now that there was no room
+    except Exception as error:
+        _complain(f"surebayes: the output could not be written: {error}")
+        code = 75 if sys.argv[1:2] == ["filter"] else code or 74
+    os._exit(code)
+
+
+def _complain(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-        os._exit(code)  # everything is written and closed; to take the modules down would cost 20 ms
-    return code
+    except Exception:  # nobody listens
+        sys.stderr = None
 
 
 _MANY = ("train", "classify", "learn", "forget")
@@ -51,20 +79,3 @@ def _make_ready() -> None:
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start
     gc.set_threshold(50_000, 20, 50)
-
-
-def _configured_anew(argv: "list[str]") -> bool:
-    """Tell whether the filter's configuration file was changed after its manifest was written."""
-    if os.environ.get("SUREBAYES_CONFIG") or any(word.startswith("--config") for word in argv):
-        return True
-    folder = os.environ.get("SUREBAYES_MODEL", "")
-    for i, word in enumerate(argv[:-1]):
-        if word in ("-m", "--model"):
-            folder = argv[i + 1]
-    if not folder:
-        return False
-    try:
-        changed = os.stat(os.path.join(folder, "config.toml")).st_mtime_ns
-        return changed > os.stat(os.path.join(folder, "manifest.json")).st_mtime_ns
-    except OSError:
-        return False

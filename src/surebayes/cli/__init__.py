@@ -55,9 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
-        from surebayes.cli import judging
+        from surebayes.filter import one_shot
 
-        return judging.run_filter(words[1:])
+        return one_shot.main(words[1:])
     debug = bool(os.environ.get("SUREBAYES_DEBUG"))
     options = words[: words.index("--")] if "--" in words else words
     if "--debug" in options:

@@ -114,36 +114,19 @@ class _Lines:
     ),
 )  # fmt: skip
 @model_option()
-@click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, 75 after an error; otherwise 0.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, 75 after an error.")
 @setting("x_spam", about="Write X-Spam-Flag, X-Spam-Score and X-Spam-Status too; those that came with the mail go.")
 def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
     """Judge one mail: from standard input to standard output, with header fields that say so.
 
-    The body stays as it is. Whatever goes wrong, the mail comes out: without a verdict, with an X-Surebayes-Error
-    field, a line on stderr, and exit code 0 unless --exit-code asks for 75.
+    The body stays as it is. If the mail can't be judged, it comes out without a verdict, with an X-Surebayes-Error
+    field, a line on stderr, and exit code 0 unless --exit-code asks for 75. If it can't be read or written whole, the
+    exit code is 75.
     """
-    run_filter(["-m", model, *(["--exit-code"] if exit_code else []), *(["--x-spam"] if x_spam else [])])
+    from surebayes.filter import one_shot
 
-
-def run_filter(argv: list[str]) -> int:
-    """Run `filter` with the file of settings taken into account; also a broken one must not cost a mail."""
-    from surebayes.cli._command import _value_of
-    from surebayes.filter import one_shot, settings
-
-    plain = list(argv)
-    try:
-        resolved = settings.resolve(_value_of(argv, "-m", "--model"), _value_of(argv, "--config"))
-        if not {"--x-spam", "--no-x-spam"} & set(argv):
-            plain.append("--x-spam" if resolved["x_spam"].value else "--no-x-spam")
-        if resolved["model"].value and resolved["model"].source != "flag":
-            plain += ["-m", resolved["model"].value]
-    except (settings.BadConfig, OSError) as error:
-        _show.note(f"surebayes filter: {error} The mail is judged without these settings.")
-    for place, word in enumerate(plain):
-        if word == "--config":
-            del plain[place : place + 2]
-            break
-    return one_shot.main([word for word in plain if not word.startswith("--config=")])
+    flags = [*(["--exit-code"] if exit_code else []), *(["--x-spam"] if x_spam else [])]
+    click.get_current_context().exit(one_shot.main(["-m", model, *flags]))
 
 
 @click.command(

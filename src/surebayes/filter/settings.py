@@ -205,8 +205,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             found = tomllib.loads(file.read())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise BadConfig(f"{path} is no TOML file: {error}.") from None
+    except RecursionError:
+        raise BadConfig(f"{path} is no file of settings: its values are nested too deeply.") from None
     return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in found.items()}
 
 
