@@ -6,7 +6,6 @@ estimate from the same sums. Folds depend on the documents' contents, not on the
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from surebayes.core import sampling
 from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
@@ -37,20 +37,9 @@ def membership(documents: Documents) -> npt.NDArray[np.bool_]:
 
 def deal(documents: Documents, folds: int = FOLDS) -> IntArray:
     """Deal documents into folds, class by class, in the order of a digest of their contents."""
-    rows = documents.rows
-    digest = np.array(
-        [
-            hashlib.blake2b(
-                rows.indices[a:b].astype(np.int64).tobytes() + rows.data[a:b].astype(np.float64).tobytes(),
-                digest_size=8,
-            ).digest()
-            for a, b in zip(rows.indptr[:-1], rows.indptr[1:])
-        ],
-        dtype="S8",
-    )
     members = membership(documents)
     first = np.where(members.any(1), members.argmax(1), -1)
-    pairs = np.rec.fromarrays([first, digest])
+    pairs = np.rec.fromarrays([first, sampling.digests(documents.rows).view(">u8")])
     _, place = np.unique(pairs, return_inverse=True)  # copies of a document stay together
     return np.asarray(place.ravel() % folds, np.int64)
 

@@ -6,16 +6,17 @@ the mean length. What comes out is a `Representation` that no later document cha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from surebayes.core import estimate, weigh
+from surebayes.core import estimate, sampling, weigh
+from surebayes.core.exact_total import exact_dot, exact_total
 from surebayes.core.represent import Representation, places, row_norms
 from surebayes.core.statistics import Statistics
 
@@ -39,6 +40,11 @@ class Documents:
     contrasts: Sequence[int]
     weight: FloatArray | None = None
 
+    @property
+    def n_columns(self) -> int:
+        """The number of terms."""
+        return int(self.rows.shape[1])
+
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
         """Sum the documents."""
         specific = represent is not None and represent.class_specific
@@ -56,7 +62,7 @@ class Documents:
     def log_odds(self, represent: Representation, smoothing: float) -> FloatArray:
         """Train a multinomial model on the represented documents and give its weights, (C, V)."""
         sums = self.statistics(represent, ("mass",))
-        width = np.atleast_1d(represent.width(self.rows.shape[1]))
+        width = np.atleast_1d(represent.width(self.n_columns))
 
         def of(chosen: Sequence[int]) -> FloatArray:
             own = width if len(width) == 1 else width[list(chosen)]
@@ -74,7 +80,7 @@ class Documents:
 
         `reuse` is a table whose row c is not needed any more once the new row c is there.
         """
-        shape = len(self.contrasts), self.rows.shape[1]
+        shape = len(self.contrasts), self.n_columns
         if shape[0] * shape[1] <= AT_ONCE:
             return rows_of(self.contrasts)
         table = np.empty(shape) if reuse is None else reuse
@@ -90,6 +96,20 @@ class Documents:
         """Give the length of each row before normalisation, as class c sees it."""
         free = replace(z, norm=None, length=1.0)
         return row_norms(free(self.rows, c), self.rows, z.norm or "l2")
+
+    def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
+        """Add up the (weighted) lengths of the rows before normalisation, empty ones aside, and their weights."""
+        size = self.sizes(z, c)
+        weight = np.ones(len(size)) if self.weight is None else self.weight
+        filled = (size > 0) & (weight > 0)
+        return exact_dot(size[filled], weight[filled]), exact_total(weight[filled])
+
+    def sample(self) -> Documents:
+        """Return the documents that automatic choices are made on: these, or a bounded sample by their contents."""
+        if self.rows.shape[0] <= sampling.LARGEST:
+            return self
+        chosen = sampling.smallest(self.rows, self.labels, self.weight)
+        return Documents(chosen[0], chosen[1], self.n_classes, self.contrasts, chosen[2])
 
     def presence(self, by_class: bool = True) -> Statistics:
         """Count documents with each term, all of them as one class where classes don't matter."""
@@ -205,19 +225,6 @@ def _length(scale: float | str, documents: Documents, z: Representation) -> floa
         return float(scale)
     lengths = []
     for c in range(len(documents.contrasts) if replace(z, length=1.0).class_specific else 1):
-        size = documents.sizes(z, c)
-        weight = np.ones(len(size)) if documents.weight is None else documents.weight
-        filled = (size > 0) & (weight > 0)
-        total = math.fsum(weight[filled])
-        lengths.append(_exact_dot(size[filled], weight[filled]) / total if total else 1.0)
+        total, weight = documents.lengths(z, c)
+        lengths.append(float(total) / float(weight) if weight else 1.0)
     return lengths[0] if len(lengths) == 1 else np.array(lengths)
-
-
-def _exact_dot(a: FloatArray, b: FloatArray) -> float:
-    """Sum a * b as if exactly and round once (Dekker's product, Shewchuk's sum): order and copies change no bit."""
-    product = a * b
-    split = float(2**27 + 1)
-    a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    return math.fsum([*product, *error])

@@ -160,10 +160,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             The fitted classifier.
         """
         with _whole_or_not_at_all(self):
-            documents = self._start(X, y, None, sample_weight)
-            self.statistics_ = self._sum(documents, compact=False)
-            if self._contrast_size() <= FULL_ENTRIES:
-                self._estimate()
+            self._learn(self._read(X, y, None, sample_weight))
         return self
 
     def fit_representation(self, X, y, classes=None, sample_weight=None):
@@ -258,6 +255,13 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._holder.clear()
         return self
 
+    def _learn(self, documents: Documents) -> None:
+        """Freeze the representation on the documents, wherever they are, and sum them."""
+        self._freeze_on(documents)
+        self.statistics_ = self._sum(documents, compact=False)
+        if self._contrast_size() <= FULL_ENTRIES:
+            self._estimate()
+
     def _start(self, X, y, classes, sample_weight) -> Documents:
         documents = self._read(X, y, classes, sample_weight)
         self._freeze_on(documents)
@@ -268,9 +272,15 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_parameters(self, self._rules())
         rows = self._rows(X, y, reset=True)
         target = read_target(y, None if classes is None else np.asarray(classes), None)
-        self.classes_, self.multilabel_ = target.classes, target.multilabel
-        check_prior(self)
+        self._prepare(rows.shape[1], target.classes, target.multilabel)
         return self._documents(rows, target.labels, sample_weight)
+
+    def _prepare(self, n_columns: int, classes: np.ndarray, multilabel: bool) -> None:
+        """Start anew with these columns and classes; documents come next."""
+        check_parameters(self, self._rules())
+        self.n_features_in_ = n_columns
+        self.classes_, self.multilabel_ = classes, multilabel
+        check_prior(self)
 
     def _freeze_on(self, documents: Documents, keep: Any = None) -> None:
         with self._named_overflow():

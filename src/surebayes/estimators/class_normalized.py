@@ -74,14 +74,15 @@ class ClassNormalizedNB(RateClassifier):
 
         def candidates(statistics: Statistics) -> list[Linear]:
             sides = statistics.contrast(classes=documents.contrasts)
-            width = z.width(documents.rows.shape[1])
+            width = z.width(documents.n_columns)
             rates = [estimate.class_normalised(*sides, length, self.smoothing, width) for length in self._lengths]
             return [Linear.of(z, r.log_odds(), bias) for r in rates]
 
-        scores = cross_validation.held_out_scores(documents, z, self._sums, candidates)
+        sample = documents.sample()
+        scores = cross_validation.held_out_scores(sample, z, self._sums, candidates)
         # Scores of several classes are compared with each other only if their masses have one length.
         common = len(documents.contrasts) > 1 and not self.multilabel_
-        chosen = cross_validation.best_by_class(documents, scores, metrics.roc_auc, default=0, common=common)
+        chosen = cross_validation.best_by_class(sample, scores, metrics.roc_auc, default=0, common=common)
         self.length_ = [self._lengths[k] for k in chosen]
         return z
 

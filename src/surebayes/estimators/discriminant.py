@@ -84,17 +84,17 @@ class TermDiscriminant(CountClassifier):
         return z
 
     def _fit_line(self, documents: Documents, z: Representation) -> None:
-        presence = documents.presence()
-        rows = csr_array((z(documents.rows), documents.rows.indices, documents.rows.indptr), shape=documents.rows.shape)
-        members = cross_validation.membership(documents)
+        presence, sample = documents.presence(), documents.sample()
+        rows = csr_array((z(sample.rows), sample.rows.indices, sample.rows.indptr), shape=sample.rows.shape)
+        members = cross_validation.membership(sample)
         for c, contrast in enumerate(documents.contrasts):
             weights, favours = self._weigh(contingency_of(presence, None, [contrast]))
             plus, minus = rows @ (weights[0] * favours[0]), rows @ (weights[0] * ~favours[0])
             if self.slope == "fit":
-                self.slope_[c] = slope_of_least_error(plus, minus, members[:, c], documents.weight)
+                self.slope_[c] = slope_of_least_error(plus, minus, members[:, c], sample.weight)
             if self.fit_bias:
                 line = self.slope_[c] * plus - minus
-                self.bias_[c] = bias_of_least_error(line, members[:, c], documents.weight)
+                self.bias_[c] = bias_of_least_error(line, members[:, c], sample.weight)
 
     def _weigh(self, table):
         """Junejo & Karim, eq. (1): see which side each term favours, weigh it, leave out the weak ones."""

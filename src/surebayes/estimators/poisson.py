@@ -76,11 +76,11 @@ class PoissonNB(CountClassifier):
         return ("mass", "counts") if plain else ("mass", "counts", "presence")
 
     def _freeze(self, documents, keep):
-        z = Representation("count", norm="l1", pad=self.theta * documents.rows.shape[1], keep=keep)
+        z = Representation("count", norm="l1", pad=self.theta * documents.n_columns, keep=keep)
         c = len(documents.contrasts)
         self.weight_, self.interpolation_ = [self.weight] * c, [self.interpolation] * c
         if "auto" in (self.weight, self.interpolation):
-            self._choose(documents, z)
+            self._choose(documents.sample(), z)
         return z
 
     def _choose(self, documents: Documents, z: Representation) -> None:

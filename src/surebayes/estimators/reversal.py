@@ -16,7 +16,7 @@ from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import places, spread
 from surebayes.estimators.base import CountClassifier
 from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.parameters import check_parameters, count_or_none, number, one_of
+from surebayes.estimators.parameters import count_or_none, number, one_of
 from surebayes.estimators.rates import RateClassifier
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
@@ -80,19 +80,19 @@ class DecisionReversalNB(CountClassifier):
 
     # ---- learning goes to the inner estimator
 
-    def _read(self, X, y, classes, sample_weight) -> Documents:
-        check_parameters(self, self._rules())
-        self._rows(X, y, reset=True)
+    def _prepare(self, n_columns, classes, multilabel) -> None:
         inner = MultinomialNB(tf="binary", contrast="rest") if self.estimator is None else clone(self.estimator)
-        documents = inner._read(X, y, classes, sample_weight)
+        super()._prepare(n_columns, classes, multilabel)
+        inner._prepare(n_columns, classes, multilabel)
         inner._check_one_against_rest()
-        self.estimator_, self.classes_, self.multilabel_ = inner, inner.classes_, inner.multilabel_
-        return documents
+        if hasattr(self, "feature_names_in_"):
+            inner.feature_names_in_ = self.feature_names_in_
+        self.estimator_ = inner
 
     def _freeze_on(self, documents: Documents, keep: Any = None) -> None:
         keep = None if self.features is None else best_features(documents, self.features)
         self.estimator_._freeze_on(documents, keep)
-        self.gamma_ = self._choose_gamma(documents, keep) if self.gamma == "auto" else float(self.gamma)
+        self.gamma_ = self._choose_gamma(documents.sample(), keep) if self.gamma == "auto" else float(self.gamma)
 
     def _choose_gamma(self, documents: Documents, keep: Any) -> float:
         if self.discount not in ("exp", "inverse"):

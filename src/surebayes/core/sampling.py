@@ -1,0 +1,91 @@
+"""A bounded sample of documents, chosen by their contents: the same on one machine and many.
+
+What is learnt from whole documents rather than from sums (a choice by cross-validation, a line between two scores)
+doesn't get better for ever with their number. Beyond a bound it is learnt from those documents whose digests are the
+smallest: neither the order of the documents nor how they are spread over machines changes which ones these are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, vstack
+
+from surebayes.core.exact_total import exact_total
+
+FloatArray = npt.NDArray[np.float64]
+
+LARGEST = 100_000
+"""Distinct documents that a sample holds at most."""
+
+_DIGEST_BYTES = 8
+
+
+def digests(rows: csr_array) -> npt.NDArray[np.bytes_]:
+    """Digest the contents of each row; `rows` are canonical and hold no stored zeros."""
+    columns, values = rows.indices.astype(np.int64).tobytes(), rows.data.astype(np.float64).tobytes()
+    ends = (8 * rows.indptr.astype(np.int64)).tolist()
+    digest = [
+        hashlib.blake2b(columns[a:b] + values[a:b], digest_size=_DIGEST_BYTES).digest() for a, b in pairwise(ends)
+    ]
+    return np.array(digest, dtype=f"V{_DIGEST_BYTES}")
+
+
+def shares(digest: npt.NDArray[np.bytes_]) -> FloatArray:
+    """Return each digest as a number from 0 to 1, evenly spread over documents that differ."""
+    return np.asarray(digest.view(">u8") / 2.0**64, np.float64)
+
+
+def smallest(
+    rows: csr_array, labels: Any, weight: FloatArray | None, bound: int | None = None
+) -> tuple[csr_array, Any, FloatArray]:
+    """Return the distinct documents of smallest digests, at most `bound`, with how often (how heavily) each occurs.
+
+    Parameters
+    ----------
+    rows : csr_array
+        Counts, canonical and without stored zeros.
+    labels : int array or indicator matrix
+        Documents of the same row are distinct where their labels differ.
+    weight : array, optional
+        Sample weights; 1 each if None.
+    bound : int, optional
+        `LARGEST` if None.
+
+    Returns
+    -------
+    rows, labels, weight
+        In the order of the digests: of any documents, in any order, the same bytes.
+    """
+    bound = LARGEST if bound is None else bound
+    marked = labels[:, None] if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
+    label_digest = digests(_whole_rows(marked))
+    keys = np.rec.fromarrays([digests(rows).view(">u8"), label_digest.view(">u8")])
+    kept, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    first, n = first[:bound], min(len(kept), bound)
+    group = group.ravel()
+    if weight is None:
+        return rows[first], labels[first], np.bincount(group, minlength=len(kept))[:n].astype(np.float64)
+    order = np.argsort(group, kind="stable")
+    ends = np.searchsorted(group[order], np.arange(n + 1))
+    total = [float(exact_total(weight[order[a:b]])) for a, b in pairwise(ends)]
+    return rows[first], labels[first], np.array(total, np.float64)
+
+
+def _whole_rows(labels: Any) -> csr_array:
+    """Return labels as rows whose bytes tell them apart: class numbers from 1 on, or the labels of an indicator."""
+    if isinstance(labels, np.ndarray):
+        return csr_array(labels + 1.0)
+    rows = csr_array(labels).astype(np.float64)
+    rows.sort_indices()
+    return rows
+
+
+def joined(a: tuple[csr_array, Any, FloatArray], b: tuple[csr_array, Any, FloatArray], bound: int) -> Any:
+    """Return the sample of two samples' documents together."""
+    labels = np.concatenate([a[1], b[1]]) if isinstance(a[1], np.ndarray) else csr_array(vstack([a[1], b[1]]))
+    return smallest(csr_array(vstack([a[0], b[0]], format="csr")), labels, np.concatenate([a[2], b[2]]), bound)
