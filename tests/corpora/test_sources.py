@@ -51,6 +51,26 @@ def test_mh_folder_goes_by_number(tmp_path):
     assert names == [str(k) for k in range(1, 12)]
 
 
+def test_mh_folder_without_what_it_deleted_and_files_of_others(tmp_path):
+    for name in ("1", "2", ",3", "#4", "notes.txt", "backup~", "sub/7", "sub/,8"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    assert guess_format(tmp_path) == "mh"  # deleted messages tell, also without a list of sequences
+    assert contents(Source(tmp_path)) == [b"1", b"2", b"sub/7"]
+    (tmp_path / ".mh_sequences").write_text("unseen: 2\n")
+    (tmp_path / ",3").unlink()
+    (tmp_path / "#4").unlink()
+    assert contents(Source(tmp_path)) == [b"1", b"2", b"sub/7"]
+
+
+def test_source_without_documents_is_an_error_or_a_word(tmp_path):
+    with pytest.raises(NoInput, match="has no documents of the class 'ham'"):
+        list(Sources([Source(tmp_path, "ham")]))
+    sentences = []
+    assert list(Sources([Source(tmp_path, "ham")], sentences.append)) == []
+    assert sentences == [f"{tmp_path} has no documents of the class 'ham'."]
+
+
 def test_folder_is_walked_by_name_without_hidden_files_and_special_ones(tmp_path):
     for name in ("b", "a", "c/d", "c/a", ".hidden", "c/.DS_Store"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 from surebayes import __version__
 from surebayes.cli._command import Group, Lazily
 from surebayes.cli._exit import sentence_of
+from surebayes.cli._show import note, visible
 from surebayes.errors import exit_code
 
 __all__ = ["commands", "main"]
@@ -46,7 +48,7 @@ commands.commands = Lazily(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit code; whatever goes wrong, a sentence on stderr says so.
+    """Run a command and return its exit code; whatever goes wrong, a sentence on stderr says so.
 
     Parameters
     ----------
@@ -66,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except click.ClickException as error:
-        error.show()
+        error.message = visible(error.message, keep="\n")
+        with suppress(OSError, ValueError, AttributeError):  # who closed stderr still gets the exit code
+            error.show()
         return error.exit_code
     except BaseException as error:
         return _failed(error, debug)
@@ -90,16 +94,17 @@ def _run(words: list[str]) -> int:
 
 
 def _failed(error: BaseException, debug: bool) -> int:
-    """Say what went wrong, and give the exit code."""
+    """Print what went wrong, and return the exit code."""
     if isinstance(error, click.Abort):
         error = KeyboardInterrupt()
     code = exit_code(error)
-    if debug:
-        import traceback
+    with suppress(OSError, ValueError, AttributeError):
+        if debug:
+            import traceback
 
-        traceback.print_exception(error)
-    if code != 141:
-        click.echo(f"surebayes: {sentence_of(error)}", err=True)
+            traceback.print_exception(error)
+        if code != 141:
+            note(f"surebayes: {sentence_of(error)}")
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

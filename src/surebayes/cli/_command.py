@@ -38,12 +38,20 @@ class Command(click.Command):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """Read the file of settings before the arguments: it may lie in the folder that they name."""
-        flag = _value_of(args, "--config")
-        found = settings.find(_value_of(args, "-m", "--model"), flag) if self.settings else None
-        extra["default_map"] = settings.read(found) if found else {}
+        flags = self._given(info_name, args)
+        path = settings.find(flags.get("model"), flags.get("config_file")) if self.settings else None
+        extra["default_map"] = settings.read(path) if path else {}
         ctx = super().make_context(info_name, args, parent, **extra)
-        ctx.meta["surebayes.config"] = flag
+        ctx.meta["surebayes.config"] = flags.get("config_file")
         return ctx
+
+    def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
+        """Return the options as click's own parser reads them; none where it refuses, which it will say again."""
+        with click.Context(self, info_name=info_name, resilient_parsing=True) as ctx:
+            try:
+                return dict(self.make_parser(ctx).parse_args(list(args))[0])
+            except click.UsageError:
+                return {}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the examples."""

@@ -9,7 +9,7 @@ from surebayes.errors import exit_code
 
 
 def sentence_of(error: BaseException) -> str:
-    """Say what went wrong, for a person.
+    """Return what went wrong as a sentence for a person.
 
     Examples
     --------
@@ -26,10 +26,7 @@ def sentence_of(error: BaseException) -> str:
         return "There is not enough memory."
     if isinstance(error, OSError) and error.strerror:
         where = f": {os.fspath(error.filename)}" if isinstance(error.filename, (str, os.PathLike)) else ""
-        said = f"{error.strerror}{where}."
-        if error.errno == errno.ENOSPC:
-            said += " Make room there and run it again: what was there before is unharmed."
-        return said
-    said = str(error) or type(error).__name__
-    said = said[0].upper() + said[1:]
-    return said if said[-1:] in ".!?)" else f"{said}."
+        advice = " Make room there and run it again: what was there before is unharmed."
+        return f"{error.strerror}{where}.{advice if error.errno == errno.ENOSPC else ''}"
+    sentence = str(error) or type(error).__name__  # as it is: it may start with a name that the user typed
+    return sentence if sentence[-1:] in ".!?)" else f"{sentence}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,8 +51,12 @@ class Inputs:
     sources: Sources
     skipped: list[str] = field(default_factory=list)
 
+    def allow_empty(self) -> None:
+        """Go on with a word where a folder has no documents: an empty Maildir must not fail a nightly job."""
+        self.sources.empty = lambda sentence: _show.note(f"{sentence} Nothing to do there.")
+
     def report(self) -> None:
-        """Tell what was left out: the first few in full."""
+        """Print what was left out: the first few in full."""
         for sentence in self.skipped[:5]:
             _show.note(f"left out: {sentence}")
         if len(self.skipped) > 5:
@@ -94,7 +99,7 @@ def class_options(function: Any) -> Any:
 
 
 def taken(options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = ()) -> Inputs:
-    """Take the options of `class_options` or `table_options` out of a command's, and give the inputs they name."""
+    """Take the options of `class_options` or `table_options` out of a command's, and return the inputs they name."""
     common = {
         "text": options.pop("text"),
         "label_column": options.pop("label"),
@@ -108,18 +113,28 @@ def taken(options: dict[str, Any], labelled: bool = True, paths: Sequence[str] =
     named = [("ham", path) for path in options.pop("ham", ())]
     named += [("spam", path) for path in options.pop("spam", ())]
     named += options.pop("classes", ())
-    found = [Source(path, label, skip_bad=skip, **common) for label, path in named]
-    found += [Source(path, skip_bad=skip, **common) for path in paths]
+    _check_contradictions(named)
+    sources = [Source(path, label, skip_bad=skip, **common) for label, path in named]
+    sources += [Source(path, skip_bad=skip, **common) for path in paths]
     for format in ("csv", "jsonl", "parquet"):
         files = options.pop(f"{format}_files")
-        found += [Source(path, format=format, skip_bad=skip, **common) for path in files]
-    if not found:
+        sources += [Source(path, format=format, skip_bad=skip, **common) for path in files]
+    if not sources:
         offered = "--ham PATH --spam PATH, --class NAME=PATH, --csv, --jsonl or --parquet FILE"
         raise click.UsageError(
             f"No documents: give {offered if labelled else 'a PATH, - for standard input, or a table'}."
         )
-    inputs.sources = Sources(found)
+    inputs.sources = Sources(sources)
     return inputs
+
+
+def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
+    """Refuse a path that is given for two classes."""
+    label_of: dict[str, str] = {}
+    for label, path in named:
+        other = label_of.setdefault(os.path.realpath(path), label)
+        if other != label:
+            raise click.UsageError(f"{path} is given as {other} and as {label}; its documents can't be both.")
 
 
 def _delimiter(value: str | None) -> str | None:
@@ -137,5 +152,5 @@ def content_and_label(inputs: Inputs, counter: _show.Progress) -> Any:
 
 
 def total(inputs: Inputs) -> int | None:
-    """Give how many bytes there are to read, looked for only where a bar will show it."""
+    """Return how many bytes there are to read, looked for only where a bar will show it."""
     return inputs.sources.bytes() if sys.stderr.isatty() else None

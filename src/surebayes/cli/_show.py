@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from surebayes.corpora.sources import Document
 
 
 def output_options(function: Any) -> Any:
@@ -24,12 +32,12 @@ def output_options(function: Any) -> Any:
 
 
 def wants_json(as_json: bool | None) -> bool:
-    """Tell whether results are JSON: as asked, else wherever stdout is no terminal."""
+    """Whether results are JSON: as asked, else wherever stdout is no terminal."""
     return not sys.stdout.isatty() if as_json is None else as_json
 
 
 def plain(value: Any) -> Any:
-    """Give a value as JSON knows it; infinity and NaN, which it doesn't know, as null.
+    """Return a value as JSON knows it; infinity and NaN, which it doesn't know, as null.
 
     Examples
     --------
@@ -49,57 +57,224 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def print_json(value: Any) -> None:
-    """Print one line of JSON, in ASCII: no terminal and no file name can break it."""
+def print_json(value: object) -> None:
+    """Print one line of JSON, in ASCII: no file name in it can steer a terminal."""
     sys.stdout.write(json.dumps(plain(value), allow_nan=False) + "\n")
 
 
-def console(stderr: bool = False) -> Any:
-    """Give rich's console for stdout or stderr."""
+# ---------------------------------------------------------------------- text for people
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Return a text with its control characters shown, not sent: a file's name must not steer the terminal.
+
+    Parameters
+    ----------
+    text : str
+        Whatever came from outside: names of files and classes, contents of mails.
+    keep : str
+        Control characters that stay, such as the line ends of a text of several lines.
+
+    Examples
+    --------
+    >>> visible("mail\x1b[2J from Zoë\n")
+    'mail\\x1b[2J from Zoë\\n'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep or unicodedata.category(c) == "Zs" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+def say(text: str, indent: int = 0, err: bool = False) -> None:
+    """Print a sentence; on a terminal its lines end between words, elsewhere it is one line.
+
+    Parameters
+    ----------
+    text : str
+        The sentence.
+    indent : int
+        How many blanks are before its further lines.
+    err : bool
+        Whether it goes to stderr, beside the results.
+    """
+    stream = sys.stderr if err else sys.stdout
+    lines = [visible(text)]
+    if stream is not None and stream.isatty():
+        import shutil
+        import textwrap
+
+        width = max(shutil.get_terminal_size().columns, 20)
+        wrapper = textwrap.TextWrapper(
+            width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines = wrapper.wrap(lines[0])
+    click.echo("\n".join(lines), err=err)
+
+
+def note(text: str) -> None:
+    """Print a sentence beside the results, on stderr."""
+    say(text, err=True)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return rich's console for stdout or stderr."""
     from rich.console import Console
 
-    class Quiet(Console):
+    class PipeAware(Console):
         """A console that leaves it to the program what a closed pipe means."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Quiet(stderr=stderr, highlight=False, soft_wrap=False)
+    return PipeAware(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table; columns whose cells are all numbers to the right."""
-    from rich import box
-    from rich.table import Table
+    """Print a table: numbers to the right, thin rules, no word broken.
+
+    Where the columns can't be made to fit, each row becomes a paragraph: its first cell, and below it the others with
+    their names.
+    """
+    from rich.cells import cell_len
     from rich.text import Text
 
-    cells = [list(row) for row in rows]
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, column in enumerate(columns):
-        numbers = all(isinstance(row[k], (int, float)) or row[k] is None for row in cells) and bool(cells)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold", no_wrap=k == 0)
+    out = console()
+    cells = [[cell if isinstance(cell, Text) else Text(visible(shown(cell))) for cell in row] for row in (*rows,)]
+    right = [_is_numeric(rows_of_column) for rows_of_column in zip(*cells)] or [False] * len(columns)
+    natural = [max(cell_len(c.plain) for c in (Text(name), *column)) for name, *column in _columns(columns, cells)]
+    least = [max(_longest_word(c) for c in (Text(name), *column)) for name, *column in _columns(columns, cells)]
+    room = out.width - _GAP * (len(columns) - 1)
+    if title:
+        out.print(Text(visible(title)))
+    if sum(least) > room:
+        _print_paragraphs(out, columns, cells)
+        return
+    widths = _shared_out(natural, least, room)
+    header = [Text(name, style="bold") for name in columns]
+    _print_row(out, header, widths, right)
+    out.print(Text("─" * (sum(widths) + _GAP * (len(widths) - 1)), style="dim"))
     for row in cells:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
-    console().print(table)
+        _print_row(out, row, widths, right)
+    out.print()
+
+
+_GAP = 2  # blanks between columns
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?%?")
+
+
+def _columns(names: Sequence[str], cells: Sequence[Sequence[Text]]) -> Iterator[list[Any]]:
+    return ([name, *(row[k] for row in cells)] for k, name in enumerate(names))
+
+
+def _is_numeric(column: Sequence[Text]) -> bool:
+    """Whether all cells of a column are numbers, or empty."""
+    plain_cells = [cell.plain.strip().replace(",", "") for cell in column]
+    return any(plain_cells) and all(not cell or _NUMBER.fullmatch(cell) for cell in plain_cells)
+
+
+def _longest_word(cell: Text) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, cell.plain.split()), default=0)
+
+
+def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return how wide each column gets: as wide as it is, but the widest give way, down to their longest words.
+
+    Examples
+    --------
+    >>> _shared_out([10, 40, 60], [10, 8, 30], 75)
+    [10, 32, 33]
+    """
+    widths = list(natural)
+    while sum(widths) > room:
+        able = [k for k, width in enumerate(widths) if width > least[k]]
+        widths[max(able, key=lambda k: widths[k])] -= 1
+    return widths
+
+
+def _wrapped(cell: Text, width: int) -> list[Text]:
+    """Return the lines of a cell, cut between words; a word that is longer than a line stays whole."""
+    from rich.cells import cell_len
+
+    cuts, begin = [], 0
+    for match in re.finditer(r"\S+", cell.plain):
+        if match.start() > begin and cell_len(cell.plain[begin : match.end()]) > width:
+            cuts.append(match.start())
+            begin = match.start()
+    lines = list(cell.divide(cuts))
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def _print_row(out: Console, cells: Sequence[Text], widths: Sequence[int], right: Sequence[bool]) -> None:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths)]
+    for k in range(max(map(len, wrapped))):
+        line = Text(no_wrap=True)
+        for lines, width, to_the_right in zip(wrapped, widths, right):
+            cell = lines[k] if k < len(lines) else Text()
+            blanks = " " * max(width - cell_len(cell.plain), 0)
+            line = line + Text(blanks) + cell if to_the_right else line + cell + Text(blanks)
+            line.append(" " * _GAP)
+        line.rstrip()
+        out.print(line, soft_wrap=True)
+
+
+def _print_paragraphs(out: Console, columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
+    from rich.text import Text
+
+    width = max((len(name) for name in columns[1:]), default=0)
+    for first, *others in cells:
+        heading = first.copy()
+        heading.stylize("bold")
+        out.print(heading, soft_wrap=True)
+        for name, cell in zip(columns[1:], others):
+            if cell.plain.strip():
+                _print_hanging(out, Text(f"  {name:<{width}}  ", style="dim"), cell)
+    out.print()
 
 
 def print_facts(facts: dict[str, Any], title: str | None = None) -> None:
     """Print names and values, one a line."""
+    from rich.text import Text
+
     out = console()
     if title:
-        out.print(title, style="bold", markup=False, soft_wrap=True)
-    width = max((len(name) for name in facts), default=0)
+        out.print(Text(visible(title), style="bold"), soft_wrap=True)
+    width = max((len(visible(name)) for name in facts), default=0)
+    whole = [isinstance(value, int) and not isinstance(value, bool) for value in facts.values()]
+    digits = max((len(shown(value)) for value in facts.values()), default=0) if all(whole) else 0
     for name, value in facts.items():
-        out.print(f"  {name:<{width}}  {shown(value)}", markup=False)
+        _print_hanging(out, Text(f"  {visible(name):<{width}}  "), Text(visible(f"{shown(value):>{digits}}")))
 
 
-def shown(value: Any) -> str:
-    """Show a cell: whole numbers with commas, others with four digits, nothing for None.
+def _print_hanging(out: Console, start: Text, value: Text) -> None:
+    """Print a value after its name; its further lines are below the first."""
+    from rich.text import Text
+
+    room = max(out.width - len(start.plain), 20)
+    for k, line in enumerate(_wrapped(value, room)):
+        out.print((start if k == 0 else Text(" " * len(start.plain))) + line, soft_wrap=True)
+
+
+def shown(value: object) -> str:
+    """Return a cell's text: whole numbers with commas, others with four digits, nothing for None.
 
     Examples
     --------
-    >>> [shown(value) for value in (12345, 0.12345678, None, "ham", True)]
-    ['12,345', '0.1235', '', 'ham', 'yes']
+    >>> [shown(value) for value in (12345, 0.12345678, None, "ham", True, float("nan"))]
+    ['12,345', '0.1235', '', 'ham', 'yes', '']
     """
     if value is None:
         return ""
@@ -108,12 +283,36 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        if math.isnan(value):
+            return ""
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.1f}"
     return str(value)
 
 
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval's text; nothing where there is none."""
+    return "" if low is None or high is None else f"{shown(float(low))} to {shown(float(high))}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage, without zeros that say nothing.
+
+    Examples
+    --------
+    >>> [percent(share) for share in (0.001, 0.95, 0.01, 0.0001, 1 / 3)]
+    ['0.1%', '95%', '1%', '0.01%', '33.3333%']
+    """
+    return f"{100 * share:.6g}%"
+
+
+def some(items: Sequence[str], at_most: int = 8) -> str:
+    """Return names in one line: all of them, or the first few and how many more."""
+    rest = len(items) - at_most
+    return ", ".join(items) if rest <= 0 else f"{', '.join(items[:at_most])} and {rest:,} more"
+
+
 def bar(share: float, width: int = 20) -> str:
-    """Draw a share of 0 to 1 as a bar of blocks, to an eighth of a letter.
+    """Return a share of 0 to 1 as a bar of blocks, to an eighth of a letter.
 
     Examples
     --------
@@ -132,19 +331,20 @@ class Progress:
         self._next = 0.0
         self._bar: Any = None
         self._start = time.monotonic()
-        self._what, self.unit = what, unit
+        self._what, self._total, self.unit = what, total, unit
         if sys.stderr.isatty() and not hidden:
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bars
 
+            out = console(stderr=True)
             columns = (
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=30),
+                BarColumn(bar_width=max(min(30, out.width - 65), 8)),
                 TaskProgressColumn(),
                 TextColumn("{task.fields[rate]}"),
                 TimeRemainingColumn(),
             )
-            self._bar = Bars(*columns, console=console(stderr=True), transient=True)
+            self._bar = Bars(*columns, console=out, transient=True)
             self._task = self._bar.add_task(what, total=total, rate="")
             self._bar.start()
 
@@ -168,6 +368,7 @@ class Progress:
             if self._bar is not None:
                 self._bar.reset(self._task, description=what, total=total, rate="")
         self.done = self.items = done
+        self._total = total
         if self._bar is not None and ((now := time.monotonic()) >= self._next or done == total):
             self._next = now + 0.1
             self._bar.update(self._task, total=total)
@@ -180,7 +381,8 @@ class Progress:
 
     def _draw(self, now: float) -> None:
         rate = f"{self.items:,} {self.unit}, {self.items / max(now - self._start, 1e-9):,.0f}/s"
-        self._bar.update(self._task, completed=self.done, rate=rate)
+        done = self.done if self._total is None else min(self.done, self._total)  # compressed files hold more
+        self._bar.update(self._task, completed=done, rate=rate)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -199,15 +401,8 @@ def progress(what: str, total: int | None = None, unit: str = "documents", hidde
         counter.close()
 
 
-def tracked(documents: Iterable[Any], counter: Progress, each: Callable[[Any], None] | None = None) -> Iterator[Any]:
+def tracked(documents: Iterable[Document], counter: Progress) -> Iterator[Document]:
     """Yield documents, counting each by the bytes that were read for it."""
     for document in documents:
         yield document
         counter.advance(document.size)
-        if each:
-            each(document)
-
-
-def note(text: str) -> None:
-    """Say something beside the results."""
-    click.echo(text, err=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from surebayes.cli import _inputs, _show
+from surebayes.cli import _inputs, _next_step, _show
 from surebayes.cli._command import Command, model_option, setting
+
+if TYPE_CHECKING:
+    from surebayes.corpora.sources import Document
+    from surebayes.filter.filter import Filter
 
 
 @click.command(
@@ -43,34 +48,42 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")
     new = not is_filter(model)
+    if not new:
+        inputs.allow_empty()
     classes = _classes(inputs, positive) if new else []
     before = set(os.listdir(model)) if os.path.isdir(model) else None
     try:
-        mine = (
+        trained = (
             Filter.create(model, classes, reader=options["reader"], model=options["views"], width=options["width"])
             if new
             else Filter.open(model, renew=renew)
         )
-        with mine:
+        with trained:
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
-                done = mine.train(documents, reserve=reserve, journal=journal, progress=counter.step)
-            report = _summary(mine, done, len(inputs.skipped))
+                done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step)
+            report = _summary(trained, done, len(inputs.skipped))
+            advice = _advice(trained, model)
     except BaseException:
         if new:
             _take_away(model, before)
         raise
     inputs.report()
+    if done["contradictory"]:
+        _show.note(
+            f"left out: {done['contradictory']:,} documents that were given as more than one class. "
+            "Decide for one, and teach it with `surebayes learn`."
+        )
     if _show.wants_json(as_json):
         _show.print_json(report)
     else:
-        _print_summary(model, report)
+        _print_summary(model, report, advice)
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
 
 
 def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
-    """Give the classes of a new filter: ham before spam, else as they come; the one that is looked for last of two."""
+    """Return the classes of a new filter: ham before spam, else as they come; the one that is looked for last."""
     from surebayes.errors import BadInput
 
     classes = inputs.sources.labels()
@@ -79,8 +92,8 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
             raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
         classes = [name for name in classes if name != positive] + [positive]
     if len(classes) < 2:
-        found = f"only {classes[0]!r}" if classes else "none"
-        raise BadInput(f"A filter needs documents of two classes at least; there is {found}.")
+        there = f"only {classes[0]!r}" if classes else "none"
+        raise BadInput(f"A filter needs documents of two classes at least; there is {there}.")
     return classes
 
 
@@ -95,22 +108,34 @@ def _take_away(model: str, before: set[str] | None) -> None:
         os.rmdir(model)
 
 
-def _summary(mine: Any, done: dict[str, int], skipped: int) -> dict[str, Any]:
-    """Give what was learnt, and how well what was set aside is told apart."""
-    status = mine.status()
-    scores, labels = mine._reserve()
+def _summary(trained: Filter, done: dict[str, int], skipped: int) -> dict[str, Any]:
+    """Return what was learnt, and how well what was set aside is told apart."""
+    status = trained.status()
+    scores, labels = trained.held_out_scores()
     figures: dict[str, Any] = {}
-    if len(mine.classes) == 2 and len(set(labels)) == 2:
+    if len(trained.classes) == 2 and len(set(labels)) == 2:
         from surebayes.filter.figures import quick_figures
 
-        positive = mine.classes[1]
-        found = quick_figures([label == positive for label in labels], [score for (score,) in scores])
-        figures = {name: figure._asdict() for name, figure in found.items()}
+        positive = trained.classes[1]
+        measured = quick_figures([label == positive for label in labels], [score for (score,) in scores])
+        figures = {name: figure._asdict() for name, figure in measured.items()}
     record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
     return {**record, "held_out": {"documents": len(labels), "figures": figures}}
 
 
-def _print_summary(model: str, report: dict[str, Any]) -> None:
+def _advice(trained: Filter, model: str) -> _next_step.Advice | None:
+    """Return what to do next; None where the filter has a promise that holds."""
+    from surebayes.filter import settings
+
+    status = trained.status()
+    if status["certificate"] is not None and not status["certificate"]["stale"]:
+        return None
+    wanted = settings.resolve(model)
+    promise = wanted["max_fpr"].value, wanted["confidence"].value
+    return _next_step.after_training(model, status["reserved"], *promise)
+
+
+def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice | None) -> None:
     _show.print_facts(
         {
             "learnt": report["learnt"] + report["moved"],
@@ -121,23 +146,33 @@ def _print_summary(model: str, report: dict[str, Any]) -> None:
         f"{model} is trained:",
     )
     held = report["held_out"]
+    click.echo()
     if held["figures"]:
         rows = [
-            (name, f["value"], f"{f['low']:.4f} to {f['high']:.4f}", f["about"]) for name, f in held["figures"].items()
+            (name, f["value"], _show.interval(f["low"], f["high"]), f["about"]) for name, f in held["figures"].items()
         ]
         _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {held['documents']:,} set aside:")
-    click.echo(f"Next: surebayes calibrate -m {model}   (a threshold with a promise)")
+    if advice is not None:
+        advice.print()
 
 
-def _lessons(model: str, renew: bool, inputs: _inputs.Inputs, as_json: bool | None, lesson: Any, verb: str) -> None:
-    """Give every document to a lesson, print what became of each or of all."""
+def _lessons(
+    model: str,
+    renew: bool,
+    inputs: _inputs.Inputs,
+    as_json: bool | None,
+    lesson: Callable[[Filter, Document], str],
+    verb: str,
+) -> None:
+    """Give every document to a lesson; print what became of each, or of all."""
     from surebayes.filter.filter import Filter
 
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
-    with Filter.open(model, renew=renew) as mine, _show.progress(verb, _inputs.total(inputs)) as counter:
+    inputs.allow_empty()
+    with Filter.open(model, renew=renew) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
-            outcome = lesson(mine, document)
+            outcome = lesson(pupil, document)
             outcomes[outcome] += 1
             if json_lines:
                 _show.print_json({"path": document.name, "outcome": outcome})
@@ -165,12 +200,12 @@ def learn(
 ) -> None:
     """Teach a filter documents of one class.
 
-    Each is learnt, already known, or moved from the class that it was learnt with. What is said to be learnt is on
-    disk. Undo it with `forget`, or with `rollback`. A certificate goes stale; it is renewed when 100 lessons, or a
-    hundredth of all documents, have come since it was made.
+    Each is learnt, already known, or moved from the class that it was learnt with. What is reported as learnt is on
+    disk. Undo it with `forget` or `rollback`. A certificate goes stale; it is renewed after 100 lessons, or after as
+    many as a hundredth of all documents.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
-    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.teach(document.content, as_, who), "learning")
+    _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.teach(document.content, as_, who), "learning")
 
 
 @click.command(
@@ -195,4 +230,4 @@ def forget(
     server has changed their line ends and headers.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
-    _lessons(model, renew, inputs, as_json, lambda mine, document: mine.forget(document.content, who), "forgetting")
+    _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")

@@ -12,11 +12,12 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from surebayes.corpora.tables import Document, open_input, read_csv, read_jsonl, read_parquet, shown
+from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
+from surebayes.corpora.tables import Document, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
 from surebayes.mail.message import MAX_BYTES
 
@@ -111,10 +112,14 @@ class Source:
         if self.path == "-":
             return None
         if not os.path.isdir(self.path):
-            found = os.stat(self.path) if os.path.exists(self.path) else None
-            return found.st_size if found and stat.S_ISREG(found.st_mode) else None
+            about = os.stat(self.path) if os.path.exists(self.path) else None
+            return about.st_size if about and stat.S_ISREG(about.st_mode) and not self._is_compressed() else None
         sizes = (file.stat().st_size for file in _files(self.path, lambda sentence: None))
         return sum(min(size, _KEPT) for size in sizes)
+
+    def _is_compressed(self) -> bool:
+        with open(self.path, "rb") as file:
+            return compression_of(file.read(LONGEST_MAGIC)) is not None
 
     def refuse(self, sentence: str) -> None:
         """Raise BadInput, or tell `skip_bad` and go on."""
@@ -129,6 +134,9 @@ class Sources:
     Parameters
     ----------
     sources : iterable of Source
+        The sources.
+    empty : callable, optional
+        Called with a sentence about a source that has no documents; without it NoInput is raised.
 
     Examples
     --------
@@ -141,11 +149,11 @@ class Sources:
     {'ham': 1, 'spam': 1}
     """
 
-    def __init__(self, sources: Iterable[Source]) -> None:
-        self.sources = list(sources)
+    def __init__(self, sources: Iterable[Source], empty: Callable[[str], None] | None = None) -> None:
+        self.sources, self.empty = list(sources), empty
 
     def __iter__(self) -> Iterator[Document]:
-        """Yield the documents; NoInput for a source of a label that has none."""
+        """Yield the documents; NoInput for a source that has none, unless `empty` is to be called."""
         for source in self.sources:
             empty = True
             for document in source:
@@ -153,7 +161,10 @@ class Sources:
                 yield document
             if empty:
                 whose = f" of the class {source.label!r}" if source.label is not None else ""
-                raise NoInput(f"{shown(source.path)} has no documents{whose}.")
+                sentence = f"{shown(source.path)} has no documents{whose}."
+                if self.empty is None:
+                    raise NoInput(sentence)
+                self.empty(sentence)
 
     def bytes(self) -> int | None:
         """Return how many bytes there are to read, or None where one source can't say."""
@@ -175,7 +186,7 @@ class Sources:
 
 
 def guess_format(path: str | os.PathLike[str]) -> str:
-    """Say what a path is: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
+    """Return what a path is: a Maildir, an MH folder, a folder, a mailbox, a table or one document.
 
     Examples
     --------
@@ -192,8 +203,8 @@ def guess_format(path: str | os.PathLike[str]) -> str:
     if os.path.isdir(path):
         if _is_maildir(path):
             return "maildir"
-        return "mh" if os.path.exists(os.path.join(path, ".mh_sequences")) else "folder"
-    return _SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower(), "file")
+        return "mh" if _is_mh(_names(path)) else "folder"
+    return _SUFFIXES.get(suffix_of(path), "file")
 
 
 # ---------------------------------------------------------------------- files and folders
@@ -203,13 +214,26 @@ def _is_maildir(path: str | os.PathLike[str]) -> bool:
     return all(os.path.isdir(os.path.join(path, name)) for name in ("cur", "new"))
 
 
+def _is_mh(names: Collection[str]) -> bool:
+    """Whether a folder of these names is one of MH: with its list of sequences, or with messages that it deleted."""
+    deleted = any(name[:1] in (",", "#") and name[1:].isdigit() for name in names)
+    return ".mh_sequences" in names or (deleted and any(map(str.isdigit, names)))
+
+
+def _names(folder: str | os.PathLike[str]) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except PermissionError:  # whoever reads the folder says so
+        return []
+
+
 def _number(name: str) -> tuple[int, str]:
     """Sort names that are numbers, as MH has them, by number, and before others."""
     return (int(name), "") if name.isascii() and name.isdigit() and len(name) < 19 else (sys.maxsize, name)
 
 
 def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Yield the files below a folder in the order of their names; of a Maildir in it only its messages.
+    """Yield the files below a folder in the order of their names; of a Maildir or MH folder only its messages.
 
     Hidden files, sockets and pipes are left out; links to folders aren't followed, so that no circle is walked.
     """
@@ -220,14 +244,19 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
         entries = []
         for name in inside:
             try:
-                with os.scandir(os.path.join(place, name)) as found:
-                    entries += [entry for entry in found if not entry.name.startswith(".")]
+                with os.scandir(os.path.join(place, name)) as listing:
+                    entries += listing
             except PermissionError:
                 refuse(f"The folder {place} can't be read: permission denied.")
-        entries.sort(key=lambda entry: _number(entry.name))
+        numbered = _is_mh([entry.name for entry in entries])
+        entries = sorted(
+            (entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: _number(entry.name)
+        )
         if inside == ("",):
             below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
             waiting += reversed(below)
+            if numbered:  # its messages are numbers; what it deleted, and notes and indexes of others, are not
+                entries = [entry for entry in entries if entry.name.isdigit() or entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if entry.is_symlink() and not os.path.exists(entry.path):
                 refuse(f"{entry.path} is a link to a file that isn't there.")
@@ -237,12 +266,18 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
 
 def _read_folder(source: Source) -> Iterator[Document]:
     for entry in _files(source.path, source.refuse):
-        if entry.name.endswith(".mbox"):
+        if suffix_of(entry.name) == ".mbox":
             yield from _read_mbox(replace(source, path=entry.path))
             continue
         try:
             with open(entry.path, "rb") as file:
                 content = file.read(_KEPT)
+                if compression := compression_of(content):
+                    file.seek(0)
+                    content = decompressed(file, compression, entry.path).read(_KEPT)
+        except BadInput as error:
+            source.refuse(str(error))
+            continue
         except OSError as error:
             source.refuse(f"{entry.path} can't be read: {error.strerror or error}.")
             continue

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from surebayes.corpora.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
 from surebayes.errors import BadInput, NoInput
 
 if TYPE_CHECKING:
@@ -39,15 +40,33 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def open_input(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file or standard input; NoInput where there is none."""
+    """Open a file or standard input, decompressed where it is compressed; NoInput where there is none."""
     if path == "-":
-        return sys.stdin.buffer
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise NoInput(f"There is no file or folder {shown(path)}.") from None
-    except IsADirectoryError:
-        raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
+        file: Any = sys.stdin.buffer
+        start = file.peek(LONGEST_MAGIC) if hasattr(file, "peek") else b""
+    else:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        except FileNotFoundError:
+            raise NoInput(f"There is no file or folder {shown(path)}.") from None
+        except IsADirectoryError:
+            raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
+        start = file.peek(LONGEST_MAGIC)
+    compression = compression_of(start)
+    return cast(BinaryIO, decompressed(file, compression, shown(path)) if compression else file)
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a file's name in lower case, without that of a compression.
+
+    Examples
+    --------
+    >>> from surebayes.corpora.tables import suffix_of
+    >>> suffix_of("2024.mbox.gz"), suffix_of("news.CSV"), suffix_of("mail.gz")
+    ('.mbox', '.csv', '')
+    """
+    stem, suffix = os.path.splitext(os.fspath(path))
+    return (os.path.splitext(stem)[1] if suffix.lower() in SUFFIXES else suffix).lower()
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
@@ -72,13 +91,13 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
                 raise BadInput(f"There is no encoding {source.encoding!r}; try utf-8, latin-1 or cp1252.") from None
 
 
-class _Counted:
+class _NumberedLines:
     """The lines of a file for the csv module, with the number of bytes and the line of the last one."""
 
     def __init__(self, source: Source) -> None:
         self.lines, self.size, self.number = _lines(source), 0, 0
 
-    def __iter__(self) -> _Counted:
+    def __iter__(self) -> _NumberedLines:
         return self
 
     def __next__(self) -> str:
@@ -91,11 +110,11 @@ def read_csv(source: Source) -> Iterator[Document]:
     """Read the documents of a CSV or TSV file."""
     import csv
 
-    name, tabs = shown(source.path), os.path.splitext(os.fspath(source.path))[1].lower() in (".tsv", ".tab")
+    name, tabs = shown(source.path), suffix_of(source.path) in (".tsv", ".tab")
     delimiter = source.delimiter or ("\t" if tabs else ",")
     if len(delimiter) != 1:
         raise BadInput(f"A delimiter must be one character. Got {delimiter!r}.")
-    lines = _Counted(source)
+    lines = _NumberedLines(source)
     csv.field_size_limit(MAX_LINE)
     # Tab-separated values know no quotes; texts with a single one in them would swallow the rows after it.
     plain = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
@@ -165,7 +184,7 @@ def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> D
 
 
 def _plain_label(label: Any) -> str:
-    """Give a label as text: 1.0 and 1 are the same class, True is "true" as in JSON."""
+    """Return a label as text: 1.0 and 1 are the same class, True is "true" as in JSON."""
     if isinstance(label, bool):
         return str(label).lower()
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)

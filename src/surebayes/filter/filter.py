@@ -322,7 +322,8 @@ class Filter(Keeper):
         Returns
         -------
         dict
-            "learnt", "already", "moved" and "reserved": how many.
+            "learnt", "already", "moved" and "reserved": how many. "contradictory": how many came with two labels, and
+            were left out.
         """
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
@@ -400,8 +401,8 @@ class Filter(Keeper):
         with self._mutex:
             return lessons.held_out(self._fresh_state(), self._open_journal())
 
-    def _reserve(self) -> tuple[list[list[float]], list[str]]:
-        """Score what was set aside for each contrast, and its labels: `held_out` without numpy."""
+    def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
+        """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
         with self._mutex:
             return lessons.reserve_scores(self._fresh_state(), self._open_journal())[:2]
 

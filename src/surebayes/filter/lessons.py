@@ -78,13 +78,17 @@ class _Spool:
         self.folder = folder
         self.places: dict[str, tuple[str, Any, int]] = {}  # label, columns of each view (or their sizes), place in file
         self.file: Any = None
+        self.contradictory: set[str] = set()
         self.held = self.end = 0
 
     def add(self, fingerprint: str, label: str, rows: Sequence[bytes]) -> bool:
-        """Keep a message; False if it is there with this label."""
+        """Keep a message; False if it is there. One that comes with two labels is left out: neither can be trusted."""
         known = self.places.get(fingerprint)
-        if known is not None and known[0] == label:
-            return False
+        if known is not None:
+            if known[0] == label:
+                return False
+            self.contradictory.add(fingerprint)
+            return True
         if self.held < HELD:
             self.held += sum(map(len, rows))
             self.places[fingerprint] = (label, rows, -1)
@@ -99,7 +103,7 @@ class _Spool:
 
     def sorted(self) -> Iterable[tuple[str, str, Sequence[bytes]]]:
         """Yield (fingerprint, label, columns of each view) in the order of fingerprints."""
-        for fingerprint in sorted(self.places):
+        for fingerprint in sorted(self.places.keys() - self.contradictory):
             label, rows, start = self.places[fingerprint]
             if start >= 0:
                 self.file.seek(start)
@@ -129,6 +133,7 @@ def train(filter: Filter, documents: Iterable, reserve: float, journal: bool, wh
     spool = _Spool(filter.path)
     try:
         _read(filter, documents, spool, done, progress)
+        done["contradictory"] = len(spool.contradictory)
         if not journal:
             _train_without_journal(filter, spool, done, who)
             return done

@@ -20,6 +20,7 @@ from surebayes.filter.journal import NAME as JOURNAL
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
 from surebayes.filter.judge import KIND
 from surebayes.filter.lessons import BATCH, batched
+from surebayes.filter.settings import NAME as CONFIG
 from surebayes.filter.state import State, check_classes
 from surebayes.filter.store import entries_of, table_of
 from surebayes.persist.folder import locked
@@ -46,6 +47,8 @@ def export(filter: Filter, archive: str) -> None:
             with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
                 for name, source in ((MANIFEST, filter.path), (tables, filter.path), (JOURNAL, scratch)):
                     out.write(os.path.join(source, name), name)
+                if os.path.isfile(os.path.join(filter.path, CONFIG)):
+                    out.write(os.path.join(filter.path, CONFIG), CONFIG)
             os.replace(partial, archive)
         finally:
             if os.path.exists(partial):
@@ -69,8 +72,12 @@ def import_(cls: type[Filter], archive: str, path: str) -> Filter:
         with cls.open(scratch) as found:
             found._loaded()
         os.makedirs(path, exist_ok=True)
+        kept = {MANIFEST}
+        if os.path.exists(os.path.join(path, CONFIG)):  # settings that were there before stay, and hold
+            kept.add(CONFIG)
+            os.utime(os.path.join(path, CONFIG))
         for name in os.listdir(scratch):
-            if name != MANIFEST:
+            if name not in kept:
                 os.replace(os.path.join(scratch, name), os.path.join(path, name))
         os.replace(os.path.join(scratch, MANIFEST), os.path.join(path, MANIFEST))
     finally:
@@ -93,6 +100,11 @@ def _unpack(file: zipfile.ZipFile, folder: str) -> None:
     names = set(file.namelist())
     if MANIFEST not in names or file.getinfo(MANIFEST).file_size > 2**26:
         raise BadModel(f"The archive has no {MANIFEST}.")
+    if CONFIG in names:  # before the manifest, which has what the filter command needs of it
+        if file.getinfo(CONFIG).file_size > 2**20:
+            raise BadModel(f"{CONFIG} in the archive has more than 1 MB.")
+        with open(os.path.join(folder, CONFIG), "wb") as out:
+            out.write(file.read(CONFIG))
     with open(os.path.join(folder, MANIFEST), "wb") as out:
         out.write(file.read(MANIFEST))
     try:
@@ -100,7 +112,7 @@ def _unpack(file: zipfile.ZipFile, folder: str) -> None:
         tables, size = entry["file"], entry["size"]
     except (KeyError, TypeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
-    if os.path.basename(tables) != tables or names != {MANIFEST, JOURNAL, tables}:
+    if os.path.basename(tables) != tables or names - {CONFIG} != {MANIFEST, JOURNAL, tables}:
         raise BadModel(f"The archive holds other files than a filter's: {sorted(names)}.")
     if file.getinfo(tables).file_size != size:
         raise BadModel(f"{tables} in the archive has another size than its manifest says.")
