@@ -153,10 +153,11 @@ def test_full_disk_for_the_output_is_said(trained, mails):
 
 
 def test_interrupt_is_a_word_and_130(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    pipe = str(tmp_path / "pipe")
+    ham, spam = str(tmp_path / "ham"), str(tmp_path / "spam")
+    os.mkfifo(ham)
+    os.mkfifo(spam)
     process = subprocess.Popen(
-        [*SCRIPT, "train", "-m", str(tmp_path / "f"), "--ham", pipe, "--spam", pipe],
+        [*SCRIPT, "train", "-m", str(tmp_path / "f"), "--ham", ham, "--spam", spam],
         stderr=subprocess.PIPE, env=clean_environment(),
         # A background job of a shell inherits an ignored SIGINT, and so would this process.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -41,7 +41,10 @@ commands.commands = Lazily(
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
     compare="compare",
-    upkeep="history rollback doctor config completion export import=import_ dump restore",
+    history="history rollback",
+    doctor="doctor",
+    config="config",
+    backup="export import=import_ dump restore completion",
     demo="demo",
     research="corpora reproduce",
 )

@@ -63,22 +63,6 @@ class Command(click.Command):
                 formatter.write(f"{' ' * formatter.current_indent}    {what}\n")
 
 
-def _value_of(args: Sequence[str], *flags: str) -> str | None:
-    """Find the value of an option before the arguments are parsed; the last one counts, as for the parser."""
-    found = None
-    for place, word in enumerate(args):
-        if word == "--":
-            break
-        for flag in flags:
-            if word == flag and place + 1 < len(args):
-                found = args[place + 1]
-            elif flag.startswith("--") and word.startswith(f"{flag}="):
-                found = word[len(flag) + 1 :]
-            elif not flag.startswith("--") and word.startswith(flag) and len(word) > 2 and word[1] != "-":
-                found = word[2:]
-    return found
-
-
 class Lazily(dict[str, click.Command]):
     """Commands by name, each imported when it is asked for: a command must not pay for the start-up of the others.
 

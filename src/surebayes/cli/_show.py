@@ -152,7 +152,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     least = [max(_longest_word(c) for c in (Text(name), *column)) for name, *column in _columns(columns, cells)]
     room = out.width - _GAP * (len(columns) - 1)
     if title:
-        out.print(Text(visible(title)))
+        say(title)
     if sum(least) > room:
         _print_paragraphs(out, columns, cells)
         return
@@ -163,6 +163,25 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
     for row in cells:
         _print_row(out, row, widths, right)
     out.print()
+
+
+def print_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table of one line a row: cells that don't fit end in an ellipsis, columns that are empty are left out."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    out = console()
+    cells = [[visible(shown(cell)) for cell in row] for row in rows]
+    used = [k for k in range(len(columns)) if any(row[k] for row in cells)]
+    lines = [[columns[k] for k in used], *([row[k] for k in used] for row in cells)]
+    natural = [max(map(cell_len, column)) for column in zip(*lines)]
+    widths = _shared_out(natural, [width if width <= 20 else 8 for width in natural], max(out.width - _GAP * (len(used) - 1), 0))
+    for number, line in enumerate(lines):
+        cut = [c if cell_len(c) <= w else set_cell_size(c, w - 1) + "…" for c, w in zip(line, widths)]
+        text = "".join(c + " " * (w - cell_len(c) + _GAP) for c, w in zip(cut, widths)).rstrip()
+        out.print(Text(text, style="bold" if number == 0 else ""), soft_wrap=True)
+        if number == 0:
+            out.print(Text("─" * (sum(widths) + _GAP * (len(widths) - 1)), style="dim"))
 
 
 _GAP = 2  # blanks between columns
@@ -196,6 +215,8 @@ def _shared_out(natural: Sequence[int], least: Sequence[int], room: int) -> list
     widths = list(natural)
     while sum(widths) > room:
         able = [k for k, width in enumerate(widths) if width > least[k]]
+        if not able:
+            break
         widths[max(able, key=lambda k: widths[k])] -= 1
     return widths
 

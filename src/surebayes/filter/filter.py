@@ -465,12 +465,30 @@ class Filter(Keeper):
                 "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
             }
 
-    def problems(self) -> list[str]:
-        """Check everything: files, journal, and whether the journal's messages add up to the model."""
+    def problems(
+        self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
+    ) -> list[str]:
+        """Check the files, every row of the journal, and whether its messages add up to the model.
+
+        Parameters
+        ----------
+        recount : bool, default=True
+            Whether every message's terms are counted again, which is as much work as training; False compares the
+            numbers of documents only.
+        progress : callable, optional
+            Called now and then with the step, the rows done, and of how many.
+
+        Returns
+        -------
+        list of str
+            A sentence for each problem.
+        """
         with self._mutex:
             try:
-                state = State.load(self._folder, self._folder.manifest(), self._open_journal())
-                return self._open_journal().problems() + lessons.unlike_the_journal(state, self._open_journal())
+                journal = self._open_journal()
+                found = journal.problems(progress)
+                state = State.load(self._folder, self._folder.manifest(), journal)
+                return found + lessons.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:
                 return [str(error)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from binascii import crc32
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -237,11 +237,18 @@ class Journal:
         with _errors_named(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def problems(self) -> list[str]:
-        """Give what SQLite itself finds wrong with the file."""
+    def problems(self, progress: Callable[[str, int, int | None], None] | None = None) -> list[str]:
+        """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
+        total, done = self.last(), 0
         with _errors_named(self.path):
-            found = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
-        return [] if found == ["ok"] else found
+            found = [row[0] for row in self._db.execute("PRAGMA quick_check") if row[0] != "ok"]
+            for seq, check, body in self._db.execute("SELECT seq, body_check, body FROM events"):
+                done += 1
+                if not isinstance(body, bytes) or crc32(body) != check:
+                    found.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                if progress is not None and done % 256 == 0:
+                    progress("checking rows", done, total)
+        return found
 
     def copy_to(self, path: str) -> None:
         """Write a consistent copy, while others read and write."""

@@ -383,20 +383,35 @@ def _undo(write: Writing, event: Event, who: str | None) -> None:
         write.settings(said["was"], who, weights=event.label == "weights")
 
 
-def unlike_the_journal(state: State, journal: Journal) -> list[str]:
-    """Check that the journal's messages are in the model: the very counts, unless some were learnt without journal."""
+def unlike_the_journal(state: State, journal: Journal, recount: bool = True, progress: Any = None) -> list[str]:
+    """Return where the journal's messages aren't in the model: the very counts, unless some were learnt without journal.
+
+    Without `recount` the numbers of documents are compared, which needs no message to be read.
+    """
+    learnt = dict.fromkeys(state.classes, 0)
+    for action, label, _ in state.messages.values():
+        learnt[label] += action == "learn"
+    for label, counted in zip(state.classes, state.scoring["documents"]):
+        if counted < learnt[label] or (state.floor == 0 and counted != learnt[label]):
+            return [f"The model has {counted:,} documents of {label!r}, the journal {learnt[label]:,}."]
+    return _unlike_counts(state, journal, progress) if recount else []
+
+
+def _unlike_counts(state: State, journal: Journal, progress: Any) -> list[str]:
     empty = State.new(state.reader, state.classes, state.views)
     try:
-        for action, label, row in state.messages.values():
+        for done, (action, label, row) in enumerate(state.messages.values(), 1):
             rows, _ = unpack_rows(journal.body(row))
             if action == "learn":
                 empty.count(rows, (), label, row, 1)
+            if progress is not None and done % 64 == 0:
+                progress("counting lessons", done, len(state.messages))
     except StoreError as error:
         return [str(error)]
     found = []
-    for view, table, own in zip(state.views, state.tables, empty.tables):
-        if state.floor == 0 and table != own:
+    for view, table, recounted in zip(state.views, state.tables, empty.tables):
+        if state.floor == 0 and table != recounted:
             found.append(f"The counts of the view {view['name']!r} are not those of the journal's messages.")
-        elif (table.totals < own.totals).any():
+        elif (table.totals < recounted.totals).any():
             found.append(f"The counts of the view {view['name']!r} are below those of the journal's messages.")
     return found

@@ -1,0 +1,102 @@
+"""config: settings in a file, shown and changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from surebayes.cli import _show
+from surebayes.cli._command import Subgroup, model_option
+
+
+@click.group(cls=Subgroup)
+def config() -> None:
+    """Show and change settings: one TOML file, over it the environment, over that flags."""
+
+
+@config.command(
+    settings=False,
+    examples=(("surebayes config show -m ~/mail-filter", "Every setting, its value, and where that is from."),),
+)
+@model_option(required=False)
+@_show.output_options
+@click.pass_context
+def show(ctx: click.Context, model: str | None, as_json: bool | None) -> None:
+    """Show every setting: its value, and where that is from."""
+    from surebayes.filter import settings
+
+    flag = ctx.get_parameter_source("model") is click.core.ParameterSource.COMMANDLINE
+    resolved = settings.resolve(model if flag else None, ctx.meta.get("surebayes.config"))
+    if _show.wants_json(as_json):
+        _show.print_json({name: {"value": value, "source": source} for name, (value, source) in resolved.items()})
+        return
+    rows = [
+        (name, _written(value), "" if source == "default" else source, settings.SETTINGS[name].about)
+        for name, (value, source) in resolved.items()
+    ]
+    _show.print_table(("setting", "value", "from", "what it is"), rows)
+
+
+def _written(value: object) -> str:
+    """Return a value as it is written in the file, without quotes."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@config.command(
+    settings=False,
+    examples=(("surebayes config init -m ~/mail-filter", "Write config.toml, every setting explained."),),
+)
+@model_option(required=False)
+@click.pass_context
+def init(ctx: click.Context, model: str | None) -> None:
+    """Write a file of settings: all of them, explained, commented out."""
+    from surebayes.filter import settings
+
+    path = _target(ctx, model)
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(settings.as_toml())
+    click.echo(_show.visible(path))
+
+
+@config.command(
+    "set", settings=False, examples=(("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Change one setting."),)
+)
+@model_option(required=False)
+@click.argument("name")
+@click.argument("value")
+@click.pass_context
+def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
+    """Change one setting in the file; the rest of it stays as it is."""
+    from surebayes.filter import settings
+
+    path = _target(ctx, model)
+    _show.say(f"{name} = {_written(settings.change(path, name, value))} in {path}")
+
+
+@config.command(settings=False, examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Back to its default."),))
+@model_option(required=False)
+@click.argument("name")
+@click.pass_context
+def unset(ctx: click.Context, model: str | None, name: str) -> None:
+    """Take one setting out of the file: its default holds again."""
+    from surebayes.filter import settings
+
+    path = _target(ctx, model)
+    settings.change(path, name, None)
+    _show.say(f"{name} is no longer set in {path}")
+
+
+def _target(ctx: click.Context, model: str | None) -> str:
+    """Return the file that is written: the one that is named, or the filter's own."""
+    from surebayes.filter import settings
+
+    named = ctx.meta.get("surebayes.config") or os.environ.get("SUREBAYES_CONFIG")
+    if named:
+        return str(named)
+    if model is None:
+        raise click.UsageError("Whose settings? Give -m DIR or --config FILE.")
+    if not os.path.isdir(model):
+        raise FileNotFoundError(2, "There is no such folder; make the filter first, with `surebayes train`", model)
+    return str(Path(model, settings.NAME))

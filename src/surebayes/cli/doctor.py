@@ -1,0 +1,159 @@
+"""doctor: whether the installation and a filter are well, and what to do where they are not."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from surebayes.cli import _next_step, _show
+from surebayes.cli._command import Command, model_option
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
+
+
+class Check(NamedTuple):
+    """What was looked at, how it is ("ok", "note" or "problem"), and what was found."""
+
+    name: str
+    state: str
+    detail: str
+
+
+@click.command(
+    cls=Command,
+    settings=False,
+    examples=(
+        ("surebayes doctor", "The installation."),
+        ("surebayes doctor -m ~/mail-filter", "The filter too: store, lessons, balance, certificate."),
+        ("surebayes doctor -m ~/mail-filter --recount",
+         "Every lesson counted again, to see that they add up to the model."),
+    ),
+)  # fmt: skip
+@model_option(required=False)
+@click.option("--recount", is_flag=True, help=(
+    "Count every lesson of the journal again and compare with the model: as much work as training."
+))  # fmt: skip
+@_show.output_options
+@click.pass_context
+def doctor(ctx: click.Context, model: str | None, recount: bool, as_json: bool | None) -> None:
+    """Check the installation and a filter; exit code 1 if there is a problem.
+
+    Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
+    """
+    checks = _installation()
+    if model is not None:
+        with _show.progress("checking the filter", unit="rows") as counter:
+            checks += [_settings(model), *_filter(model, recount, counter)]
+    if _show.wants_json(as_json):
+        for name, state, detail in checks:
+            _show.print_json({"check": name, "state": state, "detail": detail})
+    else:
+        from rich.text import Text
+
+        colours = {"ok": "green", "note": "yellow", "problem": "bold red"}
+        rows = [(name, Text(state, style=colours[state]), detail) for name, state, detail in checks]
+        _show.print_table(("check", "", ""), rows)
+    if any(check.state == "problem" for check in checks):
+        ctx.exit(1)
+
+
+def _installation() -> list[Check]:
+    from importlib.util import find_spec
+
+    import surebayes
+    from surebayes.kernels import kernel
+
+    compiled = not kernel().__name__.endswith("_twin")
+    python = ".".join(map(str, sys.version_info[:3]))
+    slow = "pure Python, slower: install a C compiler, then surebayes again"
+    checks = [
+        Check("version", "ok", f"surebayes {surebayes.__version__}, Python {python}"),
+        Check("kernel", "ok", "compiled") if compiled else Check("kernel", "note", slow),
+    ]
+    for extra, module, what in (("plots", "matplotlib", "pictures"), ("corpora", "pyarrow", "Parquet files")):
+        there = find_spec(module) is not None
+        advice = f"no {module}: {what} need pip install 'surebayes[{extra}]'"
+        checks.append(Check(f"extra {extra}", "ok" if there else "note", f"{module} is there" if there else advice))
+    return checks
+
+
+def _settings(model: str) -> Check:
+    from surebayes.filter import settings
+
+    try:
+        path = settings.find(model)
+        settings.resolve(model)
+    except (settings.BadConfig, OSError) as error:
+        return Check("settings", "problem", str(error))
+    return Check("settings", "ok", str(path) if path else "defaults; no config.toml")
+
+
+def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
+    from surebayes.errors import SurebayesError
+    from surebayes.filter.filter import Filter
+
+    try:
+        with Filter.open(model) as opened:
+            problems = opened.problems(recount=recount, progress=counter.show)
+            status, lessons = opened.status(), _lessons(opened)
+    except (SurebayesError, OSError) as error:
+        return [Check("store", "problem", str(error))]
+    size = f"{status['bytes'] / 2**20:,.1f} MB, {status['rows']:,} rows"
+    checks = [Check("store", "problem", problem) for problem in problems] or [
+        Check("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
+    ]
+    checks.append(lessons)
+    if status["unabsorbed"]:
+        checks.append(Check("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
+    return [*checks, _balance(status["documents"]), _certificate(model, status["certificate"], status["reserved"])]
+
+
+def _lessons(opened: Filter) -> Check:
+    """Whether lessons arrive: the latest, and how many in the last month."""
+    since = (datetime.now(UTC) - timedelta(days=30)).isoformat(timespec="seconds")
+    times = [row["time"] for row in opened.history(limit=None) if row["action"] in ("learn", "forget")]
+    if not times:
+        return Check("lessons", "note", "none yet: teach it with `surebayes train` or `surebayes learn`")
+    recent = sum(time >= since for time in times)
+    latest = times[0].replace("T", " ").removesuffix("+00:00")
+    return Check("lessons", "ok", f"the latest at {latest} UTC; {recent:,} in the last 30 days")
+
+
+def _balance(documents: Mapping[str, int]) -> Check:
+    counts = ", ".join(f"{count:,} {name}" for name, count in documents.items())
+    smallest = min(documents, key=lambda name: documents[name])
+    if documents[smallest] == 0:
+        return Check("balance", "note", f"{counts}: {smallest} was never taught, so it is never given")
+    if documents[smallest] < 50:
+        return Check("balance", "note", f"{counts}: a few hundred of {smallest} would do better")
+    return Check("balance", "ok", counts)
+
+
+def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> Check:
+    """Whether there is a promise, whether it holds, and what to do if it doesn't."""
+    if certificate is None:
+        from surebayes.filter import settings
+
+        defaults = settings.SETTINGS["max_fpr"].default, settings.SETTINGS["confidence"].default
+        advice = _next_step.after_training(model, reserved, *defaults)
+        return Check("certificate", "note", f"none: the threshold is 0. Next: {advice.command} ({advice.why})")
+    max_fpr, confidence = certificate["max_fpr"], certificate["confidence"]
+    promise = f"false alarms at most {_show.percent(max_fpr)} with confidence {_show.percent(confidence)}"
+    if not certificate["stale"]:
+        return Check("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
+    needed = _next_step.needed(max_fpr, confidence)
+    kept = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
+    folder = shlex.quote(model)
+    if kept < needed:
+        lack = f"{kept:,} documents are set aside and {needed:,} are needed"
+        advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
+        return Check("certificate", "note", f"stale ({promise}): {lack}. {advice_more}")
+    renewed = "it is renewed after 100 lessons or a hundredth of all documents"
+    now = f"Renew it now: surebayes calibrate -m {folder}"
+    return Check("certificate", "note", f"stale ({promise}): {renewed}. {now}")

@@ -1,0 +1,84 @@
+"""history, rollback: what a filter was taught, and the way back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from surebayes.cli import _show
+from surebayes.cli._command import Command, model_option, setting
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes history -m ~/mail-filter", "The latest 50 lessons, the latest first."),
+        ("surebayes history -m ~/mail-filter --versions", "Versions that one can go back to."),
+        ("surebayes history -m ~/mail-filter --document mail.eml", "What became of one document."),
+    ),
+)
+@model_option()
+@click.option("--versions", is_flag=True, help="Only trainings, calibrations and the like.")
+@click.option("--document", type=click.Path(), help="Only what concerns this document; - is standard input.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many rows. Default: 50.")
+@click.option("--all", "everything", is_flag=True, help="All rows.")
+@_show.output_options
+def history(
+    model: str, versions: bool, document: str | None, limit: int, everything: bool, as_json: bool | None
+) -> None:
+    """Show what a filter has learnt and forgotten, when, and who said so."""
+    from surebayes.corpora.sources import Source, Sources
+    from surebayes.filter.filter import Filter
+
+    count = None if everything else limit
+    with Filter.open(model) as opened:
+        if document is not None:
+            content = next(iter(Sources([Source(document, labelled=False)]))).content
+            rows = opened.history(content, limit=count)
+        else:
+            rows = opened.versions()[:count] if versions else opened.history(limit=count)
+    if _show.wants_json(as_json):
+        for row in rows:
+            _show.print_json(row)
+    elif not rows:
+        click.echo("Nothing yet.")
+    elif versions:
+        _show.print_lines(("version", "time", "who", "what"), [(*_start(row), row["who"], row["note"]) for row in rows])
+    else:
+        cells = [(*_start(row), row["action"], row["label"], row["who"], row["fingerprint"]) for row in rows]
+        _show.print_lines(("version", "time", "action", "class or note", "who", "fingerprint"), cells)
+
+
+def _start(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a row's number as it is typed, and its time to the second, in UTC."""
+    return str(row["version"]), row["time"].replace("T", " ").removesuffix("+00:00")
+
+
+@click.command(
+    cls=Command,
+    examples=(("surebayes rollback -m ~/mail-filter 1207", "Back to version 1207, exactly as it was."),),
+)
+@model_option()
+@setting("who")
+@setting("renew")
+@_show.output_options
+@click.argument("version", type=click.IntRange(min=0))
+def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bool | None) -> None:
+    """Go back to an earlier version; `history` lists them.
+
+    Nothing is lost: going back is one more step in the history, and can be undone in the same way.
+    """
+    from surebayes.filter.filter import Filter
+
+    with Filter.open(model, renew=renew) as opened, _show.progress("undoing"):
+        undone = opened.rollback(version, who)
+        name, certificate = opened.model, opened.certificate
+    if _show.wants_json(as_json):
+        _show.print_json({"version": version, "undone": undone, "model": name})
+    else:
+        click.echo(f"{undone:,} steps undone.")
+        if certificate is not None and certificate.stale:
+            click.echo(f"The certificate is stale. Next: surebayes calibrate -m {_show.visible(shlex.quote(model))}")
