@@ -277,3 +277,130 @@ def test_broken_settings_are_named(run, mine, mails):
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == 78
     assert f"{mine / 'config.toml'}: max_fpr must be" in one_line(ran)
+
+
+# ---------------------------------------------------------------------- what the documents themselves contradict
+
+
+def test_one_path_for_two_classes_is_refused(run, mails, tmp_path):
+    for spam in (mails[0], mails[0] / ".." / mails[0].name):
+        ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", spam)
+        assert ran.code == 2
+        assert "is given as ham and as spam" in ran.err
+    assert not (tmp_path / "f").exists()
+    assert run("evaluate", "-m", tmp_path / "f", "--ham", mails[0], "--class", f"eggs={mails[0]}").code == 2
+
+
+@pytest.mark.parametrize("journal", ["--journal", "--no-journal"])
+def test_documents_with_two_labels_are_left_out_and_counted(run, mails, tmp_path, journal):
+    both = sorted(mails[0].iterdir())[:3]
+    folder = tmp_path / "both"
+    folder.mkdir()
+    for path in both:
+        (folder / path.name).write_bytes(path.read_bytes())
+    words = ("--views", "words", "--reserve", "0", journal)
+    ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], "--spam", folder, *words)
+    assert ran.code == 0, ran.err
+    (record,) = ran.records()
+    assert record["contradictory"] == 3
+    assert "left out: 3 documents that were given as more than one class" in ran.err
+    assert record["documents"]["ham"] == sum(1 for _ in mails[0].iterdir()) - 3
+    assert record["documents"]["spam"] == sum(1 for _ in mails[1].iterdir())
+
+
+@pytest.mark.parametrize("command", ["learn", "forget", "classify", "train"])
+def test_empty_maildir_is_a_word_not_an_error(run, mine, tmp_path, command):
+    for name in ("cur", "new", "tmp"):
+        (tmp_path / "box" / name).mkdir(parents=True)
+    words = {"learn": ["--as", "ham", tmp_path / "box"], "train": ["--ham", tmp_path / "box"]}
+    before = state_of(mine)
+    ran = run(command, "-m", mine, *words.get(command, [tmp_path / "box"]))
+    assert ran.code == 0
+    assert "has no documents" in ran.err
+    if command != "train":  # which marks a version
+        assert state_of(mine) == before
+
+
+# ---------------------------------------------------------------------- what must not reach a terminal
+
+ESCAPES = "\x1b[31m\x07\x9b2J\u202e"
+
+
+def test_control_characters_are_shown_not_sent(run, mine, mails, tmp_path):
+    """Names of files and classes come from whoever sends mail, and must not steer the terminal."""
+    evil = tmp_path / f"mail{ESCAPES}\n.eml"
+    evil.write_bytes(sorted(mails[0].iterdir())[0].read_bytes())
+    folder = tmp_path / f"box{ESCAPES}"
+    folder.mkdir()
+    model = tmp_path / f"f{ESCAPES}"
+    name = f"eggs{ESCAPES}"
+    made = ("train", "-m", model, "--class", f"ham={mails[0]}", "--class", f"{name}={mails[1]}", "--views", "words")
+    ham, eggs = ("--class", f"ham={mails[0]}"), ("--class", f"{name}={mails[1]}")
+    table = tmp_path / f"t{ESCAPES}.csv"
+    table.write_text("x,y\n1,2\n")
+    lines = [
+        (*made, "--no-json", "--reserve", "0.5"),
+        ("classify", "-m", model, evil, "--no-json"),
+        ("learn", "-m", model, "--as", name, "--who", name, evil, "--no-json"),
+        ("learn", "-m", model, "--as", "nothing", evil),
+        ("learn", "-m", model, "--as", "ham", folder),
+        ("explain", "-m", model, evil, "--no-json"),
+        ("evaluate", "-m", model, *ham, *eggs, "--no-json"),
+        ("calibrate", "-m", model, "--max-fpr", "0.2", "--no-json"),
+        ("calibrate", "-m", model, "--max-fpr", "0.0001"),
+        ("history", "-m", model, "--no-json"),
+        ("history", "-m", model, "--versions", "--no-json"),
+        ("doctor", "-m", model, "--no-json"),
+        ("config", "show", "-m", model, "--no-json"),
+        ("config", "init", "-m", model),
+        ("config", "set", "-m", model, "who", name),
+        ("config", "set", "-m", model, name, "1"),
+        ("tune", "-m", model, "--weights", "equal", "--no-json"),
+        ("forget", "-m", model, evil, "--no-json"),
+        ("export", "-m", model, tmp_path / f"copy{ESCAPES}"),
+        ("import", "-m", tmp_path / f"again{ESCAPES}", tmp_path / f"copy{ESCAPES}"),
+        ("rollback", "-m", model, "1", "--no-json"),
+        ("classify", "-m", model, f"{evil}.gone"),
+        ("classify", "-m", model, f"--{ESCAPES}"),
+        ("train", "-m", model, "--csv", table),
+        ("corpora", "info", name),
+        ("reproduce", name),
+        ("trec", evil),
+        ("compare", "--ham", mails[0], "--spam", mails[1], "-c", name),
+    ]
+    for words in lines:
+        ran = run(*words)
+        for sent in (ran.out, ran.err):
+            assert not set(sent) & set(ESCAPES.replace("[31m", "").replace("2J", "")), words
+        assert ran.code != 70, (words, ran.err)
+
+
+def test_error_keeps_what_was_typed(run, mine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sms.csv").write_text("x,y\n1,2\n")
+    ran = run("train", "-m", mine, "--csv", "sms.csv")
+    assert one_line(ran).startswith("surebayes: sms.csv has no column 'text'")
+
+
+def test_closed_stderr_keeps_the_exit_code(mine, monkeypatch):
+    from surebayes.cli import main
+
+    class Gone:
+        def write(self, text):
+            raise OSError(errno.EPIPE, "Broken pipe")
+
+        flush = isatty = lambda self: False
+
+    for words, code in ((["classify", "-m", str(mine), "/no/such"], 66), (["classify", "--no-such"], 2)):
+        for stderr in (Gone(), None):
+            with monkeypatch.context() as patch:
+                patch.setattr("sys.stderr", stderr)
+                assert main(words) == code
+
+
+@pytest.mark.parametrize("form", ["-m{}", "--model={}", "-m {}"])
+def test_settings_are_read_however_the_folder_is_named(run, mine, mails, form):
+    (mine / "config.toml").write_text("max_fpr = 7\n")
+    ran = run("classify", *form.format(mine).split(), mails[0])
+    assert ran.code == 78
+    assert "max_fpr must be" in ran.err

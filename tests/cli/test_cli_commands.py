@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sqlite3
 
 import pytest
@@ -559,3 +560,51 @@ def test_version(run):
     import surebayes
 
     assert run("--version").out.strip() == f"surebayes {surebayes.__version__}"
+
+
+def test_export_takes_the_settings_along(run, mine, tmp_path):
+    assert run("config", "set", "-m", mine, "x_spam", "true").code == 0
+    assert run("export", "-m", mine, tmp_path / "copy").code == 0
+    assert run("import", "-m", tmp_path / "new", tmp_path / "copy").code == 0
+    assert (tmp_path / "new" / "config.toml").read_bytes() == (mine / "config.toml").read_bytes()
+    # settings that were there before stay, and `filter` sees them at once
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "config.toml").write_text("x_spam = false\n")
+    assert run("import", "-m", tmp_path / "kept", tmp_path / "copy").code == 0
+    assert (tmp_path / "kept" / "config.toml").read_text() == "x_spam = false\n"
+    times = [(tmp_path / "kept" / name).stat().st_mtime_ns for name in ("config.toml", "manifest.json")]
+    assert times[0] > times[1]
+
+
+@pytest.mark.parametrize("reserve", ["0", "0.01", "0.1", "0.4", "0.8"])
+def test_command_that_train_suggests_works(run, mails, tmp_path, reserve):
+    model = tmp_path / "my filter"
+    words = ("train", "-m", model, "--ham", mails[0], "--spam", mails[1], "--views", "words", "--reserve", reserve)
+    ran = run(*words, "--no-json")
+    (line,) = re.findall(r"^Next: surebayes (.*)$", ran.out, re.MULTILINE)
+    typed = [str(mails[0]) if word == "PATH" else word for word in shlex.split(line)]
+    assert typed[0] == ("calibrate" if float(reserve) >= 0.1 else "classify")
+    assert run(*typed).code == 0
+    again = run(*words, "--no-json")
+    assert ("Next:" in again.out) == (typed[0] == "classify")  # what is promised holds: nothing left to do
+
+
+def test_recounting_finds_what_the_quick_check_does_not(run, mine, monkeypatch):
+    from surebayes.filter.journal import Journal
+
+    assert run("doctor", "-m", mine, "--recount").code == 0
+    real = Journal.body
+    monkeypatch.setattr(Journal, "body", lambda self, row: real(self, 699 if row == 700 else row))
+    assert run("doctor", "-m", mine).code == 0
+    ran = run("doctor", "-m", mine, "--recount")
+    assert ran.code == 1
+    assert any("counts of the view" in record["detail"] for record in ran.records() if record["state"] == "problem")
+
+
+def test_damaged_content_of_a_row_is_a_problem(run, mine):
+    with sqlite3.connect(mine / "journal.sqlite") as db:
+        db.execute("UPDATE events SET body = x'00' WHERE seq = 5")
+    db.close()
+    ran = run("doctor", "-m", mine)
+    assert ran.code == 1
+    assert any("row 5" in record["detail"] for record in ran.records())

@@ -1,6 +1,7 @@
 """Compressed mailboxes, mails and tables are read as what is in them."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -87,10 +88,8 @@ def test_whatever_bytes_follow_the_magic_number(suffix):
     def check(junk):
         compression = compression_of(magic + junk)
         assert compression
-        try:
+        with contextlib.suppress(BadInput):  # and nothing else
             decompressed(io.BytesIO(magic + junk), compression, "x").read()
-        except BadInput as error:
-            assert str(error).startswith("x is damaged")
 
     check()
 

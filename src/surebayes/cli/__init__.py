@@ -71,15 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except click.ClickException as error:
-        error.message = visible(error.message, keep="\n")
         with suppress(OSError, ValueError, AttributeError):  # who closed stderr still gets the exit code
-            error.show()
+            _show_usage_error(error)
         return error.exit_code
     except BaseException as error:
         return _failed(error, debug)
 
 
 def _run(words: list[str]) -> int:
+    for name in ("stdout", "stderr"):  # `2>&-`: what is said is lost, as asked, but nothing else
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it is open as long as the process
     if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
         sys.stdout.reconfigure(errors="backslashreplace")
     asked, code = os.environ.get(COMPLETE), 0
@@ -94,6 +96,15 @@ def _run(words: list[str]) -> int:
         code = done.exit_code
     sys.stdout.flush()  # here, where an error is still a sentence
     return code
+
+
+def _show_usage_error(error: click.ClickException) -> None:
+    """Print click's own words; names of files that a shell's `*` put there are shown, not sent."""
+    from io import StringIO
+
+    words = StringIO()
+    error.show(words)
+    click.echo(visible(words.getvalue().rstrip("\n"), keep="\n"), err=True)
 
 
 def _failed(error: BaseException, debug: bool) -> int:

@@ -10,7 +10,6 @@ from surebayes.cli import _show
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from surebayes.filter.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation, ViewShare
@@ -20,9 +19,7 @@ _SMALLEST = 0.0005  # what three digits show as 0.000
 _LETTERS = 1200  # of the text: a person reads its start, the views may read 3,000 bytes with many parts
 
 
-def print_explanation(
-    name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int
-) -> None:
+def print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: PoolExplanation, top: int) -> None:
     """Print why a document got its verdict, on one screen.
 
     Parameters
@@ -67,8 +64,8 @@ def turning(reversal: float | None) -> str:
 
     Examples
     --------
-    >>> turning(0.3), turning(2.0), turning(None)
-    ('1 correction would turn the verdict', '2 corrections would turn the verdict', 'no correction would turn the verdict')
+    >>> turning(0.3), turning(2.0)
+    ('1 correction would turn the verdict', '2 corrections would turn the verdict')
     """
     if reversal is None or reversal == float("inf"):
         return "no correction would turn the verdict"

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,9 @@ def print_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     used = [k for k in range(len(columns)) if any(row[k] for row in cells)]
     lines = [[columns[k] for k in used], *([row[k] for k in used] for row in cells)]
     natural = [max(map(cell_len, column)) for column in zip(*lines)]
-    widths = _shared_out(natural, [width if width <= 20 else 8 for width in natural], max(out.width - _GAP * (len(used) - 1), 0))
+    widths = _shared_out(
+        natural, [width if width <= 20 else 8 for width in natural], max(out.width - _GAP * (len(used) - 1), 0)
+    )
     for number, line in enumerate(lines):
         cut = [c if cell_len(c) <= w else set_cell_size(c, w - 1) + "…" for c, w in zip(line, widths)]
         text = "".join(c + " " * (w - cell_len(c) + _GAP) for c, w in zip(cut, widths)).rstrip()

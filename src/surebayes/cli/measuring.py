@@ -40,7 +40,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
         for document in _show.tracked(inputs.sources, counter):
             _check_label(document, classes)
             verdict = mine.judge(document.content)
-            truth.append(document.label)
+            truth.append(str(document.label))
             given.append(verdict.label)
             scores.append(verdict.score)
             known += verdict.fingerprint in learnt

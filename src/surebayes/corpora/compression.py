@@ -71,7 +71,7 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
     elif compression == "xz":
         import lzma
 
-        plain = lzma.LZMAFile(file)
+        plain = lzma.LZMAFile(file)  # noqa: SIM115 - whoever reads it closes it
     else:
         plain = _zstd(file, name)
     return cast(BinaryIO, io.BufferedReader(_Checked(plain, file, name), 256 * 1024))

@@ -241,7 +241,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
     while waiting:
         place = waiting.pop()
         inside = ("new", "cur") if _is_maildir(place) else ("",)
-        entries = []
+        entries: list[os.DirEntry[str]] = []
         for name in inside:
             try:
                 with os.scandir(os.path.join(place, name)) as listing:

@@ -384,7 +384,7 @@ def _undo(write: Writing, event: Event, who: str | None) -> None:
 
 
 def unlike_the_journal(state: State, journal: Journal, recount: bool = True, progress: Any = None) -> list[str]:
-    """Return where the journal's messages aren't in the model: the very counts, unless some were learnt without journal.
+    """Return where the model isn't what the journal's messages add up to; more, where some were learnt without it.
 
     Without `recount` the numbers of documents are compared, which needs no message to be read.
     """
