@@ -21,7 +21,7 @@ from surebayes.filter.judge import answers
 from surebayes.filter.state import _count
 from surebayes.filter.store import class_bits, entries_of, table_of, write_tables
 from surebayes.kernels import lookup_twin
-from surebayes.persist.folder import locked, map_arrays, map_file, write_file
+from surebayes.persist.folder import locked, read_arrays, read_file, write_file
 from surebayes.persist.manifest import read_manifest, seal, unseal
 from surebayes.pool.views import CountTable, Rows
 
@@ -278,7 +278,7 @@ def test_a_file_is_written_whole_whatever_its_parts(tmp_path):
     parts = [b"head", np.arange(200_001, dtype="<u4"), b"", np.arange(70_000, dtype="<u4").reshape(-1, 2)]
     entry = write_file(str(tmp_path), "some", ".table", *parts)
     whole = b"".join(bytes(memoryview(part).cast("B")) for part in parts)
-    assert map_file(str(tmp_path), entry)[:] == whole
+    assert read_file(str(tmp_path), entry) == whole
     assert entry["size"] == len(whole)
     assert [path.name for path in tmp_path.iterdir()] == [entry["file"]]
 
@@ -510,7 +510,7 @@ def test_foreign_safetensors_headers(tmp_path):
         return len(raw).to_bytes(8, "little") + raw + data
 
     good = with_header({"a": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8))
-    assert map_arrays(str(tmp_path), entry(good))["a"].tolist() == [0]
+    assert read_arrays(str(tmp_path), entry(good))["a"].tolist() == [0]
     for content in (
         b"short",
         (2**63).to_bytes(8, "little") + bytes(50),
@@ -522,4 +522,4 @@ def test_foreign_safetensors_headers(tmp_path):
         with_header({"a": {"dtype": "I64", "shape": "x", "data_offsets": [0, 8]}}, bytes(8)),
     ):
         with pytest.raises(BadModel):
-            map_arrays(str(tmp_path), entry(content))
+            read_arrays(str(tmp_path), entry(content))

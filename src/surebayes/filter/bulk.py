@@ -6,11 +6,10 @@ into memory, where a column is found at once. Scores are those of `Filter.judge`
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from surebayes.errors import BadModel
+from surebayes.errors import BadModel, StoreError
 from surebayes.filter.judge import Document, MappedModel, answers, decide, pooled, questions_of, rows_of
 from surebayes.kernels._lookup import gather, load_table
 from surebayes.persist.manifest import read_manifest
@@ -91,29 +90,16 @@ class BulkJudge:
 
 
 def is_absorbed(folder: str) -> bool:
-    """Tell whether a filter's model has everything that its journal has, so that its files alone are enough."""
-    import sqlite3
+    """Whether a filter's model has everything that its journal has, so that its files alone are enough."""
+    from surebayes.filter.journal_file import errors_named, open_for_reading
 
     absorbed = read_manifest(folder)["journal"]["absorbed"]
-    path = os.path.abspath(os.path.join(folder, "journal.sqlite"))
     try:
-        journal = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=30)
+        journal = open_for_reading(folder)
         try:
-            return bool((journal.execute("SELECT max(seq) FROM events").fetchone()[0] or 0) == absorbed)
+            with errors_named(folder):
+                return bool((journal.execute("SELECT max(seq) FROM events").fetchone()[0] or 0) == absorbed)
         finally:
             journal.close()
-    except sqlite3.Error:
+    except (OSError, StoreError):
         return False
-
-
-def _quoted(path: str) -> str:
-    """Write a path as a URI has it.
-
-    Examples
-    --------
-    >>> _quoted("/a b/50%?")
-    '/a%20b/50%25%3F'
-    """
-    plain = b"/-_.~"
-    raw = os.fsencode(path)
-    return "".join(chr(c) if c in plain or (chr(c).isascii() and chr(c).isalnum()) else f"%{c:02X}" for c in raw)

@@ -14,7 +14,7 @@ from surebayes.filter.judge import Document, MappedModel, columns_of, decide, op
 from surebayes.filter.keeper import Keeper, Writing
 from surebayes.filter.state import State, check_classes, views_of
 from surebayes.filter.verdict import Verdict
-from surebayes.persist.folder import flush_folder, locked, map_file
+from surebayes.persist.folder import check_file, flush_folder, locked
 from surebayes.persist.manifest import NAME
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Filter(Keeper):
             self._stamp = self._folder.stamp()
             manifest = self._folder.manifest()
             try:
-                map_file(self.path, manifest["files"]["tables"]).close()
+                check_file(self.path, manifest["files"]["tables"])
                 self._absorbed = manifest["journal"]["absorbed"]
                 break
             except (KeyError, TypeError) as error:

@@ -8,7 +8,6 @@ that a damaged, lost or foreign row is noticed when the journal is opened for wr
 from __future__ import annotations
 
 import os
-import sqlite3
 from binascii import crc32
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from surebayes._late import np
 from surebayes.errors import BadModel, Busy, NewerModel
+from surebayes.filter.journal_file import NAME, errors_named, open_for_reading, open_for_writing
 
 try:
     from surebayes.kernels._lookup import pack_views as _pack_views
@@ -24,7 +24,6 @@ try:
 except ImportError:  # numpy does it too, in ten times the time
     _pack_views = unpack_columns = None  # type: ignore[assignment]
 
-NAME = "journal.sqlite"
 VERSION = 1
 
 _SCHEMA = """
@@ -122,16 +121,29 @@ class Journal:
         The filter's folder.
     create : bool
         Start a new one.
+    write : bool
+        Whether rows are to be added; False leaves no trace in the folder, and needs no more than to read it.
     """
 
-    def __init__(self, folder: str, create: bool = False) -> None:
+    def __init__(self, folder: str, create: bool = False, write: bool = True) -> None:
         self.path = os.path.join(folder, NAME)
-        if not create and not os.path.exists(self.path):
-            raise BadModel(f"{self.path} is missing. Restore it from a copy.")
-        self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-        with _errors_named(self.path):
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
+        self.folder, self.writes = folder, write
+        if not create:
+            try:
+                os.stat(self.path)
+            except FileNotFoundError:
+                raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
+        self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
+        try:
+            self.id = self._check(create)
+        except BaseException:
+            self._db.close()
+            raise
+        self._begun_at = 0  # the last row when the transaction began
+
+    def _check(self, create: bool) -> str:
+        """Return the journal's name for itself; an error if it is not one of ours, or a later release's."""
+        with errors_named(self.path):
             if create:
                 self._create()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -140,10 +152,9 @@ class Journal:
                     f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
                 )
             facts = dict(self._db.execute("SELECT name, value FROM facts"))
-        if version < 1 or "id" not in facts:
+        if version < 1 or not isinstance(facts.get("id"), str):
             raise BadModel(f"{self.path} is no journal of surebayes.")
-        self.id: str = facts["id"]
-        self._begun_at = 0  # the last row when the transaction began
+        return str(facts["id"])
 
     def _create(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -156,7 +167,7 @@ class Journal:
 
     def begin(self) -> int:
         """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             self._begun_at = self.last()
             return self._begun_at
@@ -164,12 +175,12 @@ class Journal:
     def cancel(self) -> None:
         """End a transaction that nothing was added in, if there is one."""
         if self._db.in_transaction:
-            with _errors_named(self.path):
+            with errors_named(self.path):
                 self._db.execute("ROLLBACK")
 
     def append(self, events: Sequence[Event]) -> None:
         """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             try:
                 if not self._db.in_transaction:
                     self.begin()
@@ -184,13 +195,13 @@ class Journal:
 
     def last(self) -> int:
         """Give the number of the last row; 0 if there is none."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
 
     def heads(self, after: int = 0, chain: int = 0) -> Iterator[tuple[Event, int]]:
         """Yield rows without their bodies, each checked, with the running checksum up to it."""
         expected = after + 1
-        with _errors_named(self.path):
+        with errors_named(self.path):
             for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
                 seq, action, fingerprint, label, source, time, who, check, body_check = row
                 event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check, check)
@@ -202,7 +213,7 @@ class Journal:
 
     def body(self, seq: int) -> bytes:
         """Give the body of a row, checked."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             row = self._db.execute("SELECT body_check, body FROM events WHERE seq = ?", (seq,)).fetchone()
         if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
             raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
@@ -217,7 +228,7 @@ class Journal:
             return
         wanted, found = set(rows), 0
         span = "SELECT seq, body_check, body FROM events WHERE seq BETWEEN ? AND ? AND action = 'reserve' ORDER BY seq"
-        with _errors_named(self.path):
+        with errors_named(self.path):
             for seq, check, body in self._db.execute(span, (rows[0], rows[-1])):
                 if seq in wanted:
                     if not isinstance(body, bytes) or crc32(body) != check:
@@ -229,18 +240,18 @@ class Journal:
 
     def times(self, action: str) -> dict[int, float]:
         """Give when the rows of an action were written, by their numbers."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             return dict(self._db.execute("SELECT seq, time FROM events WHERE action = ?", (action,)))
 
     def settle(self) -> None:
         """Move the write-ahead log into the main file, as far as readers allow."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def problems(self, progress: Callable[[str, int, int | None], None] | None = None) -> list[str]:
         """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
         total, done = self.last(), 0
-        with _errors_named(self.path):
+        with errors_named(self.path):
             found = [row[0] for row in self._db.execute("PRAGMA quick_check") if row[0] != "ok"]
             for seq, check, body in self._db.execute("SELECT seq, body_check, body FROM events"):
                 done += 1
@@ -252,32 +263,12 @@ class Journal:
 
     def copy_to(self, path: str) -> None:
         """Write a consistent copy, while others read and write."""
-        with _errors_named(self.path):
+        with errors_named(self.path):
             self._db.execute("VACUUM INTO ?", (path,))
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-
-class _errors_named:
-    """Turn what SQLite says of a file into an error of ours."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, sqlite3.Error):
-            return
-        said = str(error)
-        if "locked" in said or "busy" in said:
-            raise Busy(f"Another process is writing to {self.path}: {said}. Try again when it is done.") from error
-        if "full" in said or "disk I/O" in said or "unable to open" in said or "readonly" in said:
-            raise OSError(f"{self.path} could not be written: {said}.") from error
-        raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {said}.") from error
 
 
 # ---------------------------------------------------------------------- a message's terms as bytes

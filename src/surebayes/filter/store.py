@@ -14,7 +14,7 @@ from surebayes._late import np
 from surebayes.errors import BadModel
 from surebayes.filter.judge import KIND
 from surebayes.filter.settings import compiled
-from surebayes.persist.folder import map_arrays, put_manifest, remove_others, write_file
+from surebayes.persist.folder import put_manifest, read_arrays, remove_others, write_file
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.views import CountTable
 
@@ -147,7 +147,7 @@ class ModelFolder:
     def tables(self, manifest: dict[str, Any]) -> list[CountTable]:
         """Read the tables, the file checked by size and SHA-256 and then against the manifest."""
         try:
-            arrays = map_arrays(self.folder, manifest["files"]["tables"])
+            arrays = read_arrays(self.folder, manifest["files"]["tables"])
             scoring = manifest["scoring"]
             tables = []
             for i, view in enumerate(scoring["views"]):

@@ -1,9 +1,8 @@
 """Fitted estimators on disk, without pickle: `save` writes a folder, `load` reads it back and never runs what it reads.
 
 A folder holds ``manifest.json`` (what the estimator is, its parameters and what it learnt) and one file of arrays in
-the safetensors format. Loading builds only the classes named in this module, checks every file by size and SHA-256,
-and then maps the arrays into memory; learning on changes private copies of the pages touched. docs/format.md has the
-details and the policy of versions.
+the safetensors format. Loading builds only the classes named in this module, and reads every file whole, checked by
+size and SHA-256. docs/format.md has the details and the policy of versions.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.errors import BadModel, StoreError
-from surebayes.persist.folder import locked, map_arrays, put_manifest, remove_others, write_arrays
+from surebayes.persist.folder import locked, put_manifest, read_arrays, remove_others, write_arrays
 from surebayes.persist.manifest import NAME, read_manifest
 
 __all__ = ["load", "save"]
@@ -122,7 +121,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     for attempt in range(3):
         manifest = read_manifest(folder, KIND)
         try:
-            arrays = map_arrays(folder, (manifest.get("files") or {}).get("arrays"))
+            arrays = read_arrays(folder, (manifest.get("files") or {}).get("arrays"))
             break
         except BadModel:  # a writer may have replaced the files after the manifest was read
             if attempt == 2 or read_manifest(folder, KIND) == manifest:

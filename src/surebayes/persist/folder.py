@@ -2,6 +2,10 @@
 
 Array files get names of their own and are flushed to disk; then the manifest is renamed over the old one and the
 folder flushed. Whoever reads sees the old model or the new one, at whatever moment the power fails.
+
+Several users may share a folder: a file takes the folder's group and permissions, whatever the umask of the process
+that writes it. Whoever reads a file holds its bytes, not a mapping of it, so nobody is harmed by somebody who writes
+over it.
 """
 
 from __future__ import annotations
@@ -9,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -25,12 +29,15 @@ _TYPES = {
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
 _TEMPORARY = ".tmp-"
+_ENDINGS = (".safetensors", ".table")
 MAX_HEADER = 100_000_000
 _PIECE = 2**18
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a named pipe would wait for its writer
 
 
 def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None) -> dict:
-    """Write arrays as one safetensors file, flushed; give its entry for the manifest."""
+    """Write arrays as one safetensors file, flushed; return its entry for the manifest."""
     from safetensors.numpy import save
 
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -38,7 +45,7 @@ def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: di
 
 
 def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict:
-    """Write a file, given in parts, under a name made of its content, flushed; give its entry for the manifest."""
+    """Write a file, given in parts, under a name made of its content, flushed; return its entry for the manifest."""
     digest, size = hashlib.sha256(), sum(memoryview(part).nbytes for part in parts)
 
     def hashed() -> Iterator[memoryview]:
@@ -61,18 +68,64 @@ def put(folder: str, name: str, content: bytes) -> None:
 
 def _put(folder: str, stem: str, pieces: Iterable[Any], name: Callable[[], str]) -> None:
     """Write a file under a temporary name, flush it to disk, and give it the name that is known when it is written."""
-    temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{stem}")
+    temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}-{stem}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
     try:
-        with open(temporary, "wb") as file:
+        with open(handle, "wb") as file:
+            adopt(handle, folder)
             for piece in pieces:
                 file.write(piece)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(handle)
         os.replace(temporary, os.path.join(folder, name()))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def adopt(file: int, folder: str) -> None:
+    """Give an open file the group and the permissions of its folder, and its owner too where this process is root's.
+
+    Whoever may read the folder may read its files, and whoever may write to it may write to them. A file whose group
+    can't be changed is no business of the group that it has. A file that goes by other names too stays as it is: who
+    may write to the folder could have put it there for root to give it away.
+    """
+    if os.name == "nt":  # pragma: no cover - files inherit there
+        return
+    wanted, found = os.stat(folder), os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        return
+    place = f"/proc/self/fd/{file}"  # also for a file that is open as a path alone, which fchmod doesn't take
+    at: int | str = place if os.path.exists(place) else file
+    owner = wanted.st_uid if os.geteuid() == 0 else -1
+    if found.st_gid != wanted.st_gid or (owner >= 0 and found.st_uid != owner):
+        with contextlib.suppress(PermissionError):
+            os.chown(at, owner, wanted.st_gid)
+            found = os.fstat(file)
+    mode = wanted.st_mode & 0o666
+    if found.st_gid != wanted.st_gid:
+        mode &= ~0o060
+    if stat.S_IMODE(found.st_mode) != mode:
+        with contextlib.suppress(PermissionError):  # another user's: then it is that user's to open it
+            os.chmod(at, mode)
+
+
+def adopt_named(folder: str, *names: str) -> None:
+    """Do what `adopt` does for files of a folder by their names; those that aren't there, or aren't ours, stay.
+
+    They are not opened to be read: to close such a file would release the locks that SQLite holds on it, for all of
+    the process.
+    """
+    if not hasattr(os, "O_PATH"):  # pragma: no cover - not Linux
+        return
+    for name in names:
+        with contextlib.suppress(OSError):
+            handle = os.open(os.path.join(folder, name), os.O_PATH | _NO_LINKS)
+            try:
+                adopt(handle, folder)
+            finally:
+                os.close(handle)
 
 
 def _pieces(part: Any) -> Iterator[memoryview]:
@@ -101,55 +154,82 @@ def flush_folder(folder: str) -> None:
 
 
 def checked_entry(entry: Any) -> tuple[str, int, str]:
-    """Give file name, size and digest of a manifest's entry; BadModel if it is none, or names a file elsewhere."""
+    """Return file name, size and digest of a manifest's entry; BadModel if it is none, or names a file elsewhere."""
     try:
         name, size, digest = entry["file"], entry["size"], entry["sha256"]
     except (TypeError, KeyError):
         raise BadModel("The manifest has an entry that names no file, size and sha256.") from None
-    if not (isinstance(name, str) and isinstance(size, int) and isinstance(digest, str)):
+    if not (isinstance(name, str) and type(size) is int and isinstance(digest, str)):
         raise BadModel("The manifest has an entry whose file, size and sha256 are not text, number and text.")
-    if not name or name != os.path.basename(name) or name.startswith("."):
-        raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
+    if not 0 < size < 2**60:
+        raise BadModel(f"The manifest says that {name!r} has {size} bytes.")
+    if not name or name != os.path.basename(name) or name.startswith(".") or not name.endswith(_ENDINGS):
+        raise BadModel(f"The manifest names a file that is none of arrays in its folder: {name!r}.")
+    if not name.isprintable():
+        raise BadModel(f"The manifest names a file in a way that no release does: {name!r}.")
     return name, size, digest
 
 
-def map_file(folder: str, entry: Any, verify: bool = True) -> mmap.mmap:
-    """Map a file of the manifest after checking its size and SHA-256; changes to the memory stay private."""
-    name, size, digest = checked_entry(entry)
-    where = os.path.join(folder, name)
+def read_file(folder: str, entry: Any) -> bytearray:
+    """Read a file of the manifest; BadModel where its size or SHA-256 differs.
+
+    The bytes that are returned are the bytes that were checked, whatever becomes of the file.
+    """
+    size, content, at = checked_entry(entry)[1], bytearray(), 0
+    for piece in _checked(folder, entry):
+        if not content:
+            content = bytearray(size)
+        content[at : at + len(piece)] = piece
+        at += len(piece)
+    return content
+
+
+def check_file(folder: str, entry: Any) -> None:
+    """Check a file of the manifest by its size and SHA-256; BadModel where they differ."""
+    for _ in _checked(folder, entry):
+        pass
+
+
+def _checked(folder: str, entry: Any) -> Iterator[bytes]:
+    """Yield a file in pieces; BadModel, at the end, where they are not what the manifest says."""
+    name, size, expected = checked_entry(entry)
+    where, digest, left = os.path.join(folder, name), hashlib.sha256(), size
     try:
-        with open(where, "rb") as file:
-            found = os.fstat(file.fileno()).st_size
-            if found != size:
-                raise BadModel(f"{where} has {found:,} bytes; the manifest says {size:,}. Restore it from a copy.")
-            if size == 0:
-                raise BadModel(f"{where} is empty.")
-            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+        with open(os.open(where, os.O_RDONLY | _NO_LINKS | _NO_WAIT), "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise BadModel(f"{where} is no file.")
+            if found.st_size != size:
+                raise BadModel(
+                    f"{where} has {found.st_size:,} bytes; the manifest says {size:,}. Restore it from a copy."
+                )
+            while piece := file.read(min(_PIECE, left)):
+                digest.update(piece)
+                left -= len(piece)
+                yield piece
     except FileNotFoundError:
         raise BadModel(f"{where} is missing. Restore it from a copy.") from None
-    if verify and hashlib.sha256(mapped).hexdigest() != digest:
+    if digest.hexdigest() != expected:
         raise BadModel(f"{where} is damaged: its bytes don't match its SHA-256. Restore it from a copy.")
-    return mapped
 
 
-def map_arrays(folder: str, entry: Any, verify: bool = True) -> dict[str, np.ndarray]:
-    """Give the arrays of a safetensors file, in memory that is mapped after the check."""
-    mapped = map_file(folder, entry, verify)
-    where = os.path.join(folder, entry["file"])
-    return dict(_arrays(mapped, where))
+def read_arrays(folder: str, entry: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of a safetensors file, checked."""
+    content = read_file(folder, entry)
+    return dict(_arrays(content, os.path.join(folder, entry["file"])))
 
 
-def _arrays(mapped: mmap.mmap, where: str) -> Iterator[tuple[str, np.ndarray]]:
-    length = int.from_bytes(mapped[:8], "little")
-    if len(mapped) < 8 or length > min(len(mapped) - 8, MAX_HEADER):
+def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(len(content) - 8, MAX_HEADER):
         raise BadModel(f"{where} is no safetensors file: its header would end beyond the file.")
     try:
-        header = json.loads(mapped[8 : 8 + length])
+        header = json.loads(content[8 : 8 + length])
         header.pop("__metadata__", None)
         described = [(name, d["dtype"], d["shape"], *d["data_offsets"]) for name, d in header.items()]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise BadModel(f"{where} is no safetensors file: its header can't be read.") from None
-    room = len(mapped) - 8 - length
+    room = len(content) - 8 - length
     for name, kind, shape, start, end in described:
         whole = isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in [*shape, start, end])
         if kind not in _TYPES or not whole:
@@ -159,15 +239,15 @@ def _arrays(mapped: mmap.mmap, where: str) -> Iterator[tuple[str, np.ndarray]]:
             count *= n
         if not start <= end <= room or end - start != count * dtype.itemsize:
             raise BadModel(f"{where} describes the array {name!r} with a size that its bytes don't have.")
-        yield name, np.frombuffer(mapped, dtype, count, 8 + length + start).reshape(shape)
+        yield name, np.frombuffer(content, dtype, count, 8 + length + start).reshape(shape)
 
 
-def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = (".safetensors", ".table")) -> None:
+def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _ENDINGS) -> None:
     """Remove array files that no manifest names any more, and leftovers of writers that were interrupted."""
     kept = {NAME, *keep}
     for name in os.listdir(folder):
         if name not in kept and (name.endswith(endings) or name.startswith(_TEMPORARY)):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # another user's, in a folder where that counts: room is all it takes
                 os.unlink(os.path.join(folder, name))
 
 
@@ -177,7 +257,7 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    handle = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    handle = _open_lock(folder)
     try:
         end = time.monotonic() + wait
         while True:
@@ -193,3 +273,16 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
         yield
     finally:
         os.close(handle)
+
+
+def _open_lock(folder: str) -> int:
+    where = os.path.join(folder, "lock")
+    for _ in range(3):
+        try:
+            return os.open(where, os.O_RDWR | _NO_LINKS)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
+                adopt(handle, folder)
+                return handle
+    raise Busy(f"The lock in {folder!r} comes and goes. Try again.")

@@ -1,0 +1,157 @@
+"""The journal's SQLite file: made with the folder's permissions, and read without a trace.
+
+A database with a write-ahead log has two more files while it is open, and whoever opens it makes them, even to read.
+In a folder that users share they would belong to a reader, and lock the others out. So a reader opens the file as one
+that doesn't change where there is no log; where there is one, it joins those who have it open; and where a log was
+left behind by a crash, it reads a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from typing import Any
+
+from surebayes.errors import BadModel, Busy
+from surebayes.persist.folder import adopt, adopt_named
+
+NAME = "journal.sqlite"
+
+
+def open_for_writing(folder: str, create: bool = False) -> sqlite3.Connection:
+    """Open the journal's file; what is written to it is on disk when a transaction has ended."""
+    path = os.path.join(folder, NAME)
+    if create:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            adopt(handle, folder)
+        finally:
+            os.close(handle)
+    else:
+        adopt_named(folder, NAME)
+    with errors_named(path):
+        connection = _connect(path, "rw")
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be
+        except BaseException:
+            connection.close()
+            raise
+    adopt_named(folder, f"{NAME}-wal", f"{NAME}-shm")
+    return connection
+
+
+def open_for_reading(folder: str) -> sqlite3.Connection:
+    """Open the journal's file without making any other, also where this process may write to the folder.
+
+    What was written before is seen; what is written later is seen where the log was there already.
+    """
+    path = os.path.join(folder, NAME)
+    with errors_named(path):
+        if not _size(path + "-wal"):
+            return _checked(_connect(path, "ro", "immutable=1"))
+        if os.path.exists(path + "-shm"):
+            try:
+                return _checked(_connect(path, "ro"))
+            except sqlite3.OperationalError:
+                pass  # not to be read by this process, or gone since
+    return _copy(path)
+
+
+class _Copied(sqlite3.Connection):
+    """A connection to a copy, which goes when it is closed."""
+
+    scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.scratch is not None:
+            self.scratch.cleanup()
+
+
+def _copy(path: str) -> sqlite3.Connection:
+    """Open a copy of the file and its log: the log first, so that what is moved from it meanwhile is in both.
+
+    To close a file releases the locks that SQLite holds on it in this process; none are held where this is called,
+    since who has the file open has made the third file, which is missing here.
+    """
+    scratch = tempfile.TemporaryDirectory(prefix="surebayes-")
+    try:
+        copied = os.path.join(scratch.name, NAME)
+        if os.path.exists(path + "-wal"):
+            shutil.copyfile(path + "-wal", copied + "-wal")
+        shutil.copyfile(path, copied)
+        with errors_named(path):
+            connection = _checked(_connect(copied, "rw", factory=_Copied))
+        assert isinstance(connection, _Copied)
+        connection.scratch = scratch
+        return connection
+    except BaseException:
+        scratch.cleanup()
+        raise
+
+
+def _connect(path: str, mode: str, more: str = "", factory: Any = sqlite3.Connection) -> sqlite3.Connection:
+    uri = f"file:{quoted(os.path.abspath(path))}?mode={mode}{'&' if more else ''}{more}"
+    return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False, factory=factory)
+
+
+def _checked(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Read something: SQLite opens a file no sooner."""
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def quoted(path: str) -> str:
+    """Write a path as a URI has it.
+
+    Examples
+    --------
+    >>> quoted("/a b/50%?")
+    '/a%20b/50%25%3F'
+    """
+    plain = b"/-_.~"
+    raw = os.fsencode(path)
+    return "".join(chr(c) if c in plain or (chr(c).isascii() and chr(c).isalnum()) else f"%{c:02X}" for c in raw)
+
+
+class errors_named:
+    """Turn what SQLite says of a file into an error of ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if not isinstance(error, sqlite3.Error):
+            return
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            raise Busy(f"Another process is writing to {self.path}: {text}. Try again when it is done.") from error
+        if "unable to open" in text or "readonly" in text or "permission" in text:
+            self._permissions(error)
+        if "full" in text or "disk I/O" in text or "unable to open" in text or "readonly" in text:
+            raise OSError(f"{self.path} could not be written: {text}.") from error
+        raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {text}.") from error
+
+    def _permissions(self, error: sqlite3.Error) -> None:
+        """Raise PermissionError where a file or the folder is not ours to write to."""
+        for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", os.path.dirname(self.path) or "."):
+            if os.path.exists(path) and not os.access(path, os.W_OK):
+                raise PermissionError(13, "Permission denied", path) from error
