@@ -35,7 +35,7 @@ _HOME = {
     "StoreError": "errors",
     "SurebayesError": "errors",
 }
-_MODULES = frozenset({"corpora", "metrics", "papers", "streams", "synthetic"})
+_MODULES = frozenset({"cluster", "corpora", "metrics", "papers", "streams", "synthetic"})
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -14,6 +14,7 @@
     ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
     ├── CorpusMissing             a corpus that isn't in the folder        (also FileNotFoundError)
     ├── MalformedCorpus           a corpus that can't be read              (also ValueError)
+    ├── PartFailed                a part of the documents can't be read, however often it is tried
     └── TooFewDocuments           too few documents for a promise          (also ValueError)
         ├── NotEnoughNegatives
         └── NotEnoughPositives
@@ -71,6 +72,31 @@ class CorpusMissing(SurebayesError, FileNotFoundError):
 
 class MalformedCorpus(SurebayesError, ValueError):
     """A file of a corpus that isn't in its publisher's format."""
+
+
+class PartFailed(SurebayesError):
+    """A part of the documents that can't be read, however often it is tried.
+
+    Attributes
+    ----------
+    part : int
+        Its number, from 0.
+    reason : str
+        The last error.
+
+    Examples
+    --------
+    >>> print(PartFailed(3, "OSError: disk on fire"))
+    part 3 could not be read: OSError: disk on fire
+    """
+
+    def __init__(self, part: int, reason: str) -> None:
+        super().__init__(part, reason)
+        self.part = part
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"part {self.part} could not be read: {self.reason}"
 
 
 def smallest_rate(n: int, confidence: float) -> float:
@@ -189,6 +215,7 @@ _MEANING: dict[type[BaseException], tuple[int, int]] = {
     CorpusMissing: (66, 404),
     MalformedCorpus: (65, 422),
     TooFewDocuments: (65, 422),
+    PartFailed: (74, 500),
     KeyboardInterrupt: (130, 503),
     BrokenPipeError: (141, 500),
     FileNotFoundError: (66, 404),

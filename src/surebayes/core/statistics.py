@@ -108,11 +108,11 @@ class Sums:
 
     def plus(self, other: Sums, in_place: bool = False) -> Sums:
         """Add another table; OverflowError, and nothing changed, where a sum would not fit."""
-        return _canonical(_combine(*_same_unit(self, other), 1, in_place))
+        return canonical_sums(_combine(*_same_unit(self, other), 1, in_place))
 
     def minus(self, other: Sums, in_place: bool = False) -> Sums:
         """Subtract another table; ValueError, and nothing changed, where a sum would go below zero."""
-        return _canonical(_combine(*_same_unit(self, other), -1, in_place))
+        return canonical_sums(_combine(*_same_unit(self, other), -1, in_place))
 
     def copy(self) -> Sums:
         """Give a table that shares no memory with this one."""
@@ -207,7 +207,7 @@ def _refuse(sign: int, row: int) -> None:
     raise ValueError("Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed.")
 
 
-def _canonical(a: Sums) -> Sums:
+def canonical_sums(a: Sums) -> Sums:
     """Choose unit and storage by content alone, so that equal sums are equal bytes whatever their history."""
     if a.bits and not any(t & _FRACTION for t in a.totals):
         stored = a.values.data if a.sparse else a.values
@@ -324,7 +324,7 @@ class Statistics:
 
         def table(values: npt.NDArray[Any]) -> Sums:
             sums = members.sums(csr_array((values, rows.indices, rows.indptr), shape=rows.shape))
-            return sums if compact else _canonical(sums)
+            return sums if compact else canonical_sums(sums)
 
         mass = None
         if "mass" in sums:
@@ -332,11 +332,11 @@ class Statistics:
                 raise TypeError("The sum of represented rows needs a representation.")
             if class_specific:
                 mass = members.sums_by_class(rows, represent)
-                mass = mass if compact else _canonical(mass)
+                mass = mass if compact else canonical_sums(mass)
             else:
                 mass = table(represent(rows, 0))
         return cls(
-            documents=_canonical(members.sums(one_each)),
+            documents=canonical_sums(members.sums(one_each)),
             presence=table(np.ones(rows.nnz, np.int64)) if "presence" in sums else None,
             counts=table(rows.data) if "counts" in sums else None,
             mass=mass,
@@ -348,7 +348,7 @@ class Statistics:
         """Give the statistics of no documents at all."""
 
         def table(rows: int, columns: int) -> Sums:
-            return _canonical(Sums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
+            return canonical_sums(Sums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
 
         rows = {name: 2 * n_classes if name == "mass" and class_specific else n_classes + 1 for name in sums}
         return cls(
@@ -402,6 +402,13 @@ class Statistics:
     def _with(self, tables: dict[str, Sums]) -> Statistics:
         presence, counts, mass = (tables.get(name) for name in SUMS)
         return Statistics(tables["documents"], presence, counts, mass, self.n_classes)
+
+    def with_tables(self, change: Callable[[Sums], Sums], documents: bool = False) -> Statistics:
+        """Return statistics whose tables of terms (and of documents) are what `change` makes of these."""
+        tables = {
+            name: change(table) if documents or name != "documents" else table for name, table in self._tables().items()
+        }
+        return self._with(tables)
 
     @property
     def n_columns(self) -> int:

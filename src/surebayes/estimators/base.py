@@ -159,7 +159,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             The fitted classifier.
         """
-        with _whole_or_not_at_all(self):
+        with whole_or_not_at_all(self):
             self._learn(self._read(X, y, None, sample_weight))
         return self
 
@@ -168,7 +168,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
         Parameters are those of `partial_fit`.
         """
-        with _whole_or_not_at_all(self):
+        with whole_or_not_at_all(self):
             documents = self._start(X, y, classes, sample_weight)
             self._begin(documents)
         return self
@@ -179,7 +179,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters are those of `fit`; the classes stay as they are.
         """
         check_is_fitted(self)
-        with _whole_or_not_at_all(self):
+        with whole_or_not_at_all(self):
             documents = self._start(X, y, None if self.multilabel_ else self.classes_, sample_weight)
             self.statistics_ = self._sum(documents, compact=False)
         return self
@@ -199,7 +199,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             The classifier.
         """
-        with _whole_or_not_at_all(self):
+        with whole_or_not_at_all(self):
             if not hasattr(self, "statistics_"):
                 documents = self._start(X, y, classes, sample_weight)
                 self._begin(documents)
@@ -510,7 +510,7 @@ class CountClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
 
 @contextmanager
-def _whole_or_not_at_all(estimator: CountClassifier) -> Iterator[None]:
+def whole_or_not_at_all(estimator: Any) -> Iterator[None]:
     """Put an estimator back as it was where learning fails half-way: bad input loses nothing."""
     before = estimator.__dict__.copy()
     try:

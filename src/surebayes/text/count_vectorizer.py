@@ -295,7 +295,10 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 
     def _limits(self, parts: list[Any]) -> tuple[Any, Any, int | None] | None:
         """Give the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
-        n = sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts)
+        return self._limits_of(sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts))
+
+    def _limits_of(self, n: int) -> tuple[Any, Any, int | None] | None:
+        """Do what `_limits` does, given the number of documents."""
         high, low = _documents_of(self.max_df, n), _documents_of(self.min_df, n)
         if high < low:
             raise ValueError("max_df corresponds to < documents than min_df")
@@ -313,7 +316,14 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             if most is not None and not self.binary:
                 in_all += np.bincount(ids, np.frombuffer(rows[2], np.int32), len(columns)).astype(np.int64)
         by_column = np.argsort(columns)
-        in_documents, in_all = in_documents[by_column], (in_documents if self.binary else in_all)[by_column]
+        mask = self._kept(
+            in_documents[by_column], (in_documents if self.binary else in_all)[by_column], high, low, most
+        )
+        renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        return renumbered[columns]
+
+    def _kept(self, in_documents: np.ndarray, in_all: np.ndarray, high: Any, low: Any, most: int | None) -> np.ndarray:
+        """Tell which terms stay, of numbers by column."""
         mask = (in_documents <= high) & (in_documents >= low)
         if most is not None and mask.sum() > most:
             totals = in_all.astype(self.dtype) if np.dtype(self.dtype).kind == "f" else in_all
@@ -322,8 +332,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             mask[chosen] = True
         if not mask.any():
             raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
-        renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
-        return renumbered[columns]
+        return mask
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, raw_documents, y=None):

@@ -1,0 +1,131 @@
+"""A vocabulary that parts build together: the terms that one machine would find, in the columns it would give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.core.statistics import Statistics, Sums, canonical_sums
+from surebayes.kernels import kernel
+
+
+@dataclass(slots=True)
+class Terms:
+    """Terms by number, with how many documents each is in and how often it occurs."""
+
+    known: Any  # kernel().Vocabulary
+    in_documents: np.ndarray
+    in_all: np.ndarray
+
+    @classmethod
+    def of(cls, vectorizer: Any, rows: csr_array) -> Terms:
+        """Return the terms of a part, numbered by its columns."""
+        held = vectorizer.__dict__.get("_terms")
+        if held is not None:
+            by_column = np.empty(len(vectorizer._columns), np.uint32)
+            by_column[vectorizer._columns] = np.arange(len(by_column), dtype=np.uint32)
+            known = held.select(by_column)
+        else:
+            names = vectorizer.get_feature_names_out().tolist() if vectorizer.vocabulary_ else []
+            if not all(isinstance(name, str) for name in names):
+                raise TypeError("its analyzer makes terms that are no str: only those can be agreed on among parts.")
+            known = _vocabulary()
+            known.add(names)
+        in_documents = np.bincount(rows.indices, minlength=rows.shape[1]).astype(np.int64)
+        in_all = np.asarray(rows.sum(axis=0)).ravel().astype(np.int64) if rows.shape[1] else in_documents
+        return cls(known, in_documents, in_all)
+
+    def merge(self, other: Terms) -> np.ndarray:
+        """Add another part's terms; returns the numbers here of the terms there."""
+        places = np.frombuffer(self.known.merge(other.known), np.uint32).astype(np.int64)
+        more = len(self.known) - len(self.in_documents)
+        for name in ("in_documents", "in_all"):
+            grown = np.concatenate([getattr(self, name), np.zeros(more, np.int64)])
+            grown[places] += getattr(other, name)
+            setattr(self, name, grown)
+        return places
+
+    def sorted_numbers(self) -> np.ndarray:
+        """Return the numbers of the terms in the order of the terms: the order of columns."""
+        return np.frombuffer(self.known.order(0), np.uint32).astype(np.int64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _terms, (self.known.dump(), self.in_documents, self.in_all)
+
+
+def _terms(dumped: tuple[bytes, bytes], in_documents: np.ndarray, in_all: np.ndarray) -> Terms:
+    return Terms(_vocabulary(*dumped), in_documents, in_all)
+
+
+def _vocabulary(*dumped: bytes) -> Any:
+    make: Any = kernel
+    return make().Vocabulary(*dumped)
+
+
+def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
+    """Return statistics whose column k has moved to columns[k] of `width`, the others being empty."""
+
+    def moved(table: Sums) -> Sums:
+        values = table.values if table.sparse else csr_array(table.values)
+        places = columns[values.indices].astype(np.int64)
+        shifted = csr_array((values.data, places, values.indptr), shape=(table.shape[0], width))
+        return Sums(shifted, table.bits, table.totals)
+
+    return statistics.with_tables(moved)
+
+
+def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
+    """Return statistics of the named columns alone, in this order, in the form that `fit` gives them."""
+
+    def chosen(table: Sums) -> Sums:
+        if not table.sparse:
+            return canonical_sums(Sums(np.ascontiguousarray(table.values[:, columns]), table.bits))
+        values = csr_array(csr_array(table.values).tocsc()[:, columns])
+        return canonical_sums(Sums(values, table.bits))
+
+    return statistics.with_tables(chosen)
+
+
+def widened(statistics: Statistics, width: int) -> Statistics:
+    """Return statistics with room for more columns."""
+
+    def wide(table: Sums) -> Sums:
+        more = width - table.shape[1]
+        if not table.sparse:
+            return Sums(np.pad(table.values, ((0, 0), (0, more))), table.bits, table.totals)
+        values = csr_array(
+            (table.values.data, table.values.indices, table.values.indptr), shape=(table.shape[0], width)
+        )
+        return Sums(values, table.bits, table.totals)
+
+    return statistics.with_tables(wide)
+
+
+def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> Statistics:
+    """Return statistics whose class k has become class places[k] of `n_classes`; everything stays the last row."""
+
+    def moved(table: Sums) -> Sums:
+        rows = np.append(places, n_classes)
+        totals = [0] * (n_classes + 1)
+        for row, total in zip(rows.tolist(), table.totals):
+            totals[row] = total
+        if not table.sparse:
+            values = np.zeros((n_classes + 1, table.shape[1]), np.int64)
+            values[rows] = table.values
+            return Sums(values, table.bits, totals)
+        chosen = np.full(n_classes + 1, -1)
+        chosen[rows] = np.arange(len(rows))
+        lengths = np.where(chosen >= 0, np.diff(table.values.indptr)[chosen], 0)
+        order = np.argsort(rows, kind="stable")
+        spans = [slice(table.values.indptr[k], table.values.indptr[k + 1]) for k in order]
+        data = np.concatenate([table.values.data[span] for span in spans])
+        indices = np.concatenate([table.values.indices[span] for span in spans])
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        return Sums(csr_array((data, indices, indptr), shape=(n_classes + 1, table.shape[1])), table.bits, totals)
+
+    moved_tables = statistics.with_tables(moved, documents=True)
+    moved_tables.n_classes = n_classes
+    return moved_tables

@@ -1,0 +1,206 @@
+"""Documents that are elsewhere: what the classifiers ask of documents, answered by passes over parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from surebayes.cluster.parts import Reader
+from surebayes.cluster.passes import Answer, Draw, Pass, Request
+from surebayes.core import sampling
+from surebayes.core.freezing import Documents
+from surebayes.core.represent import Representation
+from surebayes.core.statistics import SUMS, Statistics, canonical_sums
+from surebayes.errors import BadInput
+from surebayes.estimators.base import CountClassifier
+
+
+class Engine(Protocol):
+    """Whatever can ask every part and add up the answers."""
+
+    def run(self, task: Pass, what: str) -> Answer:
+        """Ask every part; `what` says for whom."""
+        ...
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a classifier will ask before it has learnt anything, found by letting it learn from two documents."""
+
+    requests: list[Request] = field(default_factory=list)
+    sample: bool = False
+
+    @classmethod
+    def of(cls, classifier: CountClassifier) -> Plan:
+        """Find what the first pass can answer already."""
+        plan, trial = cls(), clone(classifier)
+        if not isinstance(getattr(trial, "prior", "fit"), str):
+            trial.set_params(prior=[0.5, 0.5])  # the given one may be for other classes
+        trial._prepare(2, np.array([0, 1]), False)
+        documents = _Rehearsal(csr_array(np.array([[1.0, 2.0], [1.0, 0.0]])), np.array([0, 1]), 2, [1], None, plan)
+        trial._freeze_on(documents)
+        trial._sum(documents, compact=False)
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearsal(Documents):
+    """A few documents that note what is asked of them."""
+
+    plan: Plan = field(default_factory=Plan)
+
+    def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
+        self._note(Request(represent, tuple(sums)))
+        return Documents.statistics(self, represent, sums, compact)
+
+    def presence(self, by_class: bool = True) -> Statistics:
+        if not by_class:
+            self._note(Request(None, ("presence",), by_class=False))
+        plain = Documents(self.rows, self.labels, self.n_classes, self.contrasts)
+        return plain.presence(by_class) if not by_class else self.statistics(None, ("presence",))
+
+    def sample(self) -> Documents:
+        self.plan.sample = True
+        return Documents(self.rows, self.labels, self.n_classes, self.contrasts)
+
+    def _note(self, request: Request) -> None:
+        if request.plain and request not in self.plan.requests:
+            self.plan.requests.append(request)
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """What was asked of the parts so far and what they answered; new questions are passes of the engine.
+
+    Attributes
+    ----------
+    engine : Engine
+        Asks the parts.
+    reader, classes
+        How parts are read, and the classes of all of them.
+    n_documents : int
+        How many there are in all parts.
+    known : list of (Request, Statistics)
+        Sums that were asked for in the first pass.
+    draws : bool
+        Whether a sample will be wanted: it is then drawn in the next pass, whatever that is for.
+    """
+
+    engine: Engine
+    reader: Reader
+    classes: np.ndarray
+    n_documents: int
+    known: list[tuple[Request, Statistics]]
+    draws: bool
+    drawn: tuple[csr_array, Any, Any] | None = None
+    share: float = 0.0
+    measured: tuple[Representation, list[tuple[Fraction, Fraction]]] | None = None
+
+    def statistics(self, request: Request) -> Statistics:
+        """Return sums: of one pass, or of none where the same was asked before."""
+        for known, statistics in self.known:
+            if known == request:
+                return statistics
+        return self._ask("sums", requests=[request]).statistics[0]
+
+    def lengths(self, z: Representation, classes: Sequence[int]) -> list[tuple[Fraction, Fraction]]:
+        """Return lengths of rows and weights, added up for each class: one pass."""
+        if self.measured is None or self.measured[0] != z:
+            answer = self._ask("lengths of documents", lengths=[(z, c) for c in classes])
+            self.measured = z, answer.lengths
+        return self.measured[1]
+
+    def sample(self) -> tuple[csr_array, Any, Any]:
+        """Return the sample that one machine would take: of an earlier pass, or of one of its own."""
+        if self.drawn is None:
+            self._ask("a sample of documents", draw=self._draw())
+        assert self.drawn is not None
+        while len(self.drawn[2]) < min(sampling.LARGEST, self.n_documents) and self.share < 1:
+            # many copies: the share that was drawn holds fewer distinct documents than expected
+            self._ask("a larger sample", draw=Draw(min(1.0, 8 * self.share), sampling.LARGEST))
+        return self.drawn
+
+    def _draw(self) -> Draw:
+        share = 1.05 * sampling.LARGEST / self.n_documents + 10 / self.n_documents
+        return Draw(min(1.0, share), sampling.LARGEST)
+
+    def _ask(self, what: str, draw: Draw | None = None, **asked: Any) -> Answer:
+        if draw is None and self.draws and self.drawn is None:
+            draw = self._draw()
+        answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **asked), what)
+        if answer.refusal:
+            raise BadInput(answer.refusal)
+        if answer.n_documents != self.n_documents:
+            raise BadInput(
+                f"the parts held {self.n_documents} documents at first and {answer.n_documents} later: parts must not "
+                "change while a model is fitted."
+            )
+        if draw is not None:
+            self.drawn, self.share = answer.sample, draw.share
+        for statistics in answer.statistics:
+            settle(statistics)
+        return answer
+
+
+class ScatteredDocuments(Documents):
+    """Training documents in parts, each read where an engine reads it; here are only their sums."""
+
+    __slots__ = ("_columns", "_inquiry")
+    _columns: int
+    _inquiry: Inquiry
+
+    def __init__(self, inquiry: Inquiry, n_columns: int, contrasts: Sequence[int]) -> None:
+        for name, value in (
+            ("n_classes", len(inquiry.classes)),
+            ("contrasts", contrasts),
+            ("weight", None),
+            ("_inquiry", inquiry),
+            ("_columns", n_columns),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def rows(self) -> Any:
+        """There are none here."""
+        raise TypeError("These documents are spread over machines: there are sums and a sample of them, no rows.")
+
+    @property
+    def labels(self) -> Any:
+        """There are none here."""
+        raise TypeError("These documents are spread over machines: there are sums and a sample of them, no labels.")
+
+    @property
+    def n_columns(self) -> int:
+        """The number of terms."""
+        return self._columns
+
+    def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
+        """Sum the documents of all parts."""
+        return self._inquiry.statistics(Request(represent, tuple(sums)))
+
+    def presence(self, by_class: bool = True) -> Statistics:
+        """Count documents with each term."""
+        return self._inquiry.statistics(Request(None, ("presence",), by_class))
+
+    def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
+        """Add up the lengths of rows, and weights."""
+        return self._inquiry.lengths(z, range(len(self.contrasts)) if z.class_specific else [0])[c]
+
+    def sample(self) -> Documents:
+        """Return the bounded sample that one machine would take."""
+        rows, labels, weight = self._inquiry.sample()
+        return Documents(rows, labels, self.n_classes, self.contrasts, weight)
+
+
+def settle(statistics: Statistics) -> None:
+    """Give the tables the form that `fit` gives them."""
+    for name in (*SUMS, "documents"):
+        table = getattr(statistics, name)
+        if table is not None:
+            setattr(statistics, name, canonical_sums(table))

@@ -1,0 +1,165 @@
+"""Fits of classifiers on documents in parts, by whatever engine: the model that one machine would make, to the bit."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from surebayes.cluster.columns import Terms, picked
+from surebayes.cluster.documents import Engine, Inquiry, Plan, ScatteredDocuments, settle
+from surebayes.cluster.executors import ExecutorEngine
+from surebayes.cluster.parts import Reader
+from surebayes.cluster.passes import Answer, Pass, Request
+from surebayes.core.statistics import Statistics
+from surebayes.errors import BadInput
+from surebayes.estimators.base import CountClassifier, whole_or_not_at_all
+from surebayes.estimators.tuning.tuned_nb import TunedNB
+from surebayes.text.count_vectorizer import CountVectorizer
+
+
+def fit(
+    estimator: Any, parts: Any, executor: Executor | None = None, *, retries: int = 2, progress: bool | None = None
+) -> Any:
+    """Fit a classifier on documents that come in parts; the result is that of ``estimator.fit`` on all of them.
+
+    Parameters
+    ----------
+    estimator : classifier of surebayes, or Pipeline of vectorizer and classifier
+        What is fitted, in place. A pipeline takes documents, a classifier alone rows of counts. A `CountVectorizer`
+        gets the vocabulary of all parts, `min_df` and the other limits included; a `HashingVectorizer` needs none.
+    parts : sequence of pairs, or of functions that return a pair
+        (documents or rows, labels) each. Parts are read once in each pass, at most three times in all but for what
+        docs/scale.md lists; with functions no more than a few parts are in memory at a time.
+    executor : concurrent.futures.Executor, default=None
+        What reads the parts; None reads them here, one after the other.
+    retries : int, default=2
+        How often a part that could not be read is tried again.
+    progress : bool, default=None
+        Whether a bar is shown; None shows it on a terminal.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator.
+
+    Raises
+    ------
+    BadInput
+        A part that doesn't fit the others; the message names it. The estimator is as it was.
+    PartFailed
+        A part that could not be read.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from surebayes import CountVectorizer, OpinionPoolNB, cluster
+    >>> parts = [(["cheap pills", "lunch today"], [1, 0]), (["cheap watches", "see you at lunch"], [1, 0])]
+    >>> model = cluster.fit(make_pipeline(CountVectorizer(), OpinionPoolNB()), parts)
+    >>> model.predict(["cheap lunch pills", "lunch"]).tolist()
+    [1, 0]
+    """
+    if hasattr(parts, "to_delayed"):
+        raise TypeError(f"parts is a collection of Dask ({type(parts).__name__}): use cluster.fit_dask.")
+    return fit_on(ExecutorEngine(list(parts), executor, retries, progress), estimator)
+
+
+def fit_on(engine: Engine, estimator: Any) -> Any:
+    """Fit an estimator on what an engine reads."""
+    transformers, classifier = _taken_apart(estimator)
+    plan = Plan.of(classifier)
+    vectorizer = transformers[0] if transformers and isinstance(transformers[0], CountVectorizer) else None
+    learns = vectorizer is not None and vectorizer.vocabulary is None
+    requests = plan.requests
+    if vectorizer is not None and not learns:
+        vectorizer.fit([""])
+    if vectorizer is not None and learns and not vectorizer._keeps_all():
+        requests = [request for request in requests if request.alone]  # rows are not known before the vocabulary is
+    task = Pass(Reader(clone(classifier), [clone(t) if learns else t for t in transformers], learns), requests)
+    answer = engine.run(task, "plain sums")
+    if answer.refusal:
+        raise BadInput(answer.refusal)
+    if not answer.n_documents or answer.classes is None:
+        raise BadInput("there is no document in any part.")
+    with ExitStack() as safe:
+        for step in (classifier, *transformers):
+            safe.enter_context(whole_or_not_at_all(step))
+        statistics = answer.statistics
+        if vectorizer is not None and learns:
+            statistics = _in_common_columns(answer, vectorizer)
+        _learn(engine, classifier, transformers, answer, list(zip(requests, statistics)), plan.sample)
+    return estimator
+
+
+def _learn(
+    engine: Engine,
+    classifier: CountClassifier,
+    transformers: list[Any],
+    answer: Answer,
+    known: list[tuple[Request, Statistics]],
+    draws: bool,
+) -> None:
+    """Let the classifier freeze its representation and sum documents, as in `fit`, wherever they are."""
+    assert answer.classes is not None
+    assert answer.n_columns is not None
+    reader = Reader(clone(classifier), transformers)
+    reader.classifier.n_features_in_ = answer.n_columns
+    if answer.names is not None:
+        classifier.feature_names_in_ = answer.names
+    elif hasattr(classifier, "feature_names_in_"):
+        del classifier.feature_names_in_
+    classifier._prepare(answer.n_columns, answer.classes, answer.multilabel)
+    for _, statistics in known:
+        settle(statistics)
+    inquiry = Inquiry(engine, reader, answer.classes, answer.n_documents, known, draws)
+    classifier._learn(ScatteredDocuments(inquiry, answer.n_columns, classifier._contrasts))
+
+
+def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Statistics]:
+    """Give the terms of all parts the columns that one machine would, and the sums with them."""
+    terms = answer.terms
+    if terms is None or not len(terms.known):
+        raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
+    numbers = terms.sorted_numbers()
+    limits = vectorizer._limits_of(answer.n_documents)
+    if limits is not None:
+        numbers = numbers[_kept(vectorizer, terms, numbers, limits)]
+    vectorizer.fixed_vocabulary_ = False
+    vectorizer._learnt(terms.known.select(numbers.astype(np.uint32)), np.arange(len(numbers), dtype=np.int32))
+    answer.n_columns = len(numbers)
+    return [picked(statistics, numbers) for statistics in answer.statistics]
+
+
+def _kept(vectorizer: CountVectorizer, terms: Terms, numbers: np.ndarray, limits: Any) -> np.ndarray:
+    return vectorizer._kept(terms.in_documents[numbers], terms.in_all[numbers], *limits)
+
+
+def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:
+    """Return the transformers and the classifier; TypeError for what can't be fitted in parts, and what to do."""
+    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    transformers, classifier = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
+    if isinstance(classifier, TunedNB):
+        raise TypeError(
+            "TunedNB compares hundreds of models on the documents themselves, which one machine must hold: fit it on a "
+            "sample there, then give its best_estimator_ to cluster.fit with all parts."
+        )
+    if not isinstance(classifier, CountClassifier):
+        raise TypeError(
+            f"Only classifiers of surebayes are fitted in parts, alone or last in a Pipeline. Got "
+            f"{type(classifier).__name__}; partial_fit of other classifiers depends on the order of the parts."
+        )
+    for place, step in enumerate(transformers):
+        learns = isinstance(step, CountVectorizer) and place == 0
+        if isinstance(step, TfidfVectorizer) or (get_tags(step).requires_fit and not learns):
+            raise TypeError(
+                f"{type(step).__name__} learns from all documents before the classifier sees any. In front of a "
+                "classifier that is fitted in parts take surebayes.CountVectorizer, a HashingVectorizer, or another "
+                "transformer that learns nothing; for idf weights there is the classifier's weight='idf'."
+            )
+    return transformers, classifier

@@ -1,0 +1,131 @@
+"""Reading one part of the training documents: a pair of documents and labels becomes rows and class numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from surebayes.core.freezing import Documents
+from surebayes.errors import BadInput
+from surebayes.estimators.base import CountClassifier, read_target
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The documents of one part, with the classes and columns that it knows of itself."""
+
+    rows: csr_array
+    labels: Any
+    classes: np.ndarray
+    multilabel: bool
+    names: np.ndarray | None = None  # of the columns, where the part names them
+    terms: CountVectorizer | None = None  # fitted on this part alone, where columns are terms yet to be agreed on
+
+    def documents(self, classes: np.ndarray | None) -> Documents:
+        """Return the documents with labels that are numbers among `classes` (None: the part's own)."""
+        labels, known = self.labels, self.classes if classes is None else classes
+        if classes is not None and not self.multilabel:
+            labels = _places(self.classes, classes)[self.labels]
+        contrasts = [1] if len(known) == 2 and not self.multilabel else list(range(len(known)))
+        return Documents(self.rows, labels, len(known), contrasts)
+
+
+@dataclass(slots=True)
+class Reader:
+    """How a part is read: by the transformers in front of a classifier, if any, and by the classifier's own checks.
+
+    `learns` says that the first transformer is a CountVectorizer whose vocabulary is yet to be learnt.
+    """
+
+    classifier: CountClassifier
+    transformers: list[Any] = field(default_factory=list)
+    learns: bool = False
+
+    def read(self, source: Any) -> Part | int | None:
+        """Read a part; of one without documents the number of its columns, None if it has none."""
+        X, y = pair_of(source)
+        try:
+            return self._read(X, y)
+        except (ValueError, TypeError) as error:
+            raise BadInput(str(error)) from error
+
+    def _read(self, X: Any, y: Any) -> Part | int | None:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n == 0:
+            if len(np.shape(y)) and np.shape(y)[0]:
+                raise ValueError(f"it has no documents but {np.shape(y)[0]} labels.")
+            return int(X.shape[1]) if not self.transformers and len(np.shape(X)) == 2 else None
+        labels, classes, multilabel = _labels(y)
+        terms = None
+        for place, transformer in enumerate(self.transformers):
+            if self.learns and place == 0:
+                terms = clone(transformer).set_params(min_df=1, max_df=1.0, max_features=None)
+                X = _learnt_rows(terms, X)
+            else:
+                X = transformer.transform(X)
+        check_consistent_length(X, y)
+        checker = clone(self.classifier)
+        if X.shape[1]:
+            rows = checker._rows(X, reset=True)
+        else:  # no document of the part has a term
+            rows = csr_array(X)
+        known = getattr(self.classifier, "n_features_in_", None)  # from the first pass on
+        if known is not None and rows.shape[1] != known:
+            raise ValueError(f"it has {rows.shape[1]} columns, and had {known} when it was first read.")
+        return Part(rows, labels, classes, multilabel, getattr(checker, "feature_names_in_", None), terms)
+
+
+def pair_of(source: Any) -> tuple[Any, Any]:
+    """Return the documents and labels of a part: a pair, or a function that returns one."""
+    pair = source() if callable(source) else source
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        kind = f"{type(pair).__name__} of length {len(pair)}" if isinstance(pair, tuple | list) else type(pair).__name__
+        raise BadInput(
+            f"a part must be a pair (documents or rows, labels), or a function that returns one. Got {kind}."
+        )
+    return pair[0], pair[1]
+
+
+def _labels(y: Any) -> tuple[Any, np.ndarray, bool]:
+    """Return class numbers, classes, and whether the labels are an indicator."""
+    if y is None:
+        raise ValueError("its labels are None.")
+    if len(np.shape(y)) == 2 and np.shape(y)[1] != 1:
+        target = read_target(y, None, None)
+        return target.labels, target.classes, target.multilabel
+    classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    check_classification_targets(np.tile(classes, 2))  # twice: a small part may well have a document for each class
+    return codes.astype(np.int64), classes, False
+
+
+def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:
+    """Count the terms of a part in a vocabulary of its own, which may be empty."""
+    documents = list(documents)
+    try:
+        return vectorizer.fit_transform(documents)
+    except ValueError as error:
+        if not str(error).startswith("empty vocabulary"):
+            raise
+        vectorizer.vocabulary_ = {}
+        return csr_array((len(documents), 0), dtype=np.int64)
+
+
+def _places(some: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the number of each label among all classes, which are sorted."""
+    places = np.minimum(np.searchsorted(known, some), len(known) - 1)
+    if not (known[places] == some).all():
+        strange = some[known[places] != some].tolist()[0]
+        raise BadInput(f"the label {strange!r} was not there when the part was first read: parts must not change.")
+    return places
+
+
+Source = Callable[[], Any] | tuple[Any, Any]

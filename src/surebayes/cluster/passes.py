@@ -1,0 +1,246 @@
+"""One pass over the parts: what is asked of every part, what a part answers, and how answers add up.
+
+Answers are a commutative monoid, to the bit: sums of integers, exact totals, the documents of smallest digests, sets of
+labels and terms. So neither the order of the parts nor the shape of the tree in which answers are added shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from surebayes.cluster.columns import Terms, in_columns, widened, with_classes
+from surebayes.cluster.parts import Part, Reader
+from surebayes.core import sampling
+from surebayes.core.freezing import Documents
+from surebayes.core.represent import Representation
+from surebayes.core.statistics import Statistics, Sums
+from surebayes.errors import BadInput, PartFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Sums that are wanted: those of `Documents.statistics`, by class or of all documents as one class."""
+
+    represent: Representation | None
+    sums: tuple[str, ...]
+    by_class: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether it can be answered before anything is learnt."""
+        z = self.represent
+        if z is None:
+            return True
+        learnt = (z.weights, z.ranking, z.keep)
+        return all(a is None for a in learnt) and np.ndim(z.length) == 0 and not z.pad
+
+    @property
+    def alone(self) -> bool:
+        """Whether what a term adds doesn't depend on the document's other terms."""
+        return self.plain and (self.represent is None or self.represent.norm is None)
+
+    def answer(self, documents: Documents) -> Statistics:
+        """Sum the documents of a part."""
+        if not self.by_class:
+            return documents.presence(by_class=False)
+        return documents.statistics(self.represent, self.sums, compact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which documents are sent as a sample: those whose digest lies in the lowest `share`, at most `bound`."""
+
+    share: float
+    bound: int
+
+    def answer(self, documents: Documents) -> tuple[csr_array, Any, Any]:
+        """Return the part's share of the sample."""
+        rows, labels = documents.rows, documents.labels
+        if self.share < 1:
+            chosen = np.flatnonzero(sampling.shares(sampling.digests(rows)) <= self.share)
+            rows, labels = rows[chosen], labels[chosen]
+        return sampling.smallest(rows, labels, None, self.bound)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a part, or several together, answered; an empty one adds nothing."""
+
+    n_documents: int = 0
+    classes: np.ndarray | None = None
+    multilabel: bool = False
+    n_columns: int | None = None
+    names: np.ndarray | None = None
+    terms: Terms | None = None
+    statistics: list[Statistics] = field(default_factory=list)
+    lengths: list[tuple[Fraction, Fraction]] = field(default_factory=list)
+    sample: tuple[csr_array, Any, Any] | None = None
+    bound: int = 0
+    by_class: list[bool] = field(default_factory=list)  # whether the rows of each statistics are the classes
+    first: int | None = None  # the number of a part that is in it, for messages
+    refusal: str | None = None  # why a part can't be used: this is final, nobody tries again
+
+    def merge(self, other: Answer) -> Answer:
+        """Add another answer to this one, which is used up."""
+        if self.refusal or other.refusal:
+            return self if self.refusal else other
+        try:
+            if None not in (self.n_columns, other.n_columns):
+                self._check_width(other)
+            if not (self.n_documents and other.n_documents):
+                return max(self, other, key=lambda answer: (answer.n_documents, answer.n_columns is not None))
+            return self._merged(other)
+        except BadInput as error:
+            return Answer(refusal=str(error))
+
+    def _merged(self, other: Answer) -> Answer:
+        self._check_alike(other)
+        if self.classes is not None and other.classes is not None and not self.multilabel:
+            self._share_classes(other)
+        self._share_columns(other)
+        for mine, theirs in zip(self.statistics, other.statistics):
+            mine += theirs
+        self.lengths = [(a + c, b + d) for (a, b), (c, d) in zip(self.lengths, other.lengths)]
+        if self.sample is not None and other.sample is not None:
+            self.sample = sampling.joined(self.sample, other.sample, self.bound)
+        self.n_documents += other.n_documents
+        return self
+
+    def _check_width(self, other: Answer) -> None:
+        if self.terms is None and other.terms is None and self.n_columns != other.n_columns:
+            raise BadInput(
+                f"part {other.first} has {other.n_columns} columns, part {self.first} has {self.n_columns}: all parts "
+                "must be made by one vectorizer."
+            )
+
+    def _check_alike(self, other: Answer) -> None:
+        """Refuse parts that can't belong to one set of documents."""
+        here, there = self.first, other.first
+        if (self.names is None) != (other.names is None) or not np.array_equal(_none(self.names), _none(other.names)):
+            raise BadInput(
+                f"the columns of part {there} have other names, or another order, than those of part {here}."
+            )
+        if self.multilabel != other.multilabel:
+            single, several = (there, here) if self.multilabel else (here, there)
+            raise BadInput(f"part {several} has a multi-label indicator for labels, part {single} single labels.")
+        if self.classes is None or other.classes is None:
+            return
+        if self.multilabel and len(self.classes) != len(other.classes):
+            raise BadInput(f"part {there} has {len(other.classes)} label columns, part {here} has {len(self.classes)}.")
+        kinds = [_kind(labels) for labels in (self.classes, other.classes)]
+        if kinds[0] != kinds[1]:
+            raise BadInput(
+                f"part {there} has labels that are {kinds[1]} ({other.classes.tolist()[0]!r}), part {here} labels that "
+                f"are {kinds[0]} ({self.classes.tolist()[0]!r})."
+            )
+
+    def _share_classes(self, other: Answer) -> None:
+        assert self.classes is not None
+        assert other.classes is not None
+        if np.array_equal(self.classes, other.classes) and self.classes.dtype == other.classes.dtype:
+            return
+        union = np.unique(np.concatenate([self.classes, other.classes]))
+        for answer, classes in ((self, self.classes), (other, other.classes)):
+            places = np.searchsorted(union, classes)
+            if len(places) < len(union):
+                answer.statistics = [
+                    with_classes(s, places, len(union)) if by_class else s
+                    for s, by_class in zip(answer.statistics, answer.by_class)
+                ]
+            answer.classes = union
+
+    def _share_columns(self, other: Answer) -> None:
+        """Give the other part's terms the numbers they have here; tables get room for more terms, to grow seldom."""
+        if self.terms is None or other.terms is None:
+            return
+        places = self.terms.merge(other.terms)
+        width = self.statistics[0].n_columns if self.statistics else 0
+        if width < len(self.terms.known):
+            width = len(self.terms.known) * 3 // 2
+            self.statistics = [widened(s, width) for s in self.statistics]
+        other.statistics = [in_columns(s, places, width) for s in other.statistics]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tables travel sparse where that is smaller."""
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return {**state, "statistics": [s.with_tables(_light) for s in self.statistics]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _none(names: np.ndarray | None) -> np.ndarray:
+    return np.empty(0) if names is None else names
+
+
+def _kind(labels: np.ndarray) -> str:
+    kinds = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "S": "bytes"}
+    if labels.dtype.kind != "O":
+        return kinds.get(labels.dtype.kind, str(labels.dtype))
+    return "text" if all(isinstance(label, str) for label in labels) else "objects"
+
+
+def _light(table: Sums) -> Sums:
+    if table.sparse:
+        return table
+    filled = np.count_nonzero(table.values)
+    return Sums(csr_array(table.values), table.bits, table.totals) if 12 * filled < table.values.nbytes else table
+
+
+@dataclass(slots=True)
+class Pass:
+    """A task: what each part is asked."""
+
+    reader: Reader
+    requests: list[Request] = field(default_factory=list)
+    lengths: list[tuple[Representation, int]] = field(default_factory=list)
+    draw: Draw | None = None
+    classes: np.ndarray | None = None  # None in the first pass
+
+    def __call__(self, number: int, source: Any) -> Answer:
+        """Ask one part.
+
+        A part that can't be used is answered with a refusal; any other error is raised as `PartFailed`, and it may
+        be worth trying again.
+        """
+        try:
+            part = self.reader.read(source)
+            answer = self._ask(part) if isinstance(part, Part) else Answer(n_columns=part)
+        except BadInput as error:
+            return Answer(refusal=f"part {number}: {error}")
+        except OverflowError as error:
+            return Answer(refusal=f"part {number}: {error}")
+        except Exception as error:
+            raise PartFailed(number, f"{type(error).__name__}: {error}") from error
+        return replace(answer, first=number)
+
+    def _ask(self, part: Part) -> Answer:
+        documents = part.documents(self.classes)
+        return Answer(
+            n_documents=part.rows.shape[0],
+            classes=part.classes if self.classes is None else None,
+            multilabel=part.multilabel,
+            n_columns=part.rows.shape[1],
+            names=part.names,
+            terms=None if part.terms is None else Terms.of(part.terms, part.rows),
+            statistics=[request.answer(documents) for request in self.requests],
+            by_class=[request.by_class for request in self.requests],
+            lengths=[documents.lengths(z, c) for z, c in self.lengths],
+            sample=None if self.draw is None else self.draw.answer(documents),
+            bound=0 if self.draw is None else self.draw.bound,
+        )
+
+
+def merged(answers: Iterable[Answer]) -> Answer:
+    """Add up answers."""
+    total = Answer()
+    for answer in answers:
+        total = total.merge(answer)
+    return total
