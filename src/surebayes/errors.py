@@ -116,18 +116,23 @@ class TooFewDocuments(SurebayesError, ValueError):
     documents = "documents"
     promise = "an error rate of at most"
 
-    def __init__(self, needed: int, available: int, rate: float, confidence: float) -> None:
-        super().__init__(needed, available, rate, confidence)
+    def __init__(
+        self, needed: int, available: int, rate: float, confidence: float, offer: float | None = None
+    ) -> None:
+        super().__init__(needed, available, rate, confidence, offer)
         self.needed = needed
         self.available = available
         self.rate = rate
         self.confidence = confidence
+        self.offer = offer
 
     def __str__(self) -> str:
         from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
         n, more = self.available, f"collect {self.needed - self.available:,} more"
-        if n:
+        if self.offer:
+            more += f", or promise what these allow: {self.promise} {self.offer:g} with confidence {self.confidence:g}"
+        elif self.offer is None and n:
             # rounded to the safe side: what the message offers must itself be possible
             rate = Context(3, ROUND_CEILING).create_decimal_from_float(smallest_rate(n, self.confidence))
             certain = Context(3, ROUND_FLOOR).create_decimal_from_float(-math.expm1(n * math.log1p(-self.rate)))

@@ -7,6 +7,7 @@ distribution of the scores; the rows given must be ones the model was not traine
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,13 @@ from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocum
 Floats = NDArray[np.float64]
 
 
-def negatives_needed(max_fpr: float, confidence: float) -> int:
+Mislabelled = tuple[int, int]
+"""At most so many foreign documents among the negatives given, and at most so many true ones missing."""
+
+
+def negatives_needed(
+    max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)
+) -> int:
     """Smallest number of negatives with which a false-positive rate can be promised at all.
 
     With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more
@@ -28,23 +35,59 @@ def negatives_needed(max_fpr: float, confidence: float) -> int:
     ----------
     max_fpr, confidence : float
         In (0, 1).
+    allowed : int, default=0
+        How many of them are to lie above the threshold.
+    mislabelled : (int, int), default=(0, 0)
+        See :func:`order_statistic_threshold`.
 
     Examples
     --------
     >>> negatives_needed(0.001, 0.95), negatives_needed(0.01, 0.99)
     (2995, 459)
+    >>> negatives_needed(0.001, 0.95, allowed=4), negatives_needed(0.001, 0.95, mislabelled=(3, 2))
+    (9151, 6295)
     """
     fraction(max_fpr, "max_fpr", zero=False, one=False)
     fraction(confidence, "confidence", zero=False, one=False)
-    guess = max(1, math.ceil(math.log1p(-confidence) / math.log1p(-max_fpr)) - 1)
-    while _allowed_errors(guess, max_fpr, confidence) < 0:
-        guess += 1
-    return guess
+    foreign, missing = checked_mislabelled(mislabelled)
+    errors = allowed + missing
+    too_few, enough = errors, errors + 1  # n rows can't hold n errors at most k(n) < n of which are allowed
+    while _allowed_errors(enough, max_fpr, confidence, errors) < errors:
+        too_few, enough = enough, 2 * enough
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if _allowed_errors(middle, max_fpr, confidence, errors) < errors:
+            too_few = middle
+        else:
+            enough = middle
+    return enough + foreign - missing
 
 
-def _allowed_errors(n: int, rate: float, confidence: float) -> int:
-    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none."""
-    low, high = -1, n  # the probability is within the limit at low, and 1 at high
+def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
+    """Check that there are two counts, and return them as ints.
+
+    Examples
+    --------
+    >>> checked_mislabelled((3, 0))
+    (3, 0)
+    """
+    try:
+        foreign, missing = (operator.index(count) for count in mislabelled)
+    except (TypeError, ValueError):
+        foreign = missing = -1
+    if foreign < 0 or missing < 0:
+        raise ValueError(
+            "mislabelled must be two whole numbers: at most so many foreign documents among the held-out negatives, and "
+            f"at most so many true ones missing. Got {mislabelled!r}."
+        )
+    return foreign, missing
+
+
+def _allowed_errors(n: int, rate: float, confidence: float, most: int | None = None) -> int:
+    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none, `most` where it is more."""
+    if most is not None and most < n and special.bdtr(most, n, rate) <= 1 - confidence:
+        return most
+    low, high = -1, n if most is None else min(most, n)  # the probability is within the limit at low, not at high
     while high - low > 1:
         middle = (low + high) // 2
         if special.bdtr(middle, n, rate) <= 1 - confidence:
@@ -54,7 +97,9 @@ def _allowed_errors(n: int, rate: float, confidence: float) -> int:
     return low
 
 
-def order_statistic_threshold(negative_scores: ArrayLike, max_fpr: float, confidence: float) -> tuple[float, int]:
+def order_statistic_threshold(
+    negative_scores: ArrayLike, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)
+) -> tuple[float, int]:
     """Lowest threshold that vouches for a false-positive rate: the Neyman-Pearson umbrella rule.
 
     The threshold is one of the negatives' own scores, the (allowed + 1)-th highest. A new negative exceeds it with a
@@ -63,12 +108,19 @@ def order_statistic_threshold(negative_scores: ArrayLike, max_fpr: float, confid
     is assumed about the distribution; with ties the true confidence is only higher, because a score *at* the threshold
     is not positive.
 
+    Wrong labels: if at most a of the n are foreign (not negatives at all) and at most m true negatives are missing from
+    them (labelled otherwise, or thrown away), the true sample has n - a + m members or more with one more allowed for
+    each, of which m lie, at worst, all above the threshold. So k(n - a + m) - m are allowed instead of k(n), and the
+    promise stays exact: k grows by at most 1 with a document.
+
     Parameters
     ----------
     negative_scores : array-like of shape (n,)
         Scores of negatives that the model was not trained on, drawn as future negatives will be.
     max_fpr, confidence : float
         In (0, 1).
+    mislabelled : (a, m), default=(0, 0)
+        At most a foreign documents among the negatives given, at most m true ones missing.
 
     Returns
     -------
@@ -87,13 +139,17 @@ def order_statistic_threshold(negative_scores: ArrayLike, max_fpr: float, confid
     >>> import numpy as np
     >>> order_statistic_threshold(np.arange(10_000), max_fpr=0.001, confidence=0.95)
     (9995.0, 4)
+    >>> order_statistic_threshold(np.arange(10_000), max_fpr=0.001, confidence=0.95, mislabelled=(5, 2))
+    (9997.0, 2)
     """
     scores = score_vector(negative_scores, "negative_scores")
-    allowed = _allowed_or_raise(scores.size, max_fpr, confidence, NotEnoughNegatives)
+    allowed = _allowed_or_raise(scores.size, max_fpr, confidence, NotEnoughNegatives, mislabelled)
     return float(np.partition(scores, scores.size - 1 - allowed)[scores.size - 1 - allowed]), allowed
 
 
-def recall_threshold(positive_scores: ArrayLike, min_recall: float, confidence: float) -> tuple[float, int]:
+def recall_threshold(
+    positive_scores: ArrayLike, min_recall: float, confidence: float, mislabelled: Mislabelled = (0, 0)
+) -> tuple[float, int]:
     """Highest threshold that vouches for a recall: the mirror image of :func:`order_statistic_threshold`.
 
     Parameters
@@ -102,6 +158,8 @@ def recall_threshold(positive_scores: ArrayLike, min_recall: float, confidence: 
         Scores of positives that the model was not trained on.
     min_recall, confidence : float
         In (0, 1).
+    mislabelled : (int, int), default=(0, 0)
+        At most so many foreign documents among the positives given, at most so many true ones missing.
 
     Returns
     -------
@@ -125,16 +183,37 @@ def recall_threshold(positive_scores: ArrayLike, min_recall: float, confidence: 
     """
     scores = score_vector(positive_scores, "positive_scores")
     fraction(min_recall, "min_recall", zero=False, one=False)
-    allowed = _allowed_or_raise(scores.size, 1 - min_recall, confidence, NotEnoughPositives)
+    allowed = _allowed_or_raise(scores.size, 1 - min_recall, confidence, NotEnoughPositives, mislabelled)
     return math.nextafter(float(np.partition(scores, allowed)[allowed]), -math.inf), allowed
 
 
-def _allowed_or_raise(n: int, rate: float, confidence: float, error: type[TooFewDocuments]) -> int:
-    needed = negatives_needed(rate, confidence)
-    allowed = _allowed_errors(n, rate, confidence) if n >= needed else -1
-    if allowed < 0:
-        raise error(needed, n, rate, confidence)
-    return allowed
+def _allowed_or_raise(
+    n: int, rate: float, confidence: float, error: type[TooFewDocuments], mislabelled: Mislabelled
+) -> int:
+    needed = negatives_needed(rate, confidence, mislabelled=mislabelled)
+    foreign, missing = mislabelled
+    if n < needed:
+        offer = (smallest_rate(n, confidence, mislabelled) or 0.0) if foreign or missing else None
+        raise error(needed, n, rate, confidence, offer)
+    return _allowed_errors(n - foreign + missing, rate, confidence) - missing
+
+
+def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) -> float | None:
+    """Smallest rate, to three digits, that n negatives can vouch for; None where they can't for any.
+
+    Examples
+    --------
+    >>> smallest_rate(2995, 0.95), smallest_rate(1000, 0.95, (0, 2)), smallest_rate(3, 0.95, (5, 0))
+    (0.001, 0.00627, None)
+    """
+    foreign, missing = checked_mislabelled(mislabelled)
+    true = n - foreign + missing
+    if true <= missing:
+        return None
+    rate = float(special.bdtri(missing, true, 1 - confidence))  # P(Binomial(true, rate) <= missing) = 1 - confidence
+    digits = 2 - math.floor(math.log10(rate))
+    rounded = math.ceil(rate * 10**digits) / 10**digits
+    return rounded if rounded < 1 else None
 
 
 def precision_threshold(

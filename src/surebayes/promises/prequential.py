@@ -1,0 +1,114 @@
+"""A threshold from a stream: scores that documents got before their labels were known.
+
+The score of a document that was judged before it was learnt is an honest held-out score of the model of that moment.
+The model goes on learning, and labels may come because of verdicts, so a threshold from such scores is measured, not
+guaranteed; the guarantee is the budget's (:mod:`surebayes.promises.budget`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Any
+
+from surebayes.core.checks import fraction
+from surebayes.promises.budget import lifted
+from surebayes.promises.order_statistics import negatives_needed
+
+_RECENT = 2000  # positives whose quantiles place the lift
+_SPARE = 1000  # negatives kept beyond four times those that the threshold may be placed on
+
+
+class PrequentialThreshold:
+    """The order-statistic threshold over all negatives known so far, kept up to date in bounded memory.
+
+    It lies on the (k + 1)-th highest known negative, where k is what
+    :func:`~surebayes.promises.order_statistics.order_statistic_threshold` allows for so many negatives; on the highest
+    while there are too few for any promise. Only the highest negatives are kept; where one that was dropped might
+    matter after all, the threshold stays above it.
+
+    Parameters
+    ----------
+    rate, confidence : float
+        In (0, 1).
+
+    Attributes
+    ----------
+    negatives, positives : int
+        How many were seen.
+    allowed : int
+        How many known negatives may lie above the threshold; -1 while there are too few for the rate.
+
+    Examples
+    --------
+    >>> calibration = PrequentialThreshold(rate=0.01, confidence=0.5)
+    >>> for score in range(400):
+    ...     calibration.add(float(score), positive=False)
+    >>> calibration.threshold, calibration.allowed
+    (396.0, 3)
+    >>> for score in (390.0, 400.0, 500.0):
+    ...     calibration.add(score, positive=True)
+    >>> round(calibration.recall, 3), calibration.lifted(1.0)
+    (0.667, 400.0)
+    """
+
+    def __init__(self, rate: float, confidence: float) -> None:
+        self.rate = fraction(rate, "rate", zero=False, one=False)
+        self.confidence = fraction(confidence, "confidence", zero=False, one=False)
+        self.negatives, self.positives, self.allowed = 0, 0, -1
+        self._highest: list[float] = []  # of the negatives, ascending
+        self._dropped = -math.inf  # the highest negative that isn't kept
+        self._recent: list[float] = []  # positives as they came
+        self._ranked: list[float] = []  # the same, ascending
+        self._next = negatives_needed(self.rate, self.confidence)
+
+    def add(self, score: float, positive: bool) -> None:
+        """Count a document whose truth has become known, with the score that it got before."""
+        if not math.isfinite(score):
+            raise ValueError(f"scores must be finite numbers. Got {score!r}.")
+        if positive:
+            self._add_positive(score)
+        else:
+            self._add_negative(score)
+
+    def _add_negative(self, score: float) -> None:
+        self.negatives += 1
+        bisect.insort(self._highest, score)
+        while self.negatives >= self._next:
+            self.allowed += 1
+            self._next = negatives_needed(self.rate, self.confidence, allowed=self.allowed + 1)
+        if len(self._highest) > _SPARE + 4 * (self.allowed + 1):
+            self._dropped = max(self._dropped, self._highest.pop(0))
+
+    def _add_positive(self, score: float) -> None:
+        self.positives += 1
+        self._recent.append(score)
+        bisect.insort(self._ranked, score)
+        if len(self._recent) > _RECENT:
+            del self._ranked[bisect.bisect_left(self._ranked, self._recent.pop(0))]
+
+    @property
+    def threshold(self) -> float:
+        """Positive is what scores strictly above it; infinity while no negative is known."""
+        if not self._highest:
+            return math.inf
+        return max(self._highest[-1 - max(self.allowed, 0)], self._dropped)
+
+    def lifted(self, lift: float) -> float:
+        """Return the threshold raised by a budget's debt, see :func:`~surebayes.promises.budget.lifted`."""
+        return lifted(self.threshold, self._ranked, lift)
+
+    @property
+    def recall(self) -> float:
+        """Share of the latest 2,000 positives above the threshold of now; 0 while there is none."""
+        found, known = self.recent_recall()
+        return found / known if known else 0.0
+
+    def recent_recall(self) -> tuple[int, int]:
+        """Return how many of the latest positives lie above the threshold of now, and how many there are."""
+        return len(self._ranked) - bisect.bisect_right(self._ranked, self.threshold), len(self._ranked)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, PrequentialThreshold) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
