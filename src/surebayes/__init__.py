@@ -7,6 +7,8 @@ __version__ = "0.1.0"
 
 # public name -> the module that defines it
 _HOME = {
+    "AlarmBudget": "promises.budget",
+    "BudgetedThreshold": "promises.budgeted_threshold",
     "CentroidClassifier": "estimators.class_normalized",
     "ClassNormalizedNB": "estimators.class_normalized",
     "CountVectorizer": "text.count_vectorizer",
@@ -30,6 +32,7 @@ _HOME = {
     "read_message": "mail.message",
     "Filter": "filter.filter",
     "Verdict": "filter.verdict",
+    "certify": "promises.certificate",
     "load": "persist.estimators",
     "save": "persist.estimators",
     "StoreError": "errors",

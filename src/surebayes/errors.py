@@ -116,9 +116,7 @@ class TooFewDocuments(SurebayesError, ValueError):
     documents = "documents"
     promise = "an error rate of at most"
 
-    def __init__(
-        self, needed: int, available: int, rate: float, confidence: float, offer: float | None = None
-    ) -> None:
+    def __init__(self, needed: int, available: int, rate: float, confidence: float, offer: float | None = None) -> None:
         super().__init__(needed, available, rate, confidence, offer)
         self.needed = needed
         self.available = available

@@ -27,6 +27,7 @@ from sklearn.model_selection import (
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -105,7 +106,7 @@ def test_the_certificate_tells_everything():
     assert Certificate.from_json(c.to_json()) == c
     fields = json.loads(c.to_json())
     assert {"threshold", "n_negatives", "allowed", "recall", "recall_interval", "first", "last", "stale"} <= set(fields)
-    assert "at most 1.0000% of negatives, with confidence 95.00%" in str(c)
+    assert "is called spam: at most 1% of ham like these, confidence 95%" in str(c)
     gone = c.revoke("drift")
     assert gone.stale
     assert not gone.guaranteed
@@ -252,7 +253,7 @@ def test_minimum_recall_is_the_mirror_image():
     assert c.recall >= 0.95
     mirrored = GuaranteedThreshold(fitted, max_fpr=0.05, cv="prefit").fit(-X, np.where(Y == "spam", "ham", "spam"))
     assert c.allowed == mirrored.certificate_.allowed
-    assert "at least 95.0000% of positives" in str(c)
+    assert "at least 95% of spam like these" in str(c)
     with pytest.raises(NotEnoughPositives, match="needs at least 2,995 positives"):
         GuaranteedThreshold(Score(), max_fpr=None, min_recall=0.999).fit(X, Y)
 
@@ -265,7 +266,7 @@ def test_minimum_precision_is_stated_for_the_class_share():
     assert c.positive_share == pytest.approx(0.3, abs=0.01)
     right, wrong = 0.3 * stats.norm.sf(c.threshold - 2), 0.7 * stats.norm.sf(c.threshold)
     assert 0.9 <= right / (right + wrong) < 0.96
-    assert f"at a share of {c.positive_share:.3%} positives" in str(c)
+    assert f"at a share of {c.positive_share:.3%} spam" in str(c)
     with pytest.raises(ValueError, match="can't be vouched for"):
         GuaranteedThreshold(Score(), max_fpr=None, min_precision=0.99).fit(np.round(rows), labels)
 
@@ -448,6 +449,73 @@ def test_frames_keep_their_names():
     assert model.feature_names_in_.tolist() == ["length", "links"]
     assert model.n_features_in_ == 2
     assert model.predict(frame).shape == (4000,)
+
+
+class Noted(Score):
+    """Notes what `fit` was given."""
+
+    def fit(self, X, y, sample_weight=None, hint=None, groups=None):
+        self.hint_, self.groups_ = hint, groups
+        return super().fit(X, y, sample_weight)
+
+
+def test_weights_and_other_parameters_reach_the_last_step_of_a_plain_pipeline():
+    weight = np.arange(4000.0)
+    inner = make_pipeline(FunctionTransformer(), make_pipeline(FunctionTransformer(), Noted()))
+    model = GuaranteedThreshold(inner, max_fpr=0.01).fit(X, Y, sample_weight=weight)
+    last = model.estimator_[-1][-1]
+    assert (X[last.weights_.astype(int)] == last.rows_).all()
+    model = GuaranteedThreshold(Noted(), max_fpr=0.01).fit(X, Y, hint="slow", groups=weight)
+    assert model.estimator_.hint_ == "slow"
+    assert (X[model.estimator_.groups_.astype(int)] == model.estimator_.rows_).all()
+    model = GuaranteedThreshold(Noted(), max_fpr=0.01, cv=StratifiedKFold(3)).fit(X, Y, groups=weight)
+    assert (model.estimator_.groups_ == weight).all()
+    with pytest.raises(TypeError, match="colour"):
+        GuaranteedThreshold(Noted(), max_fpr=0.01).fit(X, Y, colour="red")
+
+
+def test_log_probabilities():
+    model = GuaranteedThreshold(Score(), max_fpr=0.01).fit(X, Y)
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(model.predict_proba(X)))
+    own = GuaranteedThreshold(GaussianNB(), max_fpr=0.01, probabilities=None).fit(X, Y)
+    assert (own.predict_log_proba(X) == own.estimator_.predict_log_proba(X)).all()
+    assert not hasattr(GuaranteedThreshold(Score(), probabilities=None), "predict_log_proba")
+
+
+def test_the_certificate_names_both_classes():
+    labels = np.where(Y == "ham", "ok", "junk")
+    second = GuaranteedThreshold(Score(), max_fpr=0.01).fit(-X, labels).certificate_
+    assert (second.pos_label, second.neg_label) == ("ok", "junk")
+    assert "is called ok: at most 1% of junk like these, confidence 95%" in str(second)
+    first = GuaranteedThreshold(Score(), max_fpr=0.01, pos_label="junk").fit(-X, labels).certificate_
+    assert "is called junk: at most 1% of ok like these" in str(first)
+    several = GuaranteedThreshold(LogisticRegression(), max_fpr=0.05).fit(*three_classes()).certificate_
+    assert "is called b: at most 5% of what is not b like these" in str(several["b"])
+
+
+def test_an_absent_label_is_named_and_the_others_are_certified():
+    random = np.random.default_rng(0)
+    labels = (random.random((2000, 3)) < 0.4).astype(int)
+    rows = random.normal(size=(2000, 3)) + 2 * labels
+    fitted = OneVsRestClassifier(LogisticRegression()).fit(rows, labels)
+    labels[:, 1] = 0
+    with pytest.warns(UserWarning, match=r"label 1 \(columns of y\) can't be certified"):
+        model = GuaranteedThreshold(fitted, max_fpr=0.05, cv="prefit").fit(rows, labels)
+    assert list(model.certificate_) == [0, 2]
+    assert model.threshold_[1] == np.inf
+    assert model.predict(rows)[:, 1].sum() == 0
+    assert model.predict_proba(rows)[:, 1] == pytest.approx(1 / 2002)
+    with pytest.raises(ValueError, match="Got neither for any: labels 0, 1, 2"):
+        GuaranteedThreshold(fitted, max_fpr=0.05, cv="prefit").fit(rows, np.zeros((2000, 3), int))
+
+
+def test_two_indicators_are_not_two_classes():
+    random = np.random.default_rng(0)
+    labels = (random.random((2000, 2)) < 0.4).astype(int)
+    rows = random.normal(size=(2000, 2)) + 2 * labels
+    model = GuaranteedThreshold(OneVsRestClassifier(GaussianNB()), max_fpr=0.05).fit(rows, labels)
+    assert model.scores(rows).shape == (2000, 2)
+    assert list(model.certificate_) == [0, 1]
 
 
 def test_sample_weight_goes_to_the_classifier():

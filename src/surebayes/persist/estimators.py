@@ -31,6 +31,7 @@ _ESTIMATORS = {
         (
             "MultinomialNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier", "PoissonNB",
             "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold", "TermWeighting",
+            "BudgetedThreshold",
             "CountVectorizer", "HashingVectorizer", "Views",
         ),
         "surebayes",
@@ -54,6 +55,8 @@ _PARTS = {
     "CountTable": "surebayes.pool.views",
     "HashedView": "surebayes.pool.experts",
     "GivenView": "surebayes.pool.experts",
+    "AlarmBudget": "surebayes.promises.budget",
+    "PrequentialThreshold": "surebayes.promises.prequential",
 }
 _DEPTH = 100
 
@@ -331,6 +334,11 @@ class _Reader:
         if said == "CountTable":
             _check_counts(state)
             part.__setstate__(state)
+        elif said in ("AlarmBudget", "PrequentialThreshold"):  # these check what they are given
+            try:
+                part.__setstate__(state)
+            except (KeyError, TypeError, ValueError) as error:
+                raise BadModel(f"A saved {said} can't be read: {error}") from None
         else:
             vars(part).update(state)
         return part

@@ -90,8 +90,8 @@ class AlarmBudget:
     """Counts false alarms against what was promised, exactly.
 
     Call :meth:`record` once for every document that turns out to be negative, in the order in which that becomes known,
-    and flag nothing while :attr:`mute` is true. Then any stretch of n known negatives holds at most ``burst + rate * n``
-    alarms and those in flight, whatever the stream.
+    and flag nothing while :attr:`mute` is true. Then any stretch of n known negatives holds at most
+    ``burst + rate * n`` alarms and those in flight, whatever the stream.
 
     Parameters
     ----------

@@ -105,6 +105,20 @@ def fit_probability(scores: ArrayLike, positive: ArrayLike, method: str = "logis
     return ProbabilityMap(method, *_METHODS[method](values, truth), floor=1 / (values.size + 2))
 
 
+def constant_probability(positive: ArrayLike) -> ProbabilityMap:
+    """Return the map for rows of one class only, where scores can't say more: one extreme, as far as n rows vouch.
+
+    Examples
+    --------
+    >>> constant_probability([False] * 8)([-5.0, 5.0]).round(3).tolist()
+    [0.1, 0.1]
+    """
+    truth = np.asarray(positive, dtype=bool)
+    floor = 1 / (truth.size + 2)
+    chance = 1 - floor if truth.all() else floor
+    return ProbabilityMap("isotonic", (0.0,), (chance,), floor)
+
+
 def _logistic(scores: Floats, positive: NDArray[np.bool_]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Platt's sigmoid by Newton's method with halved steps; the targets are smoothed, so there always is an optimum."""
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0

@@ -1,14 +1,22 @@
 """Certificates: what a threshold promises, from scores and labels alone.
 
 :func:`certify` turns held-out scores into a threshold and the statement that goes with it. The statement is a plain
-object that every program can show, store as JSON and read back.
+object that every program can show, store as JSON and read back. It says which promise it makes and on what that rests:
+
+- "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn as the held-out ones were;
+- "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
+- "in any stretch of n known negatives at most 5 + 0.1% n alarms, whatever comes, and those in flight (0 now)": a budget
+  of alarms.
+
+Several can be made at once.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +24,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.order_statistics import order_statistic_threshold, precision_threshold, recall_threshold
+from surebayes.promises.budget import AlarmBound, percent
+from surebayes.promises.order_statistics import (
+    Mislabelled,
+    checked_mislabelled,
+    order_statistic_threshold,
+    precision_threshold,
+    recall_threshold,
+)
 
 EXACT = "exact: calibration rows were not used for training, and future rows come from the same distribution"
 APPROXIMATE = "approximate: refitted model, no guarantee (scores come from models of other folds)"
+PREQUENTIAL = (
+    "prequential: measured, not guaranteed (scores come from the model of each moment, before it learnt the row)"
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +48,8 @@ class Certificate:
     ----------
     threshold : float
         Positive is what scores strictly above it.
-    goal : {"max_fpr", "min_recall", "min_precision"}
-        The promise that fixed the threshold.
+    goal : {"max_fpr", "min_recall", "min_precision", "budget"}
+        The promise that fixed the threshold; "budget" where only a budget of alarms stands behind it.
     max_fpr, min_recall, min_precision : float or None
         The limits that were asked for.
     confidence : float
@@ -48,18 +66,23 @@ class Certificate:
     positive_share : float
         Share of positives among the calibration rows; the promise of a precision holds for this share.
     assumption : str
-        What the promise rests on; "approximate: ..." where there is none.
+        What the promise rests on: "exact: ..."; "approximate: ..." or "prequential: ..." where there is none.
     first, last : str, float, int or None
         The range of `order` among the calibration rows.
     model : str or None
         The model that was calibrated; the certificate is void for any other.
-    pos_label : str, float, int or None
-        The class whose alarms are meant.
+    pos_label, neg_label : str, float, int or None
+        The class whose alarms are meant, and the one that is protected from them; `neg_label` is None where that is
+        every other class.
     lower_threshold : float or None
         With a limit on false positives *and* a minimum recall: what scores at or below this is negative, what lies
         between the two is unsure.
     stale : bool
         Revoked; `reason` says why.
+    mislabelled : (int, int)
+        The promise allows for so many foreign documents among the calibration negatives, and so many missing ones.
+    budget : AlarmBound or None
+        The bound that holds whatever comes, where a budget is on.
 
     Examples
     --------
@@ -71,7 +94,7 @@ class Certificate:
     >>> Certificate.from_json(certificate.to_json()) == certificate
     True
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
-    score > 4998: at most 0.1000% of negatives, with confidence 95.00% (5,000 calibration negatives, at most 1 above);
+    score > 4998: at most 0.1% of negatives like these, confidence 95% (5,000 calibration negatives, at most 1 above);
     recall 80.1% (77.5% to 82.5%)
     """
 
@@ -95,76 +118,144 @@ class Certificate:
     lower_threshold: float | None = None
     stale: bool = False
     reason: str | None = None
+    neg_label: Any = None
+    mislabelled: Mislabelled = (0, 0)
+    budget: AlarmBound | None = None
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the promise holds: exact, and not revoked."""
+        """Whether the promise of a rate holds: exact, and not revoked. A budget holds in any case."""
         return self.assumption == EXACT and not self.stale
+
+    @property
+    def protected(self) -> str:
+        """What the documents are called that the promise protects from alarms."""
+        if self.neg_label is not None:
+            return str(self.neg_label)
+        return "negatives" if self.pos_label is None else f"what is not {self.pos_label}"
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """Every promise that is made, as a sentence that says what it rests on."""
+        kept = () if self.goal == "budget" else (self._rate_sentence(),)
+        return kept if self.budget is None else (*kept, self.budget.sentence(self.protected))
+
+    def _rate_sentence(self) -> str:
+        limit = {"max_fpr": self.max_fpr, "min_recall": self.min_recall, "min_precision": self.min_precision}[self.goal]
+        assert limit is not None
+        positives = "positives" if self.pos_label is None else str(self.pos_label)
+        promise = {
+            "max_fpr": f"at most {percent(limit)} of {self.protected} like these",
+            "min_recall": f"at least {percent(limit)} of {positives} like these",
+            "min_precision": f"at least {percent(limit)} right, at a share of {self.positive_share:.3%} {positives}",
+        }[self.goal]
+        sentence = f"{promise}, confidence {percent(self.confidence)}"
+        if any(self.mislabelled):
+            foreign, missing = self.mislabelled
+            sentence += f", with up to {foreign:,} wrongly labelled {self.protected} and {missing:,} missing"
+        return sentence if self.assumption == EXACT else f"{sentence}; {self.assumption}"
 
     def revoke(self, reason: str) -> Certificate:
         """Return the same certificate marked stale, with the reason."""
         return replace(self, stale=True, reason=reason)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain Python values."""
-        return asdict(self) | {"recall_interval": list(self.recall_interval)}
+        """Return all fields as plain Python values, and the sentences under "promises"."""
+        plain = asdict(self)
+        plain["recall_interval"], plain["mislabelled"] = list(self.recall_interval), list(self.mislabelled)
+        return plain | {"promises": list(self.promises)}
 
     def to_json(self, indent: int | None = None) -> str:
         """Write the certificate as a JSON object."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Certificate:
+        """Rebuild what :meth:`to_dict` returned, or a release before this one."""
+        known = {field.name for field in fields(cls)}
+        values = {name: value for name, value in plain.items() if name in known}
+        for name, rebuild in _REBUILT.items():
+            if values.get(name) is not None:
+                values[name] = rebuild(values[name])
+        return cls(**values)
+
+    @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read back what :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        return cls(**fields | {"recall_interval": Interval(*fields["recall_interval"])})
+        return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
-        limit = {"max_fpr": self.max_fpr, "min_recall": self.min_recall, "min_precision": self.min_precision}[self.goal]
-        promise = {
-            "max_fpr": f"at most {limit:.4%} of negatives",
-            "min_recall": f"at least {limit:.4%} of positives",
-            "min_precision": f"at least {limit:.4%} right, at a share of {self.positive_share:.3%} positives",
-        }[self.goal]
-        if self.goal == "min_recall":
-            rows = f"{self.n_positives:,} calibration positives, at most {self.allowed:,} not above"
-        else:
-            rows = f"{self.n_negatives:,} calibration negatives, at most {self.allowed:,} above"
-        low, high = self.recall_interval
-        text = (
-            f"score > {self.threshold:.6g}: {promise}, with confidence {self.confidence:.2%} ({rows}); "
-            f"recall {self.recall:.1%} ({low:.1%} to {high:.1%})"
-        )
-        if self.assumption != EXACT:
-            text += f"; {self.assumption}"
+        called = "" if self.pos_label is None else f" is called {self.pos_label}"
+        text = f"score > {self.threshold:.6g}{called}: {'; '.join(self.promises)} ({self._rows()}); {self._recall()}"
         return f"REVOKED ({self.reason}): {text}" if self.stale else text
+
+    def _rows(self) -> str:
+        if self.goal == "min_recall":
+            return f"{self.n_positives:,} calibration positives, at most {self.allowed:,} not above"
+        return f"{self.n_negatives:,} calibration negatives, at most {self.allowed:,} above"
+
+    def _recall(self) -> str:
+        low, high = self.recall_interval
+        return f"recall {self.recall:.1%} ({low:.1%} to {high:.1%})"
+
+
+class Certificates(dict[Any, Certificate]):
+    """The certificates of several classes, by label.
+
+    Examples
+    --------
+    >>> Certificates().to_json()
+    '[]'
+    """
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Write all of them as one JSON list; each names its class in `pos_label`."""
+        inner = ", ".join(certificate.to_json(indent) for certificate in self.values())
+        return f"[{inner}]"
+
+    @property
+    def stale(self) -> bool:
+        """Whether one of them is."""
+        return any(certificate.stale for certificate in self.values())
+
+
+_REBUILT: dict[str, Callable[[Any], Any]] = {
+    "recall_interval": lambda ends: Interval(*ends),
+    "mislabelled": lambda counts: tuple(counts),
+    "budget": lambda bound: AlarmBound(**bound),
+}
 
 
 def certify(
     scores: ArrayLike,
-    positive: ArrayLike,
+    y: ArrayLike,
     *,
     max_fpr: float | None = 0.001,
     confidence: float = 0.95,
+    mislabelled: Mislabelled = (0, 0),
     min_recall: float | None = None,
     min_precision: float | None = None,
     order: ArrayLike | None = None,
     assumption: str = EXACT,
     model: str | None = None,
     pos_label: Any = None,
+    neg_label: Any = None,
 ) -> Certificate:
-    """Choose the threshold that held-out scores vouch for.
+    """Choose the threshold that held-out scores vouch for; whose scores they are doesn't matter.
 
     Parameters
     ----------
     scores : array-like of shape (n,)
         Finite scores of rows that the model was not trained on.
-    positive : array-like of bool, shape (n,)
-        Whether the row is positive; rows of both classes are needed.
+    y : array-like of bool, shape (n,)
+        Whether the row is positive (true, or 1); rows of both classes are needed.
     max_fpr : float or None, default=0.001
         Largest share of negatives above the threshold.
     confidence : float, default=0.95
         In (0, 1).
+    mislabelled : (a, m), default=(0, 0)
+        Wrong labels to allow for: at most a rows called negative are not, and at most m true negatives are missing
+        (called positive, or thrown away). The promise stays exact; it costs recall. Not with `min_precision`.
     min_recall : float, optional
         Smallest share of positives above the threshold. Beside another limit it gives a second, lower threshold, and
         what lies between the two is unsure.
@@ -173,7 +264,7 @@ def certify(
         earliest with `order`) chooses the sequence of thresholds, the others test it.
     order : array-like of shape (n,), optional
         When the rows were seen: fills `first` and `last`.
-    assumption, model, pos_label
+    assumption, model, pos_label, neg_label
         Copied into the certificate.
 
     Returns
@@ -195,18 +286,22 @@ def certify(
     >>> round(band.lower_threshold), round(band.threshold)
     (4538, 4961)
     """
-    values, truth = _checked(scores, positive)
+    values, truth = _checked(scores, y)
     fraction(confidence, "confidence", zero=False, one=False)
     goal = _goal(max_fpr, min_recall, min_precision)
+    foreign, missing = checked_mislabelled(mislabelled)
     lower: float | None = None
     if goal == "min_precision":
         assert min_precision is not None
+        if foreign or missing:
+            raise ValueError("mislabelled rows can't be allowed for with min_precision: give max_fpr or min_recall.")
         threshold, allowed = _precise(values, truth, min_precision, confidence, order)
     elif goal == "max_fpr":
         assert max_fpr is not None
-        threshold, allowed = order_statistic_threshold(values[~truth], max_fpr, confidence)
+        threshold, allowed = order_statistic_threshold(values[~truth], max_fpr, confidence, (foreign, missing))
     if min_recall is not None:
-        low, missed = recall_threshold(values[truth], min_recall, confidence)
+        # what is foreign among the negatives is missing from the positives, and the other way round
+        low, missed = recall_threshold(values[truth], min_recall, confidence, (missing, foreign))
         if goal == "min_recall":
             threshold, allowed = low, missed
         else:
@@ -232,6 +327,8 @@ def certify(
         model=model,
         pos_label=_plain(pos_label),
         lower_threshold=lower,
+        neg_label=_plain(neg_label),
+        mislabelled=(foreign, missing),
     )
 
 
@@ -248,8 +345,15 @@ def _goal(max_fpr: float | None, min_recall: float | None, min_precision: float 
     raise ValueError("nothing to promise: give max_fpr, min_recall or min_precision.")
 
 
-def _checked(scores: ArrayLike, positive: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
+def _checked(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(y)
+    strange = [] if labels.dtype.kind == "b" else [label for label in labels.ravel().tolist() if label not in (0, 1)]
+    if strange:
+        raise ValueError(
+            f"y must be true (or 1) for positives and false (or 0) for negatives. Got {strange[0]!r}; write, for "
+            "example, labels == 'spam'."
+        )
+    truth = labels.astype(bool)
     if values.ndim != 1 or values.shape != truth.shape:
         raise ValueError(
             f"scores and labels must be vectors of one length. Got shapes {values.shape} and {truth.shape}."

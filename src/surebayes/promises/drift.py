@@ -217,9 +217,7 @@ class DriftMonitor:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> DriftMonitor:
         """Rebuild a monitor from :meth:`to_dict`."""
-        fields = dict(state["certificate"])
-        fields["recall_interval"] = Interval(*fields["recall_interval"])
-        monitor = cls(Certificate(**fields), false_alarm=state["false_alarm"])
+        monitor = cls(Certificate.from_dict(state["certificate"]), false_alarm=state["false_alarm"])
         monitor.errors, monitor.evidence = state["errors"], state["evidence"]
         monitor._capital.rows, monitor._capital.cash = state["rows"], state["cash"]
         monitor._capital.staked = list(state["staked"])

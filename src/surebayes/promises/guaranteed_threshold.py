@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import pickle
 import warnings
 from typing import Any
@@ -11,41 +10,32 @@ import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
 
 from surebayes.core.checks import fraction
-from surebayes.core.decide import cost_threshold, predict_argmax
+from surebayes.core.decide import cost_threshold
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives
-from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, certify, checked_order
+from surebayes.promises.calibration import constant_probability, fit_probability
+from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, Certificates, certify, checked_order
+from surebayes.promises.class_scores import (
+    LOG_OF_ZERO,
+    by_class,
+    chosen,
+    kind_of,
+    memberships,
+    protected_label,
+    raw_scores,
+    target_columns,
+    with_unsure,
+)
+from surebayes.promises.holding_out import is_share, split, weight_parameter
+from surebayes.promises.order_statistics import checked_mislabelled
 
 __all__ = ["Certificate", "Certificates", "GuaranteedThreshold", "NotEnoughNegatives", "NotEnoughPositives"]
-
-_LOG_OF_ZERO = float(np.log(np.finfo(float).smallest_subnormal))  # what stands for log 0: scores stay finite
-
-
-class Certificates(dict[Any, Certificate]):
-    """The certificates of several classes, by label.
-
-    Examples
-    --------
-    >>> Certificates().to_json()
-    '[]'
-    """
-
-    def to_json(self, indent: int | None = None) -> str:
-        """Write all of them as one JSON list; each names its class in `pos_label`."""
-        inner = ", ".join(certificate.to_json(indent) for certificate in self.values())
-        return f"[{inner}]"
-
-    @property
-    def stale(self) -> bool:
-        """Whether one of them is."""
-        return any(certificate.stale for certificate in self.values())
 
 
 def _gives_probabilities(self: GuaranteedThreshold) -> bool:
@@ -88,6 +78,10 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         certificate.
     probabilities : {"logistic", "isotonic", None}, default="logistic"
         How `predict_proba` maps held-out scores; None gives the classifier's own probabilities.
+    mislabelled : (a, m), default=(0, 0)
+        Wrong labels to allow for among the held-out rows, for each class that has a threshold: at most a rows called
+        negative are not, and at most m true negatives are missing. The promise stays exact; it costs recall. Not with
+        `min_precision` or `cost`.
     unsure_label : label, default=None
         What `predict` answers where no promise covers an answer: between two thresholds, or (more than two classes)
         above none. None: "unsure" for text labels, -1 for numbers.
@@ -102,7 +96,8 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Positive is what scores strictly above it, see :meth:`scores`. inf for classes without a threshold of their own.
     certificate_ : Certificate, Certificates or None
         The promise: threshold, n_negatives, allowed, max_fpr, confidence, recall, recall_interval, assumption, first,
-        last, model, stale, and ``to_json()``. A dict by label if there are several thresholds; None for `cost`.
+        last, model, stale, and ``to_json()``; printed, it names the class that it calls positive and the one that it
+        protects. A dict by label if there are several thresholds; None for `cost`.
 
     Examples
     --------
@@ -113,7 +108,7 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> X = random.normal(size=(20_000, 2)) + 2 * y[:, None]
     >>> model = GuaranteedThreshold(LogisticRegression(), max_fpr=0.01).fit(X, y)
     >>> print(model.certificate_)  # doctest: +ELLIPSIS
-    score > ...: at most 1.0000% of negatives, with confidence 95.00% (3,... calibration negatives, at most ...
+    score > ... is called True: at most 1% of False like these, confidence 95% (3,... calibration negatives, ...
     >>> try:
     ...     GuaranteedThreshold(LogisticRegression(), max_fpr=0.001).fit(X[:5000], y[:5000])
     ... except NotEnoughNegatives as error:
@@ -134,6 +129,7 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         cost: Any = None,
         probabilities: str | None = "logistic",
         unsure_label: Any = None,
+        mislabelled: Any = (0, 0),
     ) -> None:
         self.estimator = estimator
         self.max_fpr = max_fpr
@@ -145,10 +141,13 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.cost = cost
         self.probabilities = probabilities
         self.unsure_label = unsure_label
+        self.mislabelled = mislabelled
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any, order: Any = None, sample_weight: Any = None) -> GuaranteedThreshold:
+    def fit(
+        self, X: Any, y: Any, order: Any = None, sample_weight: Any = None, **fit_params: Any
+    ) -> GuaranteedThreshold:
         """Fit the classifier on one part of the rows and choose the threshold on the other.
 
         Parameters
@@ -160,7 +159,10 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         order : array-like of shape (n,), optional
             When each row was seen (numbers, dates, anything sortable).
         sample_weight : array-like of shape (n,), optional
-            Given to the classifier's `fit`. The promise is about rows, each counted once.
+            Given to the classifier's `fit`, to the last step's if it is a pipeline. The promise is about rows, each
+            counted once.
+        **fit_params
+            Also given to the classifier's `fit`; of a value with one entry a row, the rows it is fitted on.
 
         Returns
         -------
@@ -179,19 +181,21 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if rows != n:
             raise ValueError(f"X and y must have the same number of rows. Got {rows:,} and {n:,}.")
         when = None if order is None else checked_order(order, n)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        held, assumption = np.arange(n), EXACT
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X)
+            fit_params = {**fit_params, weight_parameter(self.estimator): weight}
+        held, assumption, indicators = np.arange(n), EXACT, labels.ndim == 2
         if isinstance(self.cv, str):
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
-            raw = _raw_scores(self.estimator_, X)
-        elif _is_share(self.cv):
-            train, held = _split(labels, when, self.cv)
-            self.estimator_ = self._fitted(X, labels, weight, train)
-            raw = _raw_scores(self.estimator_, _safe_indexing(X, held))
+            raw = raw_scores(self.estimator_, X, indicators)
+        elif is_share(self.cv):
+            train, held = split(labels, when, self.cv)
+            self.estimator_ = self._fitted(X, labels, fit_params, train)
+            raw = raw_scores(self.estimator_, _safe_indexing(X, held), indicators)
         else:
-            raw, assumption = self._out_of_fold(X, labels, weight), APPROXIMATE
-            self.estimator_ = self._fitted(X, labels, weight, held)
+            raw, assumption = self._out_of_fold(X, labels, fit_params), APPROXIMATE
+            self.estimator_ = self._fitted(X, labels, fit_params, held)
         self.classes_ = np.asarray(self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -208,25 +212,28 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for name, limit in (limits | {"confidence": self.confidence}).items():
             if limit is not None:
                 fraction(limit, name, zero=False, one=False)
-        if _is_share(self.cv):
+        if is_share(self.cv):
             fraction(self.cv, "cv", zero=False, one=False)
         elif isinstance(self.cv, str) and self.cv != "prefit":
             raise ValueError(f"cv must be a share of the rows, 'prefit' or a cross-validator. Got {self.cv!r}.")
+        if any(checked_mislabelled(self.mislabelled)) and (self.cost is not None or self.min_precision is not None):
+            raise ValueError("mislabelled rows can be allowed for with max_fpr and min_recall only.")
         if self.probabilities not in ("logistic", "isotonic", None):
             raise ValueError(f"probabilities must be 'logistic', 'isotonic' or None. Got {self.probabilities!r}.")
 
-    def _fitted(self, X: Any, labels: Any, weight: Any, rows: Any) -> Any:
+    def _fitted(self, X: Any, labels: Any, fit_params: dict[str, Any], rows: Any) -> Any:
         part = labels[rows]
         if part.ndim == 1 and np.unique(part).size < 2:
             raise ValueError(f"the {part.size:,} rows to train on hold one class only: rows of two or more are needed.")
-        weights = {} if weight is None else {"sample_weight": weight[rows]}
-        return clone(self.estimator).fit(_safe_indexing(X, rows), part, **weights)
+        own_params = _check_method_params(X, fit_params, indices=rows)
+        return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)
 
-    def _out_of_fold(self, X: Any, labels: Any, weight: Any) -> Any:
+    def _out_of_fold(self, X: Any, labels: Any, fit_params: dict[str, Any]) -> Any:
         scores: Any = None
         times_held = np.zeros(labels.shape[0], dtype=int)
         for train, held in check_cv(self.cv, labels, classifier=True).split(X, labels):
-            part = _raw_scores(self._fitted(X, labels, weight, train), _safe_indexing(X, held))
+            model = self._fitted(X, labels, fit_params, train)
+            part = raw_scores(model, _safe_indexing(X, held), labels.ndim == 2)
             scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
             scores[held] = part
             times_held[held] += 1
@@ -238,30 +245,35 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _calibrate(self, raw: Any, labels: Any, when: Any, assumption: str) -> None:
         """Choose a threshold for each target class, and fit the probabilities."""
-        self._kind = "multilabel" if labels.ndim == 2 else "binary" if raw.ndim == 1 else "multiclass"
-        columns, (names, truth) = self._by_class(raw), self._truth(labels)
-        self._targets = self._target_columns(names)
+        self._kind = kind_of(labels, raw)
+        columns, (names, truth) = by_class(raw, self._kind), self._truth(labels)
+        self._targets = target_columns(names, self._kind, self.pos_label)
         if len(self._targets) > 1 and self.min_recall is not None and (self.max_fpr or self.min_precision):
             raise ValueError(
                 "a band between two thresholds needs one positive class: give pos_label, or one limit only."
             )
+        known = self._known_labels(truth)
         model = self._model_name()
         thresholds, lower, certificates = np.full(len(names), np.inf), None, Certificates()
         for c in self._targets:
             if self.cost is not None:
                 thresholds[c] = cost_threshold(columns[:, c], truth[:, c], self.cost)
                 continue
+            if not known[c]:
+                continue
             certificate = certify(
                 columns[:, c],
                 truth[:, c],
                 max_fpr=self.max_fpr,
                 confidence=self.confidence,
+                mislabelled=self.mislabelled,
                 min_recall=self.min_recall,
                 min_precision=self.min_precision,
                 order=when,
                 assumption=assumption,
                 model=model,
                 pos_label=names[c],
+                neg_label=protected_label(names, self._kind, c),
             )
             thresholds[c], lower = certificate.threshold, certificate.lower_threshold
             certificates[certificate.pos_label] = certificate
@@ -270,7 +282,8 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.threshold_: Any = float(thresholds[self._targets[0]]) if single else thresholds
         lone = single or self.cost is not None
         self.certificate_: Any = next(iter(certificates.values()), None) if lone else certificates
-        if not hasattr(self.estimator_, "decision_function") and (thresholds[self._targets] >= -_LOG_OF_ZERO).any():
+        certified = np.isfinite(thresholds)
+        if not hasattr(self.estimator_, "decision_function") and (thresholds[certified] >= -LOG_OF_ZERO).any():
             warnings.warn(
                 "the threshold lies at a probability of exactly 1, where scores tie: nothing can be called "
                 "positive. Use a classifier with decision_function, or one whose probabilities don't saturate.",
@@ -280,21 +293,36 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._maps = None
         if self.probabilities is not None:
             mapped = [1] if self._kind == "binary" else range(len(names))
-            self._maps = [fit_probability(columns[:, c], truth[:, c], self.probabilities) for c in mapped]
+            self._maps = [
+                fit_probability(columns[:, c], truth[:, c], self.probabilities)
+                if known[c]
+                else constant_probability(truth[:, c])
+                for c in mapped
+            ]
 
-    def _by_class(self, raw: Any) -> Any:
-        """One column of scores a class; of two classes the first one's score is the other's, negated."""
-        return np.column_stack((-raw, raw)) if self._kind == "binary" else raw
+    def _known_labels(self, truth: Any) -> Any:
+        """Return which columns have rows inside and outside the class; those of indicator labels may lack one."""
+        known = truth.any(axis=0) & ~truth.all(axis=0)
+        absent = np.flatnonzero(~known)
+        if self._kind != "multilabel" or not absent.size or self.cost is not None:
+            return known
+        listed = ", ".join(str(c) for c in absent[:5]) + (", ..." if absent.size > 5 else "")
+        which = f"label {listed}" if absent.size == 1 else f"labels {listed}"
+        if not known.any():
+            raise ValueError(f"calibration needs rows with and without a label. Got neither for any: {which}.")
+        warnings.warn(
+            f"{which} (columns of y) can't be certified: among the {truth.shape[0]:,} rows held out all are inside or "
+            "all outside. Such a label is never given; hold out more rows, or leave it out of y.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return known
 
     def _truth(self, labels: Any) -> tuple[Any, Any]:
         """Names of the classes, and who belongs to which."""
+        truth = memberships(labels, self.classes_, self._kind)
         if self._kind == "multilabel":
-            truth = (labels.toarray() if sparse.issparse(labels) else labels).astype(bool)
             return np.arange(truth.shape[1]), truth
-        strange = np.setdiff1d(labels, self.classes_)
-        if strange.size:
-            raise ValueError(f"y holds the label {strange[0].item()!r}, which the classifier was not trained on.")
-        truth = labels[:, None] == self.classes_
         missing = self.classes_[~truth.any(axis=0)]
         if missing.size:
             raise ValueError(
@@ -302,16 +330,6 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "rows held out."
             )
         return self.classes_, truth
-
-    def _target_columns(self, names: Any) -> list[int]:
-        if self.pos_label is None:
-            return [1] if self._kind == "binary" else list(range(len(names)))
-        if self._kind == "multilabel":
-            raise ValueError("indicator labels have a threshold for each class: leave pos_label None.")
-        found = np.flatnonzero(names == self.pos_label)
-        if found.size == 0:
-            raise ValueError(f"pos_label must be one of {names.tolist()}. Got {self.pos_label!r}.")
-        return [int(found[0])]
 
     def _model_name(self) -> str:
         try:
@@ -345,6 +363,9 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ answers
 
+    def _raw(self, X: Any) -> Any:
+        return raw_scores(self.estimator_, X, self._kind == "multilabel")
+
     def scores(self, X: Any) -> Any:
         """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
 
@@ -361,7 +382,7 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n,), or (n, K) if there are several thresholds
         """
         check_is_fitted(self, "threshold_")
-        columns = self._by_class(_raw_scores(self.estimator_, X))
+        columns = by_class(self._raw(X), self._kind)
         return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
 
     def decision_function(self, X: Any) -> Any:
@@ -377,7 +398,7 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n,) or (n, K)
         """
         check_is_fitted(self, "threshold_")
-        return _raw_scores(self.estimator_, X)
+        return self._raw(X)
 
     def predict(self, X: Any) -> Any:
         """Call positive what scores strictly above the threshold.
@@ -394,27 +415,12 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             among those above their threshold, `unsure_label` above none; for indicator labels, all that are above.
         """
         check_is_fitted(self, "threshold_")
-        columns = self._by_class(_raw_scores(self.estimator_, X))
-        above = columns > self._thresholds
+        columns = by_class(self._raw(X), self._kind)
         if self._kind == "multilabel":
-            return above.astype(int)
-        unsure = np.zeros(columns.shape[0], dtype=bool)
-        if len(self._targets) > 1:
-            choice, unsure = np.where(above, columns, -np.inf).argmax(axis=1), ~above.any(axis=1)
-        else:
-            target = self._targets[0]
-            other = predict_argmax(columns, np.arange(columns.shape[1]) != target)
-            choice = np.where(above[:, target], target, other)
-            if self._lower is not None:
-                unsure = (columns[:, target] > self._lower) & ~above[:, target]
-        if len(self._targets) == 1 and self._lower is None:
-            return self.classes_[choice]
-        return np.append(self.classes_, self._unsure())[np.where(unsure, len(self.classes_), choice)]
-
-    def _unsure(self) -> Any:
-        if self.unsure_label is not None:
-            return self.unsure_label
-        return -1 if self.classes_.dtype.kind in "biuf" else "unsure"
+            return (columns > self._thresholds).astype(int)
+        choice, doubt = chosen(columns, self._thresholds, self._targets, self._lower)
+        certain = len(self._targets) == 1 and self._lower is None
+        return self.classes_[choice] if certain else with_unsure(self.classes_, choice, doubt, self.unsure_label)
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -434,12 +440,32 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "threshold_")
         if self._maps is None:
             return self.estimator_.predict_proba(X)
-        raw = _raw_scores(self.estimator_, X)
+        raw = self._raw(X)
         if self._kind == "binary":
             chance = self._maps[0](raw)
             return np.column_stack((1 - chance, chance))
         table = np.column_stack([chance(raw[:, c]) for c, chance in enumerate(self._maps)])
         return table if self._kind == "multilabel" else table / table.sum(axis=1, keepdims=True)
+
+    @available_if(_gives_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        check_is_fitted(self, "threshold_")
+        if self._maps is None and hasattr(self.estimator_, "predict_log_proba"):
+            return self.estimator_.predict_log_proba(X)  # these don't underflow where the others do
+        with np.errstate(divide="ignore"):
+            chances = self.predict_proba(X)
+            return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -448,41 +474,3 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
         tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
         return tags
-
-
-def _is_share(cv: Any) -> bool:
-    return isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral)
-
-
-def _split(labels: Any, when: Any, share: float) -> tuple[Any, Any]:
-    """Rows to train on and rows to hold out: at random within each class, or the latest."""
-    n = labels.shape[0]
-    if when is None:
-        plain = labels.ndim == 1
-        splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
-        train, held = next(splitter.split(np.zeros(n), labels if plain else None))
-        return np.sort(train), np.sort(held)
-    start = np.sort(when)[n - max(1, round(share * n))]
-    late = when >= start
-    if late.all():
-        late = when > start
-    if not late.any():
-        raise ValueError("order gives all rows the same time: there are no latest rows to hold out.")
-    return np.flatnonzero(~late), np.flatnonzero(late)
-
-
-def _raw_scores(estimator: Any, X: Any) -> Any:
-    """Scores that don't saturate: (n,) for two classes, (n, K) for more or for indicator labels."""
-    if hasattr(estimator, "decision_function"):
-        return np.asarray(estimator.decision_function(X), dtype=np.float64)
-    method = next((name for name in ("predict_log_proba", "predict_proba") if hasattr(estimator, name)), None)
-    if method is None:
-        raise TypeError(f"{type(estimator).__name__} has no scores: it needs decision_function or predict_proba.")
-    with np.errstate(divide="ignore"):
-        answer = getattr(estimator, method)(X)
-        indicators = isinstance(answer, list)  # one table for each class of indicator labels, as forests give
-        table = np.column_stack([t[:, -1] for t in answer]) if indicators else np.asarray(answer, dtype=np.float64)
-        logs = np.maximum(np.log(table) if method == "predict_proba" else table, _LOG_OF_ZERO)
-        if not indicators and logs.shape[1] == 2 and len(estimator.classes_) == 2:
-            return logs[:, 1] - logs[:, 0]
-        return logs - np.maximum(np.log(-np.expm1(logs)), _LOG_OF_ZERO)

@@ -23,9 +23,7 @@ Mislabelled = tuple[int, int]
 """At most so many foreign documents among the negatives given, and at most so many true ones missing."""
 
 
-def negatives_needed(
-    max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)
-) -> int:
+def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mislabelled: Mislabelled = (0, 0)) -> int:
     """Smallest number of negatives with which a false-positive rate can be promised at all.
 
     With fewer, even a threshold above all of them is exceeded by too many new negatives with a probability of more
@@ -77,8 +75,8 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
         foreign = missing = -1
     if foreign < 0 or missing < 0:
         raise ValueError(
-            "mislabelled must be two whole numbers: at most so many foreign documents among the held-out negatives, and "
-            f"at most so many true ones missing. Got {mislabelled!r}."
+            "mislabelled must be two whole numbers: at most so many foreign documents among the held-out negatives, "
+            f"and at most so many true ones missing. Got {mislabelled!r}."
         )
     return foreign, missing
 
@@ -214,6 +212,30 @@ def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) 
     digits = 2 - math.floor(math.log10(rate))
     rounded = math.ceil(rate * 10**digits) / 10**digits
     return rounded if rounded < 1 else None
+
+
+def confidence_of_renewal(confidence: float, renewal: int) -> float:
+    """Return the confidence that a renewal needs so that all of them hold together.
+
+    The j-th certificate of a series gets the share 6 / (pi^2 j^2) of the doubt. These shares add up to 1 over all j, so
+    the chance that *any* of the series is ever wrong is at most 1 - confidence.
+
+    Parameters
+    ----------
+    confidence : float
+        Of all together, in (0, 1).
+    renewal : int
+        Which one this is, from 1.
+
+    Examples
+    --------
+    >>> [round(confidence_of_renewal(0.95, j), 4) for j in (1, 2, 10)]
+    [0.9696, 0.9924, 0.9997]
+    """
+    fraction(confidence, "confidence", zero=False, one=False)
+    if renewal < 1:
+        raise ValueError(f"renewals are counted from 1. Got {renewal!r}.")
+    return 1 - (1 - confidence) * 6 / (math.pi * renewal) ** 2
 
 
 def precision_threshold(

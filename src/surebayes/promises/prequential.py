@@ -108,6 +108,22 @@ class PrequentialThreshold:
         """Return how many of the latest positives lie above the threshold of now, and how many there are."""
         return len(self._ranked) - bisect.bisect_right(self._ranked, self.threshold), len(self._ranked)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        fresh = PrequentialThreshold(state["rate"], state["confidence"])
+        counts = [state[name] for name in ("negatives", "positives", "allowed", "_next")]
+        lists = [state[name] for name in ("_highest", "_recent", "_ranked")]
+        if (
+            state.keys() != vars(fresh).keys()
+            or not all(type(count) is int for count in counts)
+            or not all(type(score) is float and math.isfinite(score) for scores in lists for score in scores)
+            or lists[0] != sorted(lists[0])
+            or lists[2] != sorted(lists[1])
+            or not -1 <= state["allowed"] < max(len(lists[0]), 1)
+            or not isinstance(state["_dropped"], float)
+        ):
+            raise ValueError("the state of a PrequentialThreshold holds scores or counts that can't be.")
+        vars(self).update(state)
+
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, PrequentialThreshold) and vars(self) == vars(other)
 

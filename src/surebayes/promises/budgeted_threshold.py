@@ -1,0 +1,469 @@
+"""BudgetedThreshold: any classifier on a stream, with a bound on false alarms that no drift can break."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from surebayes.core.checks import fraction
+from surebayes.metrics.significance import Interval, rate_interval
+from surebayes.promises.budget import AlarmBudget
+from surebayes.promises.certificate import PREQUENTIAL, Certificate, Certificates
+from surebayes.promises.class_scores import (
+    Floats,
+    Kind,
+    by_class,
+    chosen,
+    kind_of,
+    memberships,
+    protected_label,
+    raw_scores,
+    target_columns,
+    with_unsure,
+)
+from surebayes.promises.prequential import PrequentialThreshold
+
+__all__ = ["BudgetedThreshold"]
+
+_FOLDS = 5
+
+
+def _inner_has(name: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+
+
+class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier on a stream that never gives more false alarms than was agreed, whatever comes.
+
+    A certificate holds for rows like the held-out ones. This threshold is for streams that change: it keeps an
+    :class:`AlarmBudget`, moves with every truth that becomes known, rises while there is debt, and falls mute rather
+    than spend more than `burst`. In any stretch of n known negatives there are at most ``burst + rate * n`` false
+    alarms, and those whose truth was still unknown when a row was judged: under drift, attack, or a classifier that is
+    no good.
+
+    The threshold itself is the order statistic of the scores that known negatives got before they were learnt
+    (:class:`~surebayes.promises.prequential.PrequentialThreshold`): measured, not guaranteed. It decides how much is
+    found; the budget decides how much may go wrong.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Anything with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are taken).
+    rate : float, default=0.001
+        Alarms that a known negative pays for, in (0, 1).
+    burst : float, default=5
+        Alarms that may come at once; at least 1.
+    confidence : float, default=0.5
+        With which the threshold keeps to `rate` on scores like those so far; low values find more and spend more.
+    pos_label : label, default=None
+        The class whose false alarms are limited. None: the second of two classes; with more classes, and with
+        indicator labels, each class has a threshold and a budget. ``classes_[0]`` of two classes negates the score.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : ndarray
+        Labels.
+    budget_ : AlarmBudget, or dict of label to AlarmBudget
+        Debt, alarms and known negatives; one for each class if there are several thresholds.
+    threshold_ : float, or ndarray of shape (K,)
+        The threshold of now: positive is what scores strictly above it, see :meth:`scores`. Infinite while mute.
+    certificate_ : Certificate or Certificates
+        What is promised now, and what it rests on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> random = np.random.default_rng(0)
+    >>> y = random.random(2000) < 0.4
+    >>> X = random.normal(size=(2000, 2)) + 3 * y[:, None]
+    >>> X[1500:] += 3 * ~y[1500:, None]                    # in the end negatives look like positives
+    >>> model = BudgetedThreshold(GaussianNB(), rate=0.01, burst=5).fit(X[:1000], y[:1000])
+    >>> for row, truth in zip(X[1000:], y[1000:]):
+    ...     answer = model.predict([row])
+    ...     _ = model.partial_fit([row], [truth])
+    >>> model.budget_.negatives, model.budget_.alarms, round(model.budget_.debt, 2), model.budget_.left
+    (558, 7, 2.62, 2)
+    """
+
+    def __init__(
+        self, estimator: Any, *, rate: float = 0.001, burst: float = 5, confidence: float = 0.5, pos_label: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.rate = rate
+        self.burst = burst
+        self.confidence = confidence
+        self.pos_label = pos_label
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any) -> BudgetedThreshold:
+        """Warm up: fit the classifier, and place the threshold by scores out of fold. The budget starts without debt.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows, in whatever form the classifier takes.
+        y : array-like of shape (n,) or (n, K)
+            Labels or indicators.
+
+        Returns
+        -------
+        BudgetedThreshold
+            Itself.
+        """
+        self._check_parameters()
+        X, labels = self._checked(X, y)
+        if labels.ndim == 1 and np.unique(labels).size < 2:
+            raise ValueError(f"the {labels.size:,} rows to start from hold one class only: rows of two are needed.")
+        raw = self._out_of_fold(X, labels)
+        self.estimator_ = clone(self.estimator).fit(X, labels)
+        raw = raw_scores(self.estimator_, X, labels.ndim == 2) if raw is None else raw
+        self._begin(kind_of(labels, raw), labels)
+        self._note(by_class(_finite(raw), self._kind), memberships(labels, self.classes_, self._kind))
+        return self
+
+    def _check_parameters(self) -> None:
+        AlarmBudget(self.rate, self.burst)
+        fraction(self.confidence, "confidence", zero=False, one=False)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        if y is None:
+            raise ValueError("BudgetedThreshold requires y to be passed, but the target y is None.")
+        (X,) = indexable(X)
+        labels = _labels(y)
+        check_classification_targets(labels)
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if rows != labels.shape[0]:
+            raise ValueError(f"X and y must have the same number of rows. Got {rows:,} and {labels.shape[0]:,}.")
+        return X, labels
+
+    def _out_of_fold(self, X: Any, labels: NDArray[Any]) -> Floats | None:
+        """Return scores by models that did not learn the rows; None where a class has one row only."""
+        plain = labels.ndim == 1
+        fewest = int(np.unique(labels, return_counts=True)[1].min()) if plain else labels.shape[0]
+        if fewest < 2:
+            return None
+        folds = min(_FOLDS, fewest)
+        scores: Floats | None = None
+        splitter = StratifiedKFold(folds) if plain else KFold(folds)
+        for train, held in splitter.split(np.zeros(labels.shape[0]), labels if plain else None):
+            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
+            part = raw_scores(model, _safe_indexing(X, held), not plain)
+            scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
+            scores[held] = part
+        return scores
+
+    def _begin(self, kind: Kind, labels: NDArray[Any]) -> None:
+        """Start with empty budgets for the classes of the fitted classifier."""
+        self._kind: Kind = kind
+        self.classes_ = np.arange(labels.shape[1]) if kind == "multilabel" else np.asarray(self.estimator_.classes_)
+        self._targets = target_columns(self.classes_, kind, self.pos_label)
+        self._budgets = [AlarmBudget(self.rate, self.burst) for _ in self._targets]
+        self._calibrations = [PrequentialThreshold(self.rate, self.confidence) for _ in self._targets]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+
+    @_inner_has("partial_fit")
+    def partial_fit(self, X: Any, y: Any, flagged: Any = None, classes: Any = None) -> BudgetedThreshold:
+        """Take rows whose truth has become known: they are recorded in the budget, then learnt.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows; one at a time is fine.
+        y : array-like of shape (n,) or (n, K)
+            Their true labels.
+        flagged : array-like of shape (n,) or (n, K), optional
+            What was said of them then: the answers of :meth:`predict`, or booleans that are true where the positive
+            class was called. None: what :meth:`predict` says now. Give it wherever rows were judged before other truths
+            became known, otherwise alarms go uncounted.
+        classes : array-like, optional
+            All labels, needed by the first call without :meth:`fit` unless `y` has them all.
+
+        Returns
+        -------
+        BudgetedThreshold
+            Itself.
+        """
+        X, labels = self._checked(X, y)
+        if not hasattr(self, "classes_"):
+            return self._first_rows(X, labels, flagged, classes)
+        columns = by_class(_finite(self._raw(X)), self._kind)
+        truth, said = self._understood(columns, labels, flagged)
+        self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
+        self._record(truth, said)
+        self._note(columns, truth)
+        return self
+
+    def _first_rows(self, X: Any, labels: NDArray[Any], flagged: Any, classes: Any) -> BudgetedThreshold:
+        """Start without a warm-up: nothing could be said of the first rows, and they have no score."""
+        self._check_parameters()
+        known = np.unique(labels) if classes is None else np.asarray(classes)
+        if labels.ndim == 1 and known.size < 2:
+            raise ValueError(f"the first call holds one class only: pass classes=[...], all labels. Got {known!r}.")
+        options = {} if labels.ndim == 2 and classes is None else {"classes": known}
+        self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
+        self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
+        truth = memberships(labels, self.classes_, self._kind)
+        nothing = np.zeros(truth.shape, dtype=bool)
+        self._record(truth, nothing if flagged is None else self._said(flagged, truth.shape))
+        return self
+
+    def observe(self, scores: Any, y: Any, flagged: Any = None) -> BudgetedThreshold:
+        """Record truths that have become known, without learning the rows.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), or (n, K) if there are several thresholds
+            What :meth:`scores` gave when the rows were judged; finite.
+        y : array-like of shape (n,) or (n, K)
+            Their true labels.
+        flagged : array-like of shape (n,) or (n, K), optional
+            What was said of them then, as in :meth:`partial_fit`. None: what the threshold of now says.
+
+        Returns
+        -------
+        BudgetedThreshold
+            Itself.
+        """
+        check_is_fitted(self, "classes_")
+        values, labels = np.atleast_1d(_finite(scores)), _labels(y)
+        width = len(self._targets)
+        if values.shape != ((labels.shape[0],) if width == 1 else (labels.shape[0], width)):
+            raise ValueError(
+                f"there must be {'one score' if width == 1 else f'{width} scores'} for each of the "
+                f"{labels.shape[0]:,} labels. Got shape {values.shape}."
+            )
+        columns = np.full((labels.shape[0], len(self.classes_)), -np.inf)
+        columns[:, self._targets] = values[:, None] if width == 1 else values
+        truth, said = self._understood(columns, labels, flagged)
+        self._record(truth, said)
+        self._note(columns, truth)
+        return self
+
+    def _understood(self, columns: Floats, labels: NDArray[Any], flagged: Any) -> tuple[Any, Any]:
+        """Return truths and answers, one column a class."""
+        truth = memberships(labels, self.classes_, self._kind)
+        return truth, self._called(columns) if flagged is None else self._said(flagged, truth.shape)
+
+    def _said(self, flagged: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Read what a caller says was answered: labels, or booleans for the positive class."""
+        answers = np.atleast_1d(np.asarray(flagged))
+        if answers.shape[0] != shape[0] or answers.shape not in (shape, shape[:1]):
+            raise ValueError(f"flagged must have one entry for each of the {shape[0]:,} rows. Got {answers.shape}.")
+        if answers.shape == shape:
+            return answers.astype(bool)
+        if self._kind == "multilabel" or (answers.dtype.kind == "b" and len(self._targets) > 1):
+            raise ValueError("with several thresholds flagged must be what predict answered: labels, or indicators.")
+        if answers.dtype.kind != "b":
+            return np.asarray(answers[:, None] == self.classes_)
+        said = np.zeros(shape, dtype=bool)
+        said[:, self._targets[0]] = answers
+        return said
+
+    def _record(self, truth: NDArray[np.bool_], said: NDArray[np.bool_]) -> None:
+        for c, budget in zip(self._targets, self._budgets):
+            for alarm in said[~truth[:, c], c].tolist():
+                budget.record(alarm)
+
+    def _note(self, columns: Floats, truth: NDArray[np.bool_]) -> None:
+        for c, calibration in zip(self._targets, self._calibrations):
+            for score, positive in zip(columns[:, c].tolist(), truth[:, c].tolist()):
+                calibration.add(score, positive)
+
+    # ------------------------------------------------------------------ answers
+
+    def _raw(self, X: Any) -> Floats:
+        return raw_scores(self.estimator_, X, self._kind == "multilabel")
+
+    @property
+    def budget_(self) -> Any:
+        """The budget, or one for each class by its label."""
+        check_is_fitted(self, "classes_")
+        if len(self._targets) == 1:
+            return self._budgets[0]
+        return {self.classes_[c].item(): budget for c, budget in zip(self._targets, self._budgets)}
+
+    @property
+    def threshold_(self) -> Any:
+        """The threshold of now."""
+        check_is_fitted(self, "classes_")
+        thresholds = self._thresholds()
+        return float(thresholds[self._targets[0]]) if len(self._targets) == 1 else thresholds
+
+    def _thresholds(self) -> Floats:
+        thresholds = np.full(len(self.classes_), np.inf)
+        for c, budget, calibration in zip(self._targets, self._budgets, self._calibrations):
+            if not budget.mute:
+                thresholds[c] = calibration.lifted(budget.lift)
+        return thresholds
+
+    @property
+    def certificate_(self) -> Any:
+        """What is promised now; one for each class if there are several thresholds."""
+        check_is_fitted(self, "classes_")
+        several = [self._certificate(k) for k in range(len(self._targets))]
+        return several[0] if len(several) == 1 else Certificates({each.pos_label: each for each in several})
+
+    def _certificate(self, k: int) -> Certificate:
+        calibration, target = self._calibrations[k], self._targets[k]
+        found, recent = calibration.recent_recall()
+        seen = calibration.negatives + calibration.positives
+        measured = calibration.allowed >= 0
+        threshold = calibration.threshold
+        other = protected_label(self.classes_, self._kind, target)
+        return Certificate(
+            threshold=threshold if np.isfinite(threshold) else float(np.finfo(float).max),
+            goal="max_fpr" if measured else "budget",
+            confidence=float(self.confidence),
+            n_negatives=calibration.negatives,
+            n_positives=calibration.positives,
+            allowed=max(calibration.allowed, 0),
+            max_fpr=float(self.rate) if measured else None,
+            min_recall=None,
+            min_precision=None,
+            recall=calibration.recall,
+            recall_interval=rate_interval(found, recent) if recent else Interval(0.0, 1.0),
+            positive_share=calibration.positives / seen if seen else 0.0,
+            assumption=PREQUENTIAL,
+            pos_label=self.classes_[target].item(),
+            neg_label=None if other is None else other.item(),
+            budget=self._budgets[k].bound(),
+        )
+
+    def scores(self, X: Any) -> Any:
+        """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, K) if there are several thresholds
+        """
+        check_is_fitted(self, "classes_")
+        columns = by_class(self._raw(X), self._kind)
+        return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the classifier itself (the threshold is not subtracted); higher means ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+        """
+        check_is_fitted(self, "classes_")
+        return self._raw(X)
+
+    def predict(self, X: Any) -> Any:
+        """Call positive what scores strictly above the threshold of now; nothing while the budget is mute.
+
+        Rows of one call are judged alike, as if side by side: each is in flight for the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            Labels. With a threshold for each class: the class of highest score among those above their threshold,
+            "unsure" (-1 for numbers) above none; for indicator labels, all that are above.
+        """
+        check_is_fitted(self, "classes_")
+        columns = by_class(self._raw(X), self._kind)
+        if self._kind == "multilabel":
+            return self._called(columns).astype(int)
+        choice, doubt = chosen(columns, self._thresholds(), self._targets)
+        single = len(self._targets) == 1
+        return self.classes_[choice] if single else with_unsure(self.classes_, choice, doubt, None)
+
+    def _called(self, columns: Floats) -> NDArray[np.bool_]:
+        """Return which classes are called for which rows, at the thresholds of now."""
+        above: NDArray[np.bool_] = columns > self._thresholds()
+        if self._kind == "multilabel" or len(self._targets) == 1:
+            return above
+        choice, doubt = chosen(columns, self._thresholds(), self._targets)
+        return np.asarray((choice[:, None] == np.arange(columns.shape[1])) & ~doubt[:, None])
+
+    @_inner_has("predict_proba")
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classifier itself.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        check_is_fitted(self, "classes_")
+        return self.estimator_.predict_proba(X)
+
+    def predict_one(self, x: Any) -> Any:
+        """Answer for one row, as streaming libraries have it.
+
+        Parameters
+        ----------
+        x : row
+            One row or document.
+        """
+        return self.predict([x])[0]
+
+    @_inner_has("partial_fit")
+    def learn_one(self, x: Any, y: Any) -> BudgetedThreshold:
+        """Take one row whose truth has become known, as streaming libraries have it.
+
+        Parameters
+        ----------
+        x : row
+            One row or document.
+        y : label
+            Its true label.
+        """
+        return self.partial_fit([x], [y])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
+        tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
+        return tags
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    labels = y.toarray() if hasattr(y, "toarray") else np.atleast_1d(np.asarray(y))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    return np.asarray(labels)
+
+
+def _finite(scores: Any) -> Floats:
+    values = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise ValueError(f"scores must be finite numbers. Got NaN or infinity in {bad:,} of {values.size:,}.")
+    return values

@@ -1,0 +1,130 @@
+"""Scores of any classifier, a column for each class, and the answers that thresholds on them give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from surebayes.core.decide import predict_argmax
+
+Floats = NDArray[np.float64]
+Kind = Literal["binary", "multiclass", "multilabel"]
+
+LOG_OF_ZERO = float(np.log(np.finfo(float).smallest_subnormal))
+"""What stands for log 0, so that scores stay finite."""
+
+
+def raw_scores(estimator: Any, X: Any, indicators: bool = False) -> Floats:
+    """Return scores that don't saturate: (n,) for two classes, (n, K) for more or for indicator labels.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Anything with `decision_function`, or else `predict_log_proba` or `predict_proba` (then log-odds are taken).
+    X : array-like, sparse matrix or sequence of length n
+        Rows.
+    indicators : bool, default=False
+        Whether the classifier learnt indicator labels: two of them are not two classes.
+    """
+    if hasattr(estimator, "decision_function"):
+        return np.asarray(estimator.decision_function(X), dtype=np.float64)
+    method = next((name for name in ("predict_log_proba", "predict_proba") if hasattr(estimator, name)), None)
+    if method is None:
+        raise TypeError(f"{type(estimator).__name__} has no scores: it needs decision_function or predict_proba.")
+    with np.errstate(divide="ignore"):
+        answer = getattr(estimator, method)(X)
+        tables = isinstance(answer, list)  # one for each class of indicator labels, as forests give
+        table = np.column_stack([t[:, -1] for t in answer]) if tables else np.asarray(answer, dtype=np.float64)
+        logs: Floats = np.maximum(np.log(table) if method == "predict_proba" else table, LOG_OF_ZERO)
+        if not indicators and not tables and logs.shape[1] == 2 and len(estimator.classes_) == 2:
+            return np.asarray(logs[:, 1] - logs[:, 0])
+        return np.asarray(logs - np.maximum(np.log(-np.expm1(logs)), LOG_OF_ZERO))
+
+
+def kind_of(labels: Any, raw: Floats) -> Kind:
+    """Name the kind of a task by its labels and scores."""
+    return "multilabel" if labels.ndim == 2 else "binary" if raw.ndim == 1 else "multiclass"
+
+
+def by_class(raw: Floats, kind: Kind) -> Floats:
+    """Return one column of scores a class; of two classes the first one's score is the other's, negated."""
+    return np.column_stack((-raw, raw)) if kind == "binary" else raw
+
+
+def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:
+    """Return which row belongs to which class, one column a class; ValueError names a label that is no class."""
+    if kind == "multilabel":
+        return np.asarray(labels.toarray() if sparse.issparse(labels) else labels).astype(bool)
+    strange = np.setdiff1d(labels, classes)
+    if strange.size:
+        raise ValueError(f"y holds the label {strange[0].item()!r}, which the classifier was not trained on.")
+    return np.asarray(labels[:, None] == classes)
+
+
+def target_columns(names: NDArray[Any], kind: Kind, pos_label: Any) -> list[int]:
+    """Return the columns that get a threshold: `pos_label`'s, the second of two, or each of several."""
+    if pos_label is None:
+        return [1] if kind == "binary" else list(range(len(names)))
+    if kind == "multilabel":
+        raise ValueError("indicator labels have a threshold for each class: leave pos_label None.")
+    places = np.flatnonzero(names == pos_label)
+    if places.size == 0:
+        raise ValueError(f"pos_label must be one of {names.tolist()}. Got {pos_label!r}.")
+    return [int(places[0])]
+
+
+def protected_label(names: NDArray[Any], kind: Kind, target: int) -> Any:
+    """Return the one class that a threshold protects from alarms; None where there are several."""
+    return names[1 - target] if kind == "binary" else None
+
+
+def chosen(
+    columns: Floats, thresholds: Floats, targets: Sequence[int], lower: float | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the class of each row, and whether there is doubt about it.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, K)
+        Scores of each class.
+    thresholds : ndarray of shape (K,)
+        Of each class; infinity for one without. Strictly above is positive.
+    targets : sequence of int
+        Columns that have a threshold.
+    lower : float, optional
+        A second threshold of the only target; between the two there is doubt.
+
+    Returns
+    -------
+    choice : ndarray of int, shape (n,)
+        With several targets the class of highest score among those above their thresholds; with one, all rows not
+        above it go to the best of the other classes.
+    doubt : ndarray of bool, shape (n,)
+        Above none of several thresholds, or between two.
+
+    Examples
+    --------
+    >>> choice, doubt = chosen(np.array([[3.0, 1.0], [0.0, 0.5]]), np.array([2.0, 1.0]), [0, 1])
+    >>> choice.tolist(), doubt.tolist()
+    ([0, 0], [False, True])
+    """
+    above: NDArray[np.bool_] = columns > thresholds
+    if len(targets) > 1:
+        return np.where(above, columns, -np.inf).argmax(axis=1), np.logical_not(above.any(axis=1))
+    target = targets[0]
+    other = predict_argmax(columns, np.arange(columns.shape[1]) != target)
+    doubt = np.zeros(len(columns), dtype=bool)
+    if lower is not None:
+        doubt |= (columns[:, target] > lower) & ~above[:, target]
+    return np.where(above[:, target], target, other), doubt
+
+
+def with_unsure(classes: NDArray[Any], choice: NDArray[np.intp], doubt: NDArray[np.bool_], label: Any) -> NDArray[Any]:
+    """Return the chosen classes, and where there is doubt `label` (None: "unsure" for text labels, -1 for numbers)."""
+    if label is None:
+        label = -1 if classes.dtype.kind in "biuf" else "unsure"
+    return np.append(classes, label)[np.where(doubt, len(classes), choice)]

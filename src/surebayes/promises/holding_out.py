@@ -1,0 +1,41 @@
+"""Which rows are held out, and what a classifier's `fit` is given for the others."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
+
+
+def is_share(cv: Any) -> bool:
+    """Whether `cv` is a share of the rows to hold out."""
+    return isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral)
+
+
+def split(labels: Any, when: Any, share: float) -> tuple[Any, Any]:
+    """Rows to train on and rows to hold out: at random within each class, or the latest."""
+    n = labels.shape[0]
+    if when is None:
+        plain = labels.ndim == 1
+        splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
+        train, held = next(splitter.split(np.zeros(n), labels if plain else None))
+        return np.sort(train), np.sort(held)
+    start = np.sort(when)[n - max(1, round(share * n))]
+    late = when >= start
+    if late.all():
+        late = when > start
+    if not late.any():
+        raise ValueError("order gives all rows the same time: there are no latest rows to hold out.")
+    return np.flatnonzero(~late), np.flatnonzero(late)
+
+
+def weight_parameter(estimator: Any) -> str:
+    """Return by which name a classifier's `fit` takes weights of rows: a plain pipeline's last step is named."""
+    if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
+        return "sample_weight"
+    name, last = estimator.steps[-1]
+    return f"{name}__{weight_parameter(last)}"
