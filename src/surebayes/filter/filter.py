@@ -496,16 +496,16 @@ class Filter(Keeper):
 
     def export(self, archive: str | os.PathLike[str]) -> None:
         """Write the whole filter, history included, as one file that `Filter.import_` reads."""
-        from surebayes.filter import transfer
+        from surebayes.filter import archive as archives
 
-        transfer.export(self, os.fspath(archive))
+        archives.export(self, os.fspath(archive))
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Filter:
         """Make a filter in a new folder from what `export` wrote, everything checked."""
-        from surebayes.filter import transfer
+        from surebayes.filter import archive as archives
 
-        return transfer.import_(cls, os.fspath(archive), os.fspath(path))
+        return archives.import_(cls, os.fspath(archive), os.fspath(path))
 
     def dump(self, file: Any) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""

@@ -33,6 +33,7 @@ CREATE TABLE events (
     time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL, body BLOB NOT NULL
 );
 """  # the body comes last, so that reading the rest of a row doesn't read its pages
+_MADE = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
 _HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
 _ROW = attrgetter("seq", "action", "fingerprint", "label", "source", "time", "who", "check", "body_check", "body")
 
@@ -152,6 +153,9 @@ class Journal:
                     f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
                 )
             facts = dict(self._db.execute("SELECT name, value FROM facts"))
+            made = {tuple(row) for row in self._db.execute("SELECT type, name FROM sqlite_master")}
+        if made != _MADE:  # a view or a trigger would run when rows are read or added
+            raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
         if version < 1 or not isinstance(facts.get("id"), str):
             raise BadModel(f"{self.path} is no journal of surebayes.")
         return str(facts["id"])

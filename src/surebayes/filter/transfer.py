@@ -1,14 +1,10 @@
-"""A filter as one file: an archive with its whole history, or text with what it knows."""
+"""A filter as text: what it knows, a line for every message."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import time
-import zipfile
-import zlib
 from binascii import crc32
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surebayes.errors import BadModel, NewerModel
+from surebayes.filter.archive import check_new
 from surebayes.filter.journal import NAME as JOURNAL
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
-from surebayes.filter.judge import KIND
 from surebayes.filter.lessons import BATCH, batched
-from surebayes.filter.settings import NAME as CONFIG
 from surebayes.filter.state import State, check_classes
 from surebayes.filter.store import entries_of, table_of
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST
-from surebayes.persist.manifest import read_manifest
 
 if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
@@ -33,100 +27,6 @@ if TYPE_CHECKING:
 DUMP = "surebayes filter"
 VERSION = 1
 _CHUNK = 10_000  # counts a line
-
-
-def export(filter: Filter, archive: str) -> None:
-    """See `Filter.export`."""
-    filter.absorb()
-    with filter._writer, locked(filter.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
-        copy = os.path.join(scratch, JOURNAL)
-        filter._open_journal().copy_to(copy)
-        tables = filter._folder.manifest()["files"]["tables"]["file"]
-        partial = archive + ".part"
-        try:
-            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
-                for name, source in ((MANIFEST, filter.path), (tables, filter.path), (JOURNAL, scratch)):
-                    out.write(os.path.join(source, name), name)
-                if os.path.isfile(os.path.join(filter.path, CONFIG)):
-                    out.write(os.path.join(filter.path, CONFIG), CONFIG)
-            os.replace(partial, archive)
-        finally:
-            if os.path.exists(partial):
-                os.unlink(partial)
-
-
-def import_(cls: type[Filter], archive: str, path: str) -> Filter:
-    """See `Filter.import_`."""
-    _check_new(path)
-    beside = os.path.dirname(os.path.abspath(path))
-    os.makedirs(beside, exist_ok=True)
-    scratch = tempfile.mkdtemp(prefix=".surebayes-", dir=beside)
-    try:
-        try:
-            with zipfile.ZipFile(archive) as file:
-                _unpack(file, scratch)
-        except _BROKEN as error:
-            if isinstance(error, BadModel):
-                raise
-            raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
-        with cls.open(scratch) as found:
-            found._loaded()
-        os.makedirs(path, exist_ok=True)
-        kept = {MANIFEST}
-        if os.path.exists(os.path.join(path, CONFIG)):  # settings that were there before stay, and hold
-            kept.add(CONFIG)
-            os.utime(os.path.join(path, CONFIG))
-        for name in os.listdir(scratch):
-            if name not in kept:
-                os.replace(os.path.join(scratch, name), os.path.join(path, name))
-        os.replace(os.path.join(scratch, MANIFEST), os.path.join(path, MANIFEST))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return cls.open(path)
-
-
-_BROKEN = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    EOFError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-)
-
-
-def _unpack(file: zipfile.ZipFile, folder: str) -> None:
-    names = set(file.namelist())
-    if MANIFEST not in names or file.getinfo(MANIFEST).file_size > 2**26:
-        raise BadModel(f"The archive has no {MANIFEST}.")
-    if CONFIG in names:  # before the manifest, which has what the filter command needs of it
-        if file.getinfo(CONFIG).file_size > 2**20:
-            raise BadModel(f"{CONFIG} in the archive has more than 1 MB.")
-        with open(os.path.join(folder, CONFIG), "wb") as out:
-            out.write(file.read(CONFIG))
-    with open(os.path.join(folder, MANIFEST), "wb") as out:
-        out.write(file.read(MANIFEST))
-    try:
-        entry = read_manifest(folder, KIND)["files"]["tables"]
-        tables, size = entry["file"], entry["size"]
-    except (KeyError, TypeError) as error:
-        raise BadModel(f"The archive's manifest lacks {error}.") from error
-    if os.path.basename(tables) != tables or names - {CONFIG} != {MANIFEST, JOURNAL, tables}:
-        raise BadModel(f"The archive holds other files than a filter's: {sorted(names)}.")
-    if file.getinfo(tables).file_size != size:
-        raise BadModel(f"{tables} in the archive has another size than its manifest says.")
-    for name in (tables, JOURNAL):
-        with file.open(name) as source, open(os.path.join(folder, name), "wb") as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-
-
-def _check_new(path: str) -> None:
-    if os.path.isdir(path) and set(os.listdir(path)) - {"lock", "config.toml"}:
-        raise FileExistsError(f"{path!r} is not empty. Use a new or empty folder.")
-
-
-# ---------------------------------------------------------------------- text
 
 
 def dump(filter: Filter, file: Any) -> None:
@@ -186,7 +86,7 @@ def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
 
 def restore(cls: type[Filter], file: Any, path: str) -> Filter:
     """See `Filter.restore`."""
-    _check_new(path)
+    check_new(path)
     lines = _checked_lines(file)
     header = next(lines, None)
     if not isinstance(header, dict) or header.get("format") != DUMP:
@@ -199,6 +99,8 @@ def restore(cls: type[Filter], file: Any, path: str) -> Filter:
         os.makedirs(path, exist_ok=True)
         made = True
         return _restored(cls, path, header, classes, lines)
+    except FileExistsError:  # somebody else was quicker: what is there is theirs
+        raise
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if made:
             _clear(path)
@@ -223,6 +125,7 @@ def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], li
 
     self = cls(path)
     with self._writer, locked(path), self._mutex:
+        check_new(path)
         journal = self._journal = Journal(path, create=True)
         state = self._state = State.new(header["reader"], classes, header["views"])
         state.journal_id = journal.id

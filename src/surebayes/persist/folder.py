@@ -66,6 +66,11 @@ def put(folder: str, name: str, content: bytes) -> None:
     _put(folder, name, (content,), lambda: name)
 
 
+def put_pieces(folder: str, name: str, pieces: Iterable[bytes]) -> None:
+    """Do what `put` does for a content that comes in pieces."""
+    _put(folder, name, pieces, lambda: name)
+
+
 def _put(folder: str, stem: str, pieces: Iterable[Any], name: Callable[[], str]) -> None:
     """Write a file under a temporary name, flush it to disk, and give it the name that is known when it is written."""
     temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}-{stem}")
