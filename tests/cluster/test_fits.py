@@ -1,5 +1,6 @@
 """Fits in parts are the fits of one machine, to the last byte."""
 
+import pickle
 import threading
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -19,6 +20,10 @@ from sklearn.pipeline import make_pipeline
 
 import surebayes as sb
 from surebayes import cluster
+from surebayes.cluster.columns import picked
+from surebayes.cluster.documents import Plan
+from surebayes.cluster.parts import Reader
+from surebayes.cluster.passes import Pass, merged
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
 from variants import CHOOSING, VARIANTS, corpora
@@ -79,6 +84,24 @@ def test_vectorizers(vectorizer, name, seed, n_parts):
     if isinstance(vectorizer, sb.CountVectorizer):
         assert fitted[0].get_feature_names_out().tolist() == whole[0].get_feature_names_out().tolist()
     same(fitted[1], whole[1], whole[0].transform(texts))
+
+
+@given(seed=st.integers(0, 1000), tree=st.permutations(range(4)))
+@settings(max_examples=20)
+def test_answers_add_up_in_any_order_and_stay_as_they_are(seed, tree):
+    texts, y = invented(30, kinds=3, seed=seed)
+    plan = Plan.of(sb.OpinionPoolNB())
+    task = Pass(Reader(sb.OpinionPoolNB(), [sb.CountVectorizer()], learns=True), plan.requests)
+    answers = [task(k, part) for k, part in enumerate(cut(texts, y, 4, seed))]
+    before = [pickle.dumps(answer) for answer in answers]
+    a, b, c, d = (answers[k] for k in tree)
+    left = merged([merged([merged([a, b]), c]), d])
+    right = merged([d, merged([a]), merged([b, c])])
+    assert [pickle.dumps(answer) for answer in answers] == before
+    assert left.n_documents == right.n_documents == 30
+    for mine, theirs in zip(left.statistics, right.statistics, strict=True):
+        picked_left = picked(mine, left.terms.sorted_numbers())
+        assert picked_left == picked(theirs, right.terms.sorted_numbers())
 
 
 def test_fitting_again_forgets_the_old_vocabulary():

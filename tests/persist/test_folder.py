@@ -137,7 +137,7 @@ def test_root_gives_no_other_file_away(how, shared, tmp_path):
 @as_root
 def test_a_lock_that_points_elsewhere_is_not_followed(shared, tmp_path):
     os.symlink(tmp_path / "made by root", shared / "lock")
-    with pytest.raises(OSError), locked(str(shared)):  # noqa: PT012
+    with pytest.raises(OSError), locked(str(shared)):
         pass
     assert not (tmp_path / "made by root").exists()
 

@@ -1,11 +1,11 @@
 """Past one machine: fits and scores of documents in parts, by executors, Dask or Spark.
 
-The result is to the bit what one machine makes of the same documents, however they are cut into parts.
-
-`fit` works with any executor of `concurrent.futures`, or none; `fit_dask` and `fit_spark` with those engines, which are
-extras: ``pip install 'surebayes[dask]'`` and ``'surebayes[spark]'``.
+The result is to the bit what one machine makes of the same documents, however they are cut into parts. `fit` works with
+any executor of `concurrent.futures`, or none; the other functions with engines that are extras:
+``pip install 'surebayes[dask]'`` and ``'surebayes[spark]'``.
 """
 
 from surebayes.cluster.fits import fit
+from surebayes.cluster.on_dask import fit_dask, score_dask
 
-__all__ = ["fit"]
+__all__ = ["fit", "fit_dask", "score_dask"]

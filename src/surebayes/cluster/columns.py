@@ -48,6 +48,10 @@ class Terms:
             setattr(self, name, grown)
         return places
 
+    def copy(self) -> Terms:
+        """Return terms that `merge` may add to."""
+        return _terms(self.known.dump(), self.in_documents, self.in_all)
+
     def sorted_numbers(self) -> np.ndarray:
         """Return the numbers of the terms in the order of the terms: the order of columns."""
         return np.frombuffer(self.known.order(0), np.uint32).astype(np.int64)

@@ -86,8 +86,13 @@ class Answer:
     first: int | None = None  # the number of a part that is in it, for messages
     refusal: str | None = None  # why a part can't be used: this is final, nobody tries again
 
+    def copy(self) -> Answer:
+        """Return an answer that shares nothing that `merge` changes."""
+        terms = None if self.terms is None else self.terms.copy()
+        return replace(self, statistics=[s.copy() for s in self.statistics], terms=terms)
+
     def merge(self, other: Answer) -> Answer:
-        """Add another answer to this one, which is used up."""
+        """Add another answer to this one, which is used up; the other one stays as it is."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
         try:
@@ -100,6 +105,7 @@ class Answer:
             return Answer(refusal=str(error))
 
     def _merged(self, other: Answer) -> Answer:
+        other = replace(other)
         self._check_alike(other)
         if self.classes is not None and other.classes is not None and not self.multilabel:
             self._share_classes(other)
@@ -239,8 +245,9 @@ class Pass:
 
 
 def merged(answers: Iterable[Answer]) -> Answer:
-    """Add up answers."""
-    total = Answer()
+    """Add up answers, which stay as they are: an engine may need them again."""
+    answers = iter(answers)
+    total = next(answers, Answer()).copy()
     for answer in answers:
         total = total.merge(answer)
     return total

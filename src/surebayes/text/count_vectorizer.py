@@ -432,6 +432,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         super().__setstate__(state)
         if self.__dict__.get("_terms") is not None:
             self._terms = kernel().Vocabulary(*self._terms)
+            self._columns = np.array(self._columns)  # what came over a wire may lie at any address
 
 
 def _documents_of(limit: Any, n: int) -> Any:

@@ -1,0 +1,186 @@
+"""Fits and scores on a Dask cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from surebayes.cluster.fits import fit_on
+from surebayes.cluster.passes import Answer, Pass, merged
+from surebayes.cluster.progress import bar
+from surebayes.cluster.scores import Judge, judged
+from surebayes.errors import BadInput
+
+NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
+FAN_IN = 8
+"""Answers that are added up by one task."""
+
+
+def fit_dask(
+    estimator: Any,
+    parts: Any,
+    client: Any = None,
+    *,
+    text: str = "text",
+    label: str = "label",
+    retries: int = 2,
+    progress: bool | None = None,
+) -> Any:
+    """Fit a classifier on a Dask cluster; the result is that of ``estimator.fit`` on all documents.
+
+    Parameters
+    ----------
+    estimator : classifier of surebayes, or Pipeline of vectorizer and classifier
+        What is fitted, in place; see `fit`.
+    parts : list, dask.bag.Bag or dask.dataframe.DataFrame
+        A list of pairs (documents or rows, labels), of functions that return one, or of `Delayed` that become one; a
+        bag of (document, label) pairs; or a data frame. Whatever it is must be the same each time it is computed.
+    client : distributed.Client, default=None
+        The cluster; the current client if None.
+    text, label : str
+        Columns of a data frame. For a classifier without a vectorizer all columns but `label` are counts.
+    retries : int, default=2
+        How often a part that could not be read is tried again. What a dead worker had is done again in any case.
+    progress : bool, default=None
+        Whether a bar is shown; None shows it on a terminal.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator.
+
+    Notes
+    -----
+    Parts are read where the workers are, answers are added up there, eight at a time, and one comes back here. Parts
+    given as pairs travel from here to the workers in each pass: give functions, or delayed ones, where they are large.
+    """
+    return fit_on(
+        DaskEngine(_delayed_parts(parts, estimator, text, label), _client(client), retries, progress), estimator
+    )
+
+
+def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str = "text") -> Any:
+    """Score documents on a Dask cluster.
+
+    Parameters
+    ----------
+    estimator : fitted classifier or Pipeline
+        What judges.
+    documents : list, dask.bag.Bag or dask.dataframe.DataFrame
+        A list of documents or rows in parts, of functions that return a part, or of `Delayed`; a bag of documents; or
+        a data frame with a column of texts (for a classifier without a vectorizer, of counts alone).
+    client : distributed.Client, default=None
+        Where a list is computed; the current client if None. Not needed for a bag or a data frame.
+    text : str
+        The column of texts.
+
+    Returns
+    -------
+    list of ndarray, Bag or DataFrame
+        In the order of the documents: for a list the scores of each part; for a bag (label, score) pairs, for a data
+        frame two more columns, `predicted` and `score`, both not computed yet. More than two classes have the score of
+        the predicted one.
+    """
+    judge = Judge(estimator, text)
+    if hasattr(documents, "map_partitions") and hasattr(documents, "columns"):
+        meta = judge.example(documents._meta)
+        return documents.map_partitions(judge.frame, meta=meta)
+    if hasattr(documents, "to_delayed"):
+        return documents.map_partitions(judge.pairs)
+    model = _lazy(estimator)
+    tasks = [_lazy(_scores)(model, _delayed(part)) for part in documents]
+    return _client(client).gather(_client(client).compute(tasks))
+
+
+def _scores(estimator: Any, part: Any) -> Any:
+    return judged(estimator, part() if callable(part) else part)[1]
+
+
+class DaskEngine:
+    """Asks parts by tasks of Dask and adds up the answers in a tree of tasks."""
+
+    def __init__(self, parts: list[Any], client: Any, retries: int = 2, progress: bool | None = None) -> None:
+        if not parts:
+            raise BadInput("there are no parts.")
+        self.parts = parts
+        self.client = client
+        self.retries = retries
+        self.progress = progress
+        self.passes = 0
+
+    def run(self, task: Pass, what: str) -> Answer:
+        """Ask every part."""
+        self.passes += 1
+        distributed = _distributed()
+        shared = _lazy(task, traverse=False)  # one copy for a worker, whatever the number of parts
+        asked = [_lazy(_ask)(shared, number, part) for number, part in enumerate(self.parts)]
+        level = asked
+        while len(level) > 1 or level is asked:
+            level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
+        futures = self.client.compute([*asked, level[0]], retries=self.retries, traverse=False)
+        root = futures.pop()
+        with bar(f"pass {self.passes}: {what}", len(asked), self.progress) as advance:
+            waiting = distributed.as_completed(futures)
+            del futures  # an answer is let go as soon as it was added to others
+            for _ in waiting:
+                advance()
+        answer: Answer = root.result()
+        return answer
+
+
+def _ask(task: Pass, number: int, part: Any) -> Answer:
+    return task(number, part)
+
+
+def _delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
+    """Return one delayed pair of documents and labels for each part."""
+    if hasattr(parts, "map_partitions") and hasattr(parts, "columns"):
+        column = text if hasattr(estimator, "steps") else None
+        for name in (label, *([column] if column else [])):
+            if name not in parts.columns:
+                raise BadInput(f"the data frame has no column {name!r}: it has {', '.join(map(str, parts.columns))}.")
+        cut = partial(_frame_pair, text=column, label=label)
+        return [_lazy(cut)(frame) for frame in parts.to_delayed()]
+    if hasattr(parts, "to_delayed"):
+        return [_lazy(_bag_pair)(pairs) for pairs in parts.to_delayed()]
+    return [_delayed(part) for part in parts]
+
+
+def _delayed(part: Any) -> Any:
+    """Return a part that tasks can share: what is delayed already, else the thing itself, not looked into."""
+    return part if hasattr(part, "__dask_graph__") else _lazy(part, traverse=False, pure=False)
+
+
+def _frame_pair(frame: Any, text: str | None, label: str) -> tuple[Any, Any]:
+    documents = frame.drop(columns=[label]) if text is None else frame[text].tolist()
+    return documents, np.asarray(frame[label])
+
+
+def _bag_pair(pairs: Any) -> tuple[Any, Any]:
+    pairs = list(pairs)
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise BadInput("a bag must hold (document, label) pairs.")
+    return [document for document, _ in pairs], np.array([label for _, label in pairs])
+
+
+def _client(client: Any) -> Any:
+    return _distributed().get_client() if client is None else client
+
+
+def _lazy(thing: Any, **options: Any) -> Any:
+    """Return `dask.delayed` of a thing."""
+    try:
+        from dask.delayed import delayed
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    return delayed(thing, **options)
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    return distributed

@@ -1,0 +1,77 @@
+"""Labels and scores of many documents, as engines want them: of lists, of pairs, of data frames, of Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the predicted label and the score of each document.
+
+    With two classes the score is above 0 for ``classes_[1]``; with more it is the predicted class's.
+    """
+    scores = np.asarray(estimator.decision_function(documents))
+    if scores.ndim == 1:
+        return estimator.classes_[(scores > 0).astype(int)], scores
+    labels = np.asarray(estimator.predict(documents))
+    if labels.ndim == 2:
+        return labels, scores
+    return labels, scores[np.arange(len(scores)), np.searchsorted(estimator.classes_, labels)]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A fitted estimator for documents that come in batches of an engine."""
+
+    estimator: Any
+    text: str = "text"
+
+    def of(self, documents: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and scores; nothing of nothing."""
+        n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
+        if n:
+            return judged(self.estimator, documents)
+        return self.estimator.classes_[:0], np.empty(0)
+
+    def pairs(self, documents: Iterable[Any]) -> list[tuple[Any, float]]:
+        """Return (label, score) of each document."""
+        labels, scores = self.of(list(documents))
+        return list(zip(labels.tolist(), scores.tolist()))
+
+    def frame(self, frame: Any) -> Any:
+        """Return the frame with two more columns."""
+        whole = hasattr(self.estimator, "steps")
+        if whole and self.text not in frame.columns:
+            raise ValueError(
+                f"the data frame has no column {self.text!r}: it has {', '.join(map(str, frame.columns))}."
+            )
+        labels, scores = self.of(frame[self.text].tolist() if whole else frame)
+        return frame.assign(predicted=labels, score=scores)
+
+    def example(self, frame: Any) -> Any:
+        """Return what `frame` makes of an empty frame: the names and kinds of the columns."""
+        return self.frame(frame.iloc[:0])
+
+    def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Return Arrow batches with two more columns."""
+        import pyarrow
+
+        for batch in batches:
+            labels, scores = self.of(batch.column(batch.schema.get_field_index(self.text)).to_pylist())
+            columns = [*batch.columns, pyarrow.array(labels.tolist(), _arrow_kind(self.estimator.classes_)), scores]
+            yield pyarrow.RecordBatch.from_arrays(
+                [pyarrow.array(column) if isinstance(column, np.ndarray) else column for column in columns],
+                names=[*batch.schema.names, "predicted", "score"],
+            )
+
+
+def _arrow_kind(classes: np.ndarray) -> Any:
+    import pyarrow
+
+    return {"i": pyarrow.int64(), "u": pyarrow.int64(), "f": pyarrow.float64(), "b": pyarrow.bool_()}.get(
+        classes.dtype.kind, pyarrow.string()
+    )
