@@ -68,7 +68,7 @@ def test_every_command_has_examples_that_parse(words):
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
 def test_commands_that_print_results_have_json(words):
-    quiet = {("filter",), ("demo",), ("completion",), ("export",), ("import",), ("dump",), ("restore",),
+    quiet = {("filter",), ("serve",), ("demo",), ("completion",), ("export",), ("import",), ("dump",), ("restore",),
              ("config", "init"), ("config", "set"), ("config", "unset")}  # fmt: skip
     has = any("--json" in parameter.opts for parameter in LEAVES[words].params)
     assert has == (words not in quiet)

@@ -45,6 +45,7 @@ commands.commands = Lazily(
     doctor="doctor",
     config="config",
     backup="export import=import_ dump restore completion",
+    serve="serve",
     demo="demo",
     research="corpora reproduce",
 )

@@ -11,7 +11,7 @@ from surebayes.filter import settings
 
 SECTIONS = {
     "Train and teach": ("train", "learn", "forget"),
-    "Judge": ("classify", "filter", "explain"),
+    "Judge": ("classify", "filter", "explain", "serve"),
     "Measure and decide": ("evaluate", "calibrate", "tune", "compare", "trec"),
     "Take care": ("history", "rollback", "doctor", "config", "export", "import", "dump", "restore", "completion"),
     "Explore": ("demo", "corpora", "reproduce"),
@@ -140,7 +140,8 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
 
 
 _METAVARS = {"model": "DIR", "data": "DIR", "cache": "DIR", "text": "COL", "label": "COL", "encoding": "NAME",
-             "delimiter": "CHAR", "who": "NAME", "measure": "NAME"}  # fmt: skip
+             "delimiter": "CHAR", "who": "NAME", "measure": "NAME", "http": "ADDR", "spamd": "ADDR", "milter": "ADDR",
+             "tokens": "FILE"}  # fmt: skip
 
 
 class _Checked(click.ParamType):

@@ -149,6 +149,23 @@ SETTINGS = _settings(
     Setting("measure", str, "auc_0.1", "What wins and losses go by in `compare`."),
     Setting("seed", int, 0, "The seed of whatever is drawn at random.", low=0),
     Setting("jobs", int, 1, "How many processes `reproduce` and `compare` use.", low=1),
+    Setting("http", str, None, "Where `serve` listens for HTTP: host:port or unix:PATH."),
+    Setting("spamd", str, None, "Where `serve` listens for SPAMD, SpamAssassin's protocol."),
+    Setting("milter", str, None, "Where `serve` listens for mail servers that speak milter."),
+    Setting("workers", int, 1, "How many processes `serve` has.", low=1, high=256),
+    Setting("tokens", str, None, "The file of tokens for HTTP: lines of SHA-256 and role."),
+    Setting("max_size", int, 64 * 2**20, "Bytes of the largest document that `serve` takes.", low=1024, high=2**31),
+    Setting("timeout", float, 60.0, "Seconds for a request to arrive, and for its answer.", low=0.1, high=3600),
+    Setting("concurrency", int, 64, "Requests that a process of `serve` works on at once.", low=1, high=10_000),
+    Setting("request_rate", float, 0.0, "HTTP requests a second from one client; 0 for no limit.", low=0, high=1e6),
+    Setting("milter_action", str, "tag", "What the milter does to a positive mail.",
+            ("tag", "quarantine", "reject", "pass")),
+    Setting("milter_error", str, "accept", "What the milter does to a mail after an error.", ("accept", "tempfail")),
+    Setting("shadow", bool, False, "Whether `serve` judges and logs mail only, and changes nothing."),
+    Setting("max_share", float, 0.95, "The share of positives among the latest 200 mails that can't be right.",
+            low=0, high=1),
+    Setting("surge", str, "warn", "What `serve` does beyond that share: warn, or stop marking mail.", ("warn", "stop")),
+    Setting("log_level", str, "info", "What `serve` logs.", ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""
 

@@ -1,0 +1,67 @@
+"""serve: a filter for mail systems and programs, over HTTP, SPAMD and milter."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from surebayes.cli._command import Command, model_option, setting
+
+DEFAULT = "127.0.0.1:8025"
+_NAMES = (
+    "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
+    "shadow", "max_share", "surge", "renew", "log_level",
+)  # fmt: skip
+
+
+def _settings(*names: str) -> Any:
+    """Add the options of several settings."""
+
+    def add(function: Any) -> Any:
+        for name in reversed(names):
+            function = setting(name)(function)
+        return function
+
+    return add
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes serve -m ~/mail-filter", f"HTTP on {DEFAULT}."),
+        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783", "SPAMD: for spamc, exim, spamass-milter, rspamd."),
+        ("surebayes serve -m ~/mail-filter --milter unix:/run/surebayes/milter.sock", "For postfix and sendmail."),
+        (
+            "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt",
+            "For other machines.",
+        ),
+        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log; change no mail."),
+    ),
+)
+@model_option()
+@_settings("http", "spamd", "milter", *_NAMES)
+@click.pass_context
+def serve(ctx: click.Context, model: str, http: str | None, spamd: str | None, milter: str | None, **rest: Any) -> None:
+    """Serve a filter: HTTP, SPAMD and milter.
+
+    ADDR is host:port or unix:PATH; without any it is HTTP on 127.0.0.1:8025. It runs until SIGTERM or Ctrl-C, answers
+    what has begun, and leaves everything taught in the model's files. Events are JSON lines on stderr. Needs
+    `pip install 'surebayes[server]'`.
+    """
+    try:
+        from surebayes.server.address import Address
+        from surebayes.server.options import Options
+        from surebayes.server.serving import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "surebayes":
+            raise
+        raise ModuleNotFoundError(
+            f"`surebayes serve` needs {error.name}: install it with pip install 'surebayes[server]'.", name=error.name
+        ) from None
+    given = {"http": http, "spamd": spamd, "milter": milter}
+    doors = {door: Address.parse(text) for door, text in given.items() if text}
+    if not doors and not os.environ.get("LISTEN_FDS"):
+        doors = {"http": Address.parse(DEFAULT)}
+    ctx.exit(run(Options(model, doors, **{name: rest[name] for name in _NAMES})))

@@ -1,0 +1,161 @@
+"""Where a door listens: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import stat
+from dataclasses import dataclass
+
+from surebayes.errors import BadConfig
+
+BACKLOG = 2048
+FIRST_FD = 3
+"""The first descriptor that systemd hands over (sd_listen_fds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address to listen at: a host and a port, or the path of a unix socket.
+
+    Examples
+    --------
+    >>> Address.parse("127.0.0.1:8025"), Address.parse("unix:/run/surebayes.sock").path
+    (Address(host='127.0.0.1', port=8025, path=None), '/run/surebayes.sock')
+    >>> str(Address.parse("[::1]:783"))
+    '[::1]:783'
+    """
+
+    host: str = ""
+    port: int = 0
+    path: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Return the address that a text means; BadConfig if it means none."""
+        if text.startswith("unix:"):
+            path = text[5:]
+            if not path or len(os.fsencode(path)) > 100:
+                raise BadConfig(f"A unix socket needs a path of 1 to 100 bytes: unix:PATH. Got {text!r}.")
+            return cls(path=path)
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise BadConfig(f"An address is host:port or unix:PATH, such as 127.0.0.1:8025. Got {text!r}.")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise BadConfig(f"An IPv6 address needs brackets: [{host}]:{port}. Got {text!r}.")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def bind(address: Address) -> socket.socket:
+    """Return a listening socket; an OSError names the address."""
+    try:
+        return _bind_unix(address.path) if address.path is not None else _bind_port(address.host, address.port)
+    except OSError as error:
+        if isinstance(error, socket.gaierror):
+            raise BadConfig(f"There is no address {address.host!r} to listen at: {error.strerror}.") from None
+        raise type(error)(error.errno, f"Can't listen at {address}: {error.strerror}") from None
+
+
+def _bind_port(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+        0
+    ]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def _bind_unix(path: str) -> socket.socket:
+    """Bind a unix socket for this user and group; one that a server left behind is replaced, one in use is not."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if _is_dead_socket(path):
+            os.unlink(path)
+        before = os.umask(0o117)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def _is_dead_socket(path: str) -> bool:
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return False
+    except OSError:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def unlink(address: Address) -> None:
+    """Remove the file of a unix socket."""
+    if address.path is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(address.path)
+
+
+def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.socket]]:
+    """Return the sockets that systemd listens at for this process, by door.
+
+    ``FileDescriptorName=`` of the socket unit names the door: http, spamd or milter; without a name it is http.
+    """
+    source = os.environ if environ is None else environ
+    if source.get("LISTEN_PID") != str(os.getpid()) or not source.get("LISTEN_FDS", "").isdigit():
+        return {}
+    names = source.get("LISTEN_FDNAMES", "").split(":")
+    doors: dict[str, list[socket.socket]] = {}
+    for k in range(int(source["LISTEN_FDS"])):
+        name = names[k].removesuffix(".socket") if k < len(names) else ""
+        listener = socket.socket(fileno=FIRST_FD + k)
+        listener.setblocking(False)
+        door = next((door for door in ("spamd", "milter", "http") if door in name), "http")
+        doors.setdefault(door, []).append(listener)
+    return doors
+
+
+def is_local(peer: object) -> bool:
+    """Whether the other end of a connection is this machine: a unix socket or a loopback address.
+
+    Examples
+    --------
+    >>> is_local(("127.0.0.1", 4711)), is_local(("::1", 4711, 0, 0)), is_local(""), is_local(("192.0.2.1", 1))
+    (True, True, True, False)
+    """
+    if not isinstance(peer, tuple) or not peer:
+        return True  # the name of a unix socket
+    try:
+        address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)

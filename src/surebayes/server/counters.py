@@ -1,0 +1,44 @@
+"""What Prometheus is shown; with several workers each adds its own numbers in a folder that they share."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+
+
+class Counters:
+    """The server's numbers."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self.verdicts = Counter("surebayes_verdicts", "Documents judged.", ["door", "label"], registry=registry)
+        self.lessons = Counter("surebayes_lessons", "Lessons by outcome.", ["door", "outcome"], registry=registry)
+        self.errors = Counter("surebayes_errors", "Requests that failed.", ["door", "error"], registry=registry)
+        self.refused = Counter("surebayes_refused", "Requests over a limit or without a right.", ["door", "reason"],
+                               registry=registry)  # fmt: skip
+        self.seconds = Histogram("surebayes_judge_seconds", "Time from a whole document to its verdict.", ["door"],
+                                 buckets=_SECONDS, registry=registry)  # fmt: skip
+        self.last_lesson = self._gauge("last_lesson_timestamp_seconds", "When the latest lesson arrived.", "mostrecent")
+        self.shadow = self._gauge("shadow", "1 if mail is judged and logged only.", "livemax")
+        self.surge = self._gauge("surge", "1 while the share of positives is beyond its bound.", "livemax")
+        self.tagging = self._gauge("tagging", "1 if positives are marked.", "livemin")
+        self.in_hand = self._gauge("requests_in_hand", "Requests worked on now.", "livesum")
+        self.documents = Gauge("surebayes_documents", "Documents learnt.", ["label"], registry=registry,
+                               multiprocess_mode="mostrecent")  # fmt: skip
+        self.stale = self._gauge("certificate_stale", "1 if the promise is about an earlier model.", "mostrecent")
+
+    def _gauge(self, name: str, about: str, mode: Any) -> Gauge:
+        return Gauge(f"surebayes_{name}", about, registry=self._registry, multiprocess_mode=mode)
+
+    def page(self) -> bytes:
+        """Return the page that Prometheus reads."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

@@ -1,0 +1,63 @@
+"""Structured logs: one JSON object a line on stderr. No bodies, no subjects, no tokens."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any, TextIO
+
+import msgspec
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Log:
+    """Write events as JSON lines.
+
+    Parameters
+    ----------
+    level : {"debug", "info", "warning", "error"}
+        Events below it are left out.
+    stream : text file, optional
+        Where to; stderr by default.
+    """
+
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        self.level = LEVELS[level]
+        self._stream = stream
+        self._encoder = msgspec.json.Encoder()
+
+    def __call__(self, level: str, event: str, **fields: Any) -> None:
+        """Log an event; what can't be written is lost, mail goes on."""
+        if LEVELS[level] < self.level:
+            return
+        now = time.time()
+        stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
+        line = self._encoder.encode({"time": stamp, "level": level, "event": event, **fields})
+        stream = sys.stderr if self._stream is None else self._stream
+        try:
+            stream.write(line.decode() + "\n")
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+
+    def take_over(self, *names: str) -> None:
+        """Bring what libraries log through `logging` into this log."""
+        for name in names:
+            logger = logging.getLogger(name)
+            logger.handlers, logger.propagate = [_Handler(self)], False
+            logger.setLevel(logging.WARNING)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = record.levelname.lower()
+        fields = {"what": record.getMessage(), "from": record.name}
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = type(record.exc_info[1]).__name__
+        self._log(level if level in LEVELS else "error", "library", **fields)

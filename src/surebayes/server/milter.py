@@ -1,0 +1,167 @@
+"""The milter protocol of sendmail and postfix, version 6 and below: packets to values and back.
+
+A packet is a length of four bytes, a letter, and data. Nothing here reads or writes: `milter_door` does.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from surebayes.errors import SurebayesError
+
+MAX_PACKET = 1 << 20
+"""Bytes of a packet; mail servers send pieces of at most 64 kB."""
+
+# what a filter may do
+ADD_HEADERS, CHANGE_HEADERS, QUARANTINE = 0x01, 0x10, 0x20
+# what a mail server need not send, or need not wait for
+NO_CONNECT, NO_HELO, NO_MAIL, NO_RECIPIENT, NO_UNKNOWN, NO_DATA = 0x01, 0x02, 0x04, 0x08, 0x100, 0x200
+SKIP, NO_REPLY_TO_HEADER, NO_REPLY_TO_END_OF_HEADER = 0x400, 0x80, 0x40000
+
+NOT_NEEDED = NO_CONNECT | NO_HELO | NO_MAIL | NO_RECIPIENT | NO_UNKNOWN | NO_DATA
+WISHES = NOT_NEEDED | SKIP | NO_REPLY_TO_HEADER | NO_REPLY_TO_END_OF_HEADER
+
+CONTINUE, ACCEPT, TEMPFAIL = b"c", b"a", b"t"
+
+
+class BadPacket(SurebayesError):
+    """Bytes that aren't the milter protocol."""
+
+
+def packet(letter: bytes, data: bytes = b"") -> bytes:
+    r"""Return a packet.
+
+    Examples
+    --------
+    >>> packet(b"c")
+    b'\x00\x00\x00\x01c'
+    """
+    return struct.pack("!I", 1 + len(data)) + letter + data
+
+
+def length_of(start: bytes) -> int:
+    """Return how many bytes follow the first four of a packet."""
+    (length,) = struct.unpack("!I", start)
+    if not 1 <= length <= MAX_PACKET:
+        raise BadPacket(f"A packet has from 1 to {MAX_PACKET:,} bytes. Got {length:,}.")
+    return int(length)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What filter and mail server agree on.
+
+    Attributes
+    ----------
+    version : int
+        Of the protocol.
+    actions : int
+        What the filter may do.
+    steps : int
+        What isn't sent, and what isn't waited for.
+    """
+
+    version: int
+    actions: int
+    steps: int
+
+    @property
+    def replies_to_header(self) -> bool:
+        """Whether the mail server waits after every header field."""
+        return not self.steps & NO_REPLY_TO_HEADER
+
+    @property
+    def replies_to_end_of_header(self) -> bool:
+        """Whether the mail server waits at the end of the header."""
+        return not self.steps & NO_REPLY_TO_END_OF_HEADER
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether the rest of a body need not be sent."""
+        return bool(self.steps & SKIP)
+
+
+def negotiate(data: bytes, actions: int) -> tuple[Terms, bytes]:
+    """Return the terms for what a mail server offers and a filter needs, and the packet that says so."""
+    if len(data) < 12:
+        raise BadPacket("The offer of the mail server is cut off.")
+    version, offered, steps = struct.unpack("!III", data[:12])
+    if version < 2:
+        raise BadPacket(f"Versions 2 to 6 of the protocol are known. Got {version}.")
+    if actions & ~offered:
+        raise BadPacket(f"The mail server doesn't let filters do what this one needs: {actions:#x} of {offered:#x}.")
+    terms = Terms(min(version, 6), actions, steps & WISHES)
+    return terms, packet(b"O", struct.pack("!III", terms.version, terms.actions, terms.steps))
+
+
+def header_of(data: bytes) -> tuple[bytes, bytes]:
+    r"""Return name and value of a header packet.
+
+    Examples
+    --------
+    >>> header_of(b"Subject\x00lunch?\x00")
+    (b'Subject', b'lunch?')
+    """
+    parts = data.split(b"\0")
+    if len(parts) != 3 or parts[2] or not parts[0]:
+        raise BadPacket("A header field is a name and a value.")
+    return parts[0], parts[1]
+
+
+def add_header(name: bytes, value: bytes) -> bytes:
+    """Return the packet that adds a header field."""
+    return packet(b"h", name + b"\0" + value + b"\0")
+
+
+def remove_header(name: bytes, index: int) -> bytes:
+    """Return the packet that removes the field of this name with this number, from 1."""
+    return packet(b"m", struct.pack("!I", index) + name + b"\0\0")
+
+
+def quarantine(reason: bytes) -> bytes:
+    """Return the packet that has a mail put aside."""
+    return packet(b"q", reason + b"\0")
+
+
+def reject(reason: bytes) -> bytes:
+    """Return the packet that has a mail refused."""
+    return packet(b"y", b"550 5.7.1 " + reason.replace(b"%", b"%%") + b"\0")
+
+
+@dataclass(slots=True)
+class Mail:
+    """A mail as it comes in, up to a limit.
+
+    Attributes
+    ----------
+    pieces : list of bytes
+        Header fields, then pieces of the body.
+    forged : list of bytes
+        Names of fields that only a filter may write, in their order.
+    full : bool
+        Whether the limit is reached: what follows isn't kept.
+    """
+
+    pieces: list[bytes] = field(default_factory=list)
+    forged: list[bytes] = field(default_factory=list)
+    size: int = 0
+    full: bool = False
+
+    def add(self, piece: bytes, most: int) -> int:
+        """Keep a piece as far as the limit allows; return how many bytes."""
+        kept = piece[: max(most - self.size, 0)]
+        self.full = self.full or len(kept) < len(piece)
+        self.size += len(kept)
+        self.pieces.append(kept)
+        return len(kept)
+
+    def removals(self) -> bytes:
+        """Return the packets that remove forged fields, the last first: servers count those left anew."""
+        packets, names = [], [name.lower() for name in self.forged]
+        for k in range(len(names) - 1, -1, -1):
+            packets.append(remove_header(self.forged[k], names[: k + 1].count(names[k])))
+        return b"".join(packets)
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)

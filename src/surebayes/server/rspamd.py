@@ -1,0 +1,61 @@
+"""rspamd's HTTP, for the stacks that speak it: /checkv2, /learnspam, /learnham, /ping."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from surebayes.server.marks import fields_of, symbol_of
+from surebayes.server.persons import person_named
+from surebayes.server.scale import REQUIRED
+from surebayes.server.service import Judgement, Service
+
+DOOR = "rspamd"
+_MESSAGE_ID = re.compile(rb"^message-id:[ \t]*<([^>\r\n]{1,900})>", re.IGNORECASE | re.MULTILINE)
+
+
+async def check(service: Service, mail: bytes) -> dict[str, Any]:
+    """Judge a mail, and answer as rspamd does."""
+    judgement = await service.judge_mail(mail, DOOR)
+    match = _MESSAGE_ID.search(mail[:65536])
+    symbols = {} if not judgement.marks else {symbol_of(judgement): _symbol(judgement)}
+    return {
+        "is_skipped": not judgement.marks,
+        "score": judgement.points,
+        "required_score": REQUIRED,
+        "action": "add header" if judgement.is_marked else "no action",
+        "thresholds": {"add header": REQUIRED},
+        "symbols": symbols,
+        "messages": {},
+        "message-id": match[1].decode("ascii", "replace") if match else "undef",
+        "milter": _milter(judgement),
+    }
+
+
+def _symbol(judgement: Judgement) -> dict[str, Any]:
+    verdict = judgement.verdict
+    return {
+        "name": symbol_of(judgement),
+        "score": judgement.points,
+        "metric_score": judgement.points,
+        "description": "Naive Bayes with few false alarms",
+        "options": [f"{verdict.probability:.4f}"],
+    }
+
+
+def _milter(judgement: Judgement) -> dict[str, Any]:
+    """Return what a milter in front of rspamd is to write to the header."""
+    fields = fields_of(judgement)
+    if not fields:
+        return {}
+    added = {name.decode(): {"value": value.decode(), "order": 0} for name, value in fields}
+    return {"remove_headers": dict.fromkeys(added, 0), "add_headers": added}
+
+
+async def learn(service: Service, mail: bytes, word: str, deliver_to: str | None) -> tuple[int, dict[str, Any]]:
+    """Teach a mail; return status and answer, as rspamd has them."""
+    label = service.class_named(word)
+    (outcome,) = await service.teach([mail], label, DOOR, person_named(deliver_to))
+    if outcome == "already":
+        return 208, {"error": f"the mail has been already learned as {word}, ignore it"}
+    return 200, {"success": True}

@@ -1,0 +1,22 @@
+"""SpamAssassin's scale: clients expect points, and a mail to be spam from 5.0 points on."""
+
+from __future__ import annotations
+
+REQUIRED = 5.0
+"""The threshold in force, in points."""
+MOST = 99.9
+"""Clients read at most two digits before the point."""
+
+
+def points(score: float, threshold: float, positive: bool) -> float:
+    """Return a score in points: one unit of score a point, the threshold at 5.0, one decimal.
+
+    Positives have at least 5.0 and others at most 4.9 points, so that a client which compares for itself agrees.
+
+    Examples
+    --------
+    >>> points(2.25, 2.25, False), points(2.26, 2.25, True), points(400.0, 2.25, True), points(-400.0, 2.25, False)
+    (4.9, 5.0, 99.9, -99.9)
+    """
+    shown = round(min(max(REQUIRED + score - threshold, -MOST), MOST), 1)
+    return max(shown, REQUIRED) if positive else min(shown, REQUIRED - 0.1)

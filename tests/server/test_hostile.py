@@ -1,0 +1,216 @@
+"""Clients that mean ill or don't know better: the server keeps serving, says why, and stays small."""
+
+import random
+import resource
+import socket
+import time
+
+import pytest
+from running import Server, read_all, wait_until
+
+from surebayes.server.milter import packet
+
+MAIL = {"Content-Type": "message/rfc822"}
+DOORS = ("http", "spamd", "milter")
+
+
+def works(server, mails):
+    with server.http() as client:
+        verdict = client.post("/v1/classify", content=mails["spam"], headers=MAIL)
+    return verdict.json()["label"] == "spam" and b"Spam: True" in server.spamd("CHECK", mails["spam"])
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_random_bytes(server, mails, door):
+    chance = random.Random(door)
+    starts = [
+        b"",
+        b"CHECK SPAMC/1.5\r\n",
+        b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n",
+        packet(b"O", bytes(12)),
+    ]
+    for _ in range(60):
+        noise = chance.choice(starts) + chance.randbytes(chance.choice([1, 10, 1000, 70_000]))
+        server.ask(door, noise)
+    assert works(server, mails)
+
+
+@pytest.mark.slow
+def test_random_bytes_for_a_minute_on_every_port(folder, mails):
+    with Server(folder, "--timeout", "2", "--log-level", "error") as server:
+        chance, end = random.Random(1), time.monotonic() + 60
+        before = server.resident()
+        while time.monotonic() < end:
+            server.ask(chance.choice(DOORS), chance.randbytes(chance.choice([1, 50, 5000, 200_000])))
+        assert works(server, mails)
+        assert server.resident() < before + 100
+
+
+@pytest.fixture(scope="module")
+def impatient(trained, tmp_path_factory):
+    """A server that waits one second, takes 1 MB, and nothing larger."""
+    import shutil
+
+    folder = shutil.copytree(trained, tmp_path_factory.mktemp("impatient") / "filter")
+    with Server(folder, "--timeout", "1", "--max-size", 2**20) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("door", "start", "reply"),
+    [
+        ("http", b"", b"HTTP/1.1 408"),
+        ("http", b"POST /v1/classify HTTP/1.1\r\nHost: loc", b"HTTP/1.1 408"),
+        ("http", b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: message/rfc822\r\n"
+                 b"Content-Length: 10\r\n\r\nabc", b"HTTP/1.1 408"),
+        ("spamd", b"", b"SPAMD/1.0 75"),
+        ("spamd", b"CHECK SPAMC/1.5\r\nConte", b"SPAMD/1.0 75"),
+        ("spamd", b"CHECK SPAMC/1.5\r\nContent-length: 10\r\n\r\nabc", b"SPAMD/1.0 75"),
+        ("milter", packet(b"O", b"\0\0\0\6\0\0\1\xff\0\x1f\xff\xff") + packet(b"L", b"A\0b\0"), b"\0\0\0\rO"),
+    ],
+)  # fmt: skip
+def test_a_client_that_stops_sending_is_let_go(impatient, mails, door, start, reply):
+    with impatient.connect(door) as connection:
+        connection.sendall(start)
+        began = time.monotonic()
+        assert read_all(connection).startswith(reply)
+        assert time.monotonic() - began < 10
+    assert works(impatient, mails)
+
+
+def test_a_slow_trickle_is_let_go(impatient):
+    """A byte now and then keeps no connection alive."""
+    with impatient.connect("http") as connection:
+        end = time.monotonic() + 15
+        try:
+            for letter in b"GET /healthz HTTP/1.1\r\nX-Long: " + b"a" * 1000:
+                connection.sendall(bytes([letter]))
+                time.sleep(0.05)
+                assert time.monotonic() < end
+        except ConnectionError:
+            return
+        pytest.fail("the connection lasted")
+
+
+def test_a_second_request_of_a_connection_has_a_limit_too(impatient):
+    with impatient.connect("http") as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.2)
+        connection.sendall(b"GET /heal")
+        assert b"HTTP/1.1 408" in read_all(connection)
+
+
+def test_a_head_without_end_is_refused(impatient, mails):
+    reply = impatient.ask("http", b"GET / HTTP/1.1\r\n" + b"X-Field: value\r\n" * 20_000, end=False)
+    assert reply.startswith(b"HTTP/1.1 431")
+    assert works(impatient, mails)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_half_closed_and_gone(impatient, mails, door):
+    for start in (
+        b"",
+        b"CHECK SPAMC/1.5\r\n",
+        b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nab",
+    ):
+        impatient.ask(door, start)
+        with impatient.connect(door) as connection:  # gone without a word: the server finds a reset
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.sendall(start or b"x")
+    assert works(impatient, mails)
+
+
+def test_what_is_too_large_is_refused_at_once_or_when_it_is(impatient, mails):
+    large = mails["spam"] + b"x" * 2**20
+    with impatient.http() as client:
+        declared = client.post("/v1/classify", content=large, headers=MAIL)
+        chunked = client.post("/v1/classify", content=iter([large[:1000], large[1000:]]), headers=MAIL)
+    assert declared.status_code == chunked.status_code == 413
+    assert "1,048,576" in declared.json()["detail"]
+    assert impatient.spamd("CHECK", large).startswith(b"SPAMD/1.0 65 EX_DATAERR: The message")
+    assert impatient.ask("spamd", b"PROCESS SPAMC/1.5\r\n\r\n" + large).startswith(b"SPAMD/1.0 65 ")
+    assert works(impatient, mails)
+
+
+def test_300_megabytes_in_bounded_memory(server, mails):
+    piece = b"0123456789abcdef" * 65536
+    works(server, mails)
+    before = server.resident()
+    with server.connect("spamd") as connection:
+        connection.sendall(b"PROCESS SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % (300 * len(piece)))
+        for _ in range(300):
+            connection.sendall(piece)
+        assert read_all(connection).startswith(b"SPAMD/1.0 65 ")
+    assert server.resident() < before + 60
+    assert works(server, mails)
+
+
+def hold(server, count):
+    connections = [server.connect(DOORS[k % 3]) for k in range(count)]
+    for connection in connections[::7]:
+        connection.sendall(b"\0")
+    return connections
+
+
+def test_idle_connections_keep_nobody_out(server, mails):
+    connections = hold(server, 300)
+    assert works(server, mails)
+    for connection in connections:
+        connection.close()
+
+
+@pytest.mark.slow
+def test_five_thousand_idle_connections(folder, mails):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 12_000:
+        pytest.skip("so many open files aren't allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12_000, hard))
+    with Server(folder) as server:
+        before = server.resident()
+        connections = hold(server, 5000)
+        assert works(server, mails)
+        assert server.resident() < before + 200
+        for connection in connections:
+            connection.close()
+
+
+def test_rate(folder, mails):
+    with Server(folder, "--request-rate", "0.5", doors=("http",)) as server, server.http() as client:
+        answers = [client.post("/v1/classify", content=mails["ham"], headers=MAIL) for _ in range(8)]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 3
+        assert answers[-1].headers["retry-after"]
+        assert client.get("/healthz").status_code == 200
+
+
+def test_no_room_on_the_disk(folder, mails):
+    """A lesson that can't be written is refused, and judging goes on; with room again it is taken."""
+    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+        teach = {"content": mails["ham"], "headers": MAIL}
+        assert client.post("/v1/learn?as=ham", **teach).json() == {"outcome": "learnt"}
+        soft_hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, soft_hard[1]))
+        refused = client.post("/v1/learn?as=spam", **teach)
+        assert refused.status_code in (500, 507)
+        assert server.spamd("TELL", mails["ham"], Set="local", Message_class="spam").startswith(
+            b"SPAMD/1.0 74 EX_IOERR"
+        )
+        assert works(server, mails)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, soft_hard)
+        assert client.post("/v1/learn?as=spam", **teach).json() == {"outcome": "moved"}
+
+
+def test_a_locked_journal_keeps_nobody_from_judging(folder, mails):
+    import sqlite3
+
+    journal = next(folder.glob("journal*"))
+    with Server(folder, "--timeout", "2", doors=("http", "spamd")) as server, server.http() as client:
+        client.post("/v1/learn?as=ham", content=mails["ham"], headers=MAIL)
+        other = sqlite3.connect(journal, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        refused = client.post("/v1/learn?as=spam", content=mails["ham"], headers=MAIL)
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"]
+        other.execute("ROLLBACK")
+        other.close()
+        assert wait_until(lambda: works(server, mails))
+        assert wait_until(lambda: client.post("/v1/learn?as=spam", content=mails["ham"], headers=MAIL).is_success)

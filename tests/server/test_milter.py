@@ -1,0 +1,195 @@
+"""Milter: packets, and what a mail server is told about a mail."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import Server, read_all
+
+from surebayes.server import milter
+from surebayes.server.milter import BadPacket, Mail, header_of, length_of, negotiate, packet
+
+OFFER = struct.pack("!III", 6, 0x1FF, 0x1FFFFF)
+
+
+class MailServer:
+    """The other side, as postfix speaks it."""
+
+    def __init__(self, connection, offer=OFFER):
+        self.connection = connection
+        self.send(b"O", offer)
+        letter, data = self.receive()
+        assert letter == b"O"
+        self.version, self.actions, self.steps = struct.unpack("!III", data)
+
+    def send(self, letter, data=b""):
+        self.connection.sendall(packet(letter, data))
+
+    def receive(self):
+        start = self.connection.recv(4, 256)
+        assert len(start) == 4, "the filter has gone"
+        body = self.connection.recv(length_of(start), 256)
+        return body[:1], body[1:]
+
+    def deliver(self, mail):
+        """Send a mail; return the packets at its end."""
+        head, _, body = mail.replace(b"\r\n", b"\n").partition(b"\n\n")
+        for field in head.replace(b"\n\t", b" ").replace(b"\n ", b" ").split(b"\n"):
+            name, _, value = field.partition(b":")
+            self.send(b"L", name + b"\0" + value.strip() + b"\0")
+            if not self.steps & milter.NO_REPLY_TO_HEADER:
+                assert self.receive() == (b"c", b"")
+        self.send(b"N")
+        if not self.steps & milter.NO_REPLY_TO_END_OF_HEADER:
+            assert self.receive() == (b"c", b"")
+        for start in range(0, len(body), 65535):
+            self.send(b"B", body[start : start + 65535])
+            letter, _ = self.receive()
+            if letter == b"s":
+                break
+            assert letter == b"c"
+        return self.end()
+
+    def end(self, data=b""):
+        self.send(b"E", data)
+        packets = [self.receive()]
+        while packets[-1][0] not in b"acdrty":
+            packets.append(self.receive())
+        return packets
+
+
+def added(packets):
+    return dict(data.split(b"\0")[:2] for letter, data in packets if letter == b"h")
+
+
+def test_forged_fields_are_removed_from_the_last_to_the_first():
+    mail = Mail(forged=[b"X-Spam-Flag", b"X-Spam-Status", b"x-spam-flag"])
+    assert mail.removals() == b"".join(
+        milter.remove_header(name, index)
+        for name, index in ((b"x-spam-flag", 2), (b"X-Spam-Status", 1), (b"X-Spam-Flag", 1))
+    )
+
+
+@pytest.mark.parametrize("start", [b"\0\0\0\0", b"\xff\xff\xff\xff", b"GET "])
+def test_lengths_are_bounded(start):
+    with pytest.raises(BadPacket):
+        length_of(start)
+
+
+@pytest.mark.parametrize("offer", [b"", OFFER[:11], struct.pack("!III", 1, 0x1FF, 0), struct.pack("!III", 6, 0, 0)])
+def test_an_offer_that_is_not_enough_is_refused(offer):
+    with pytest.raises(BadPacket):
+        negotiate(offer, milter.ADD_HEADERS)
+
+
+@given(st.binary(max_size=60))
+def test_any_header_packet_is_read_or_refused(data):
+    try:
+        name, value = header_of(data)
+    except BadPacket:
+        return
+    assert name + b"\0" + value + b"\0" == data
+
+
+@given(st.lists(st.binary(max_size=50), max_size=10), st.integers(0, 200))
+def test_a_mail_is_kept_up_to_the_limit(pieces, most):
+    mail = Mail()
+    kept = sum(mail.add(piece, most) for piece in pieces)
+    assert bytes(mail) == b"".join(pieces)[:most]
+    assert kept == len(bytes(mail))
+    assert mail.full == (sum(map(len, pieces)) > most)
+
+
+# ---------------------------------------------------------------------- the door
+
+
+def test_several_mails_over_one_connection(server, mails):
+    with server.connect("milter") as connection:
+        postfix = MailServer(connection)
+        packets = postfix.deliver(mails["spam"])
+        assert added(packets)[b"X-Spam-Flag"] == b"YES"
+        assert packets[-1] == (b"a", b"")
+        postfix.send(b"L", b"Subject\0never sent\0")
+        postfix.send(b"A")
+        assert b"X-Spam-Flag" not in added(postfix.deliver(mails["ham"]))
+        postfix.send(b"Q")
+        assert read_all(connection) == b""
+
+
+def test_the_verdict_is_that_of_the_other_doors(server, mails):
+    with server.connect("milter") as connection:
+        fields = added(MailServer(connection).deliver(mails["spam"]))
+    reply = server.spamd("PROCESS", mails["spam"])
+    assert b"X-Surebayes-Label: " + fields[b"X-Surebayes-Label"] in reply
+    assert b"X-Spam-Status: " + fields[b"X-Spam-Status"] in reply
+
+
+def test_old_mail_servers_wait_for_every_answer(server, mails):
+    with server.connect("milter") as connection:
+        sendmail = MailServer(connection, struct.pack("!III", 2, 0x3F, 0x7F))
+        assert sendmail.steps & milter.NO_REPLY_TO_HEADER == 0
+        assert added(sendmail.deliver(mails["spam"]))[b"X-Spam-Flag"] == b"YES"
+
+
+def test_forged_fields_go(server, mails):
+    forged = b"X-Spam-Flag: NO\r\nX-Surebayes-Label: ham\r\n" + mails["spam"]
+    with server.connect("milter") as connection:
+        packets = MailServer(connection).deliver(forged)
+    removed = [data for letter, data in packets if letter == b"m"]
+    assert removed == [b"\0\0\0\1X-Surebayes-Label\0\0", b"\0\0\0\1X-Spam-Flag\0\0"]
+
+
+@pytest.mark.parametrize(
+    ("action", "ending", "has"),
+    [
+        ("quarantine", b"a", b"q"),
+        ("reject", b"y", b"y"),
+        ("pass", b"a", b"a"),
+    ],
+)
+def test_actions(folder, mails, action, ending, has):
+    with Server(folder, "--milter-action", action, doors=("milter",)) as server:
+        with server.connect("milter") as connection:
+            postfix = MailServer(connection)
+            packets = postfix.deliver(mails["spam"])
+            ham = postfix.deliver(mails["ham"])
+        assert packets[-1][0] == ending
+        assert has in [letter for letter, _ in packets]
+        assert ham[-1] == (b"a", b"")
+        assert not {b"q", b"y"} & {letter for letter, _ in ham}
+        if action == "reject":
+            assert packets[-1][1].startswith(b"550 5.7.1 ")
+        if action == "pass":
+            assert len(packets) == len(ham) == 1
+
+
+@pytest.mark.parametrize(("on_error", "ending"), [("accept", b"a"), ("tempfail", b"t")])
+def test_after_an_error_the_mail_goes_on_or_comes_again(folder, mails, on_error, ending):
+    with Server(folder, "--milter-error", on_error, doors=("milter", "spamd", "http")) as server:
+        manifest = folder / "manifest.json"
+        content = manifest.read_text()
+        manifest.write_text(content.replace('"format"', '"form"'))
+        with server.connect("milter") as connection:
+            assert MailServer(connection).deliver(mails["spam"]) == [(ending, b"")]
+        assert server.spamd("PROCESS", mails["spam"]).startswith(b"SPAMD/1.0 65 EX_DATAERR")
+        with server.http() as client:
+            assert client.get("/readyz").status_code == 500
+            assert client.get("/healthz").status_code == 200
+        manifest.write_text(content)
+        with server.connect("milter") as connection:
+            assert added(MailServer(connection).deliver(mails["spam"]))
+
+
+def test_a_mail_over_the_limit_is_judged_up_to_there(folder, mails):
+    with Server(folder, "--max-size", 4096, doors=("milter",)) as server, server.connect("milter") as connection:
+        packets = MailServer(connection).deliver(mails["spam"] + b"filling " * 100_000)
+        assert packets[-1] == (b"a", b"")
+        assert b"X-Surebayes-Label" in added(packets)
+
+
+@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\0", packet(b"E"), packet(b"O", b"x"), b"\0\0"])
+def test_noise_ends_a_connection_and_nothing_else(server, mails, noise):
+    server.ask("milter", noise)
+    with server.connect("milter") as connection:
+        assert added(MailServer(connection).deliver(mails["spam"]))
