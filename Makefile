@@ -4,11 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow check bench clean sanitize fuzz bench-peers
+.PHONY: setup demo test test-slow check bench clean sanitize fuzz bench-peers format-c
+
+# The C code: a kernel is one file, or a folder of files of one idea each.
+C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/kernels/*.[ch])
+$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -29,6 +32,8 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m cogapp --check docs/*.md README.md
+	$(BIN)/python tools/kernel_tables.py --check
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
@@ -36,31 +41,36 @@ bench: setup
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# The kernel once more, with AddressSanitizer and UBSan, in a folder of its own; its tests run on that copy.
+format-c: setup
+	$(BIN)/clang-format -i $(C_FILES)
+
+# The kernels once more, with AddressSanitizer and UBSan, in a folder of their own; their tests run on that copy.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-KERNEL_FLAGS = -shared -fPIC -std=c11 -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))")
+KERNEL_FLAGS = -shared -fPIC -std=c11 -fvisibility=hidden -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))")
 
 sanitize: setup
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/kernels/*.so
-	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/_text.c -o build/sanitize/surebayes/kernels/_text.abi3.so -lm
-	$(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/_pool.c -o build/sanitize/surebayes/kernels/_pool.abi3.so -lm
+	for file in src/surebayes/kernels/_*.c; do \
+	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) $$file -o build/sanitize/surebayes/kernels/$$(basename $$file .c).abi3.so -lm || exit 1; done
+	for name in text mail; do \
+	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/filter/test_store.py tests/filter/test_bulk.py
 
-# Coverage-guided fuzzing of the kernel and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
+# Coverage-guided fuzzing of the kernels and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
 # libFuzzer (installed here where apt-get can).
 FUZZ_SECONDS ?= 60
-FUZZ_CASES ?= kernel_cases message_cases
+FUZZ_CASES ?= $(basename $(notdir $(wildcard fuzz/*_cases.py)))
 EMBED = $$($(BIN)/python -c "import sysconfig as s; v = s.get_config_var; print('-I' + s.get_path('include'), '-L' + v('LIBDIR'), '-Wl,-rpath,' + v('LIBDIR'), '-lpython' + v('LDVERSION'), v('LIBS'), '-lm')")
 
 fuzz: setup
 	command -v clang >/dev/null || apt-get install -y clang || { echo "make fuzz needs clang with libFuzzer: install it and run again"; exit 1; }
 	mkdir -p build/fuzz
 	clang -g -O1 -std=c11 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	  fuzz/embed.c src/surebayes/kernels/_text.c -o build/fuzz/embed $(EMBED)
+	  fuzz/embed.c $(wildcard src/surebayes/kernels/*.c src/surebayes/kernels/*/*.c) -o build/fuzz/embed $(EMBED)
 	for cases in $(FUZZ_CASES); do \
 	  mkdir -p .fuzz/$$cases fuzz/regressions/$$cases && PYTHONPATH=src:fuzz $(BIN)/python fuzz/seed.py $$cases .fuzz/$$cases && \
 	  PYTHONPATH=src:fuzz PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 SUREBAYES_FUZZ=$$cases \

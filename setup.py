@@ -2,30 +2,31 @@
 
 import os
 import sys
+from glob import glob
 
 from setuptools import Extension, setup
 
+KERNELS = "src/surebayes/kernels"
 flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"]
 flags += os.environ.get("SUREBAYES_CFLAGS", "").split()
-libraries = {name: [] if sys.platform == "win32" else ["m"] for name in ("_lookup", "_pool")}
 
 
-def kernel(name):
+def kernel(name, sources):
     return Extension(
         f"surebayes.kernels.{name}",
-        [f"src/surebayes/kernels/{name}.c"],
-        depends=["src/surebayes/kernels/_select.h"],
+        sorted(sources),
+        depends=sorted(glob(f"{KERNELS}/**/*.h", recursive=True)),
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         py_limited_api=True,
         extra_compile_args=flags,
         extra_link_args=os.environ.get("SUREBAYES_LDFLAGS", "").split(),
-        libraries=libraries.get(name, []),
+        libraries=[] if sys.platform == "win32" else ["m"],
         optional=True,
     )
 
 
-setup(
-    ext_modules=[
-        kernel(name) for name in ("_text", "_lookup", "_pool") if os.path.exists(f"src/surebayes/kernels/{name}.c")
-    ]
-)
+# A kernel is one file, or a folder of files of one idea each.
+files = {os.path.basename(path)[:-2]: [path] for path in glob(f"{KERNELS}/_*.c")}
+folders = {f"_{name}": glob(f"{KERNELS}/{name}/*.c") for name in ("text", "mail")}
+
+setup(ext_modules=[kernel(name, sources) for name, sources in sorted({**files, **folders}.items())])

@@ -16,7 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes.mail.message import html_text, read_message
+from surebayes.kernels import kernel
+from surebayes.mail.message import read_message
+
+html_text = kernel("mail").html_text
 
 
 def real_mail(most: int | None = None) -> tuple[str, list[bytes]]:

@@ -1,11 +1,14 @@
-/* libFuzzer around an embedded Python that has the kernel built in, instrumented: coverage guides the fuzzer through the C code, and
- * check() of the module named by SUREBAYES_FUZZ (kernel_cases, message_cases) says what must hold. */
+/* libFuzzer around an embedded Python that has the kernel built in, instrumented: coverage guides the fuzzer through
+ * the C code, and check() of the module named by SUREBAYES_FUZZ (kernel_cases, message_cases) says what must hold. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 PyMODINIT_FUNC PyInit__text(void);
+PyMODINIT_FUNC PyInit__mail(void);
+PyMODINIT_FUNC PyInit__lookup(void);
+PyMODINIT_FUNC PyInit__pool(void);
 
 static PyObject *check;
 
@@ -20,7 +23,10 @@ static void stop(const char *why)
 static PyObject *start(void)
 {
     const char *name = getenv("SUREBAYES_FUZZ");
-    if (PyImport_AppendInittab("surebayes.kernels._text", PyInit__text) < 0)
+    if (PyImport_AppendInittab("surebayes.kernels._text", PyInit__text) < 0 ||
+        PyImport_AppendInittab("surebayes.kernels._mail", PyInit__mail) < 0 ||
+        PyImport_AppendInittab("surebayes.kernels._lookup", PyInit__lookup) < 0 ||
+        PyImport_AppendInittab("surebayes.kernels._pool", PyInit__pool) < 0)
         stop("no memory for the module table");
     Py_InitializeEx(0);
     PyObject *module = PyImport_ImportModule(name ? name : "kernel_cases");

@@ -17,26 +17,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes.kernels import html_twin, mail_twin
-from surebayes.mail import header_tokens, message
+from surebayes import kernels
+from surebayes.kernels import mail_twin
+from surebayes.mail import message
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
-    "message.py",
-    "_headers.py",
-    "_header_tokens.py",
-    "html_twin.py",
-    "html_references.py",
-    "mail_twin.py",
-}
-TWINS = {
-    "html_text": html_twin.html_text,
-    "mail_head": mail_twin.mail_head,
-    "fold_mail": mail_twin.fold_mail,
-    "read_mail": None,  # every mail by the reader in Python
-    "header_tokens": header_tokens.tokens_in_python,
-}
-KERNEL = {name: getattr(message, name) for name in TWINS}
+    "message.py", "headers.py", "header_tokens.py", "html_twin.py", "html_references.py", "mail_twin.py",
+    "mime_twin.py",
+}  # fmt: skip
+KERNEL = kernels.kernel("mail")
 LIMITS = (None, message.Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2))
 WORDS = [
     *(b"\n", b"\r\n", b"\r", b" ", b"\t", b":", b";", b"=", b'"', b"'", b"\\", b"--", b"<", b">", b"&", b"\0", b"\xff"),
@@ -65,10 +55,9 @@ WORDS = [
 ]
 
 
-def read(raw: bytes, functions: dict, flags: int, limits: message.Limits | None) -> tuple:
-    """Read with some scanner; everything that a message says about itself."""
-    for name, function in functions.items():
-        setattr(message, name, function)
+def read(raw: bytes, kernel, flags: int, limits: message.Limits | None) -> tuple:
+    """Read with some kernel; everything that a message says about itself."""
+    kernels._chosen["mail"] = kernel
     options = {"keep_hidden": bool(flags & 1), "alt_text": bool(flags & 2), "link_targets": bool(flags & 4)}
     mail = message.read_message(raw, limits=limits, **options)
     (mail.subject + mail.text).encode()  # no lone surrogates
@@ -81,7 +70,7 @@ def check(raw: bytes, watch=None) -> None:
     flags, limits = len(raw) % 8, LIMITS[sum(raw[:4]) % 2]
     sys.settrace(watch)
     try:
-        expected = read(raw, TWINS, flags, limits)
+        expected = read(raw, mail_twin, flags, limits)
     finally:
         sys.settrace(None)
     found = read(raw, KERNEL, flags, limits)

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-try:
-    import surebayes.kernels._text  # noqa: F401
-except ImportError:  # no compiler here: the twin takes over, and its one warning is not an error of the tests
-    from surebayes import kernels
-    from surebayes.kernels import text_twin
+from surebayes import kernels
 
-    kernels._chosen = text_twin
+kernels._warned = (
+    True  # where there is no compiler the twins take over, and their one warning is not an error of the tests
+)
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")

@@ -16,7 +16,7 @@ from surebayes.kernels import mail_twin
 from surebayes.mail.message import MAX_BYTES
 
 try:
-    from surebayes.kernels import _text as kernel
+    from surebayes.kernels import _mail as kernel
 except ImportError:
     kernel = None
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes import _entry
 from surebayes.filter import judge, one_shot
-from surebayes.filter.judge import VERDICTS, MappedModel, without_fields
+from surebayes.filter.judge import MappedModel
 from surebayes.filter.one_shot import OWN, with_fields
-from surebayes.kernels.mail_twin import header_end
+from surebayes.kernels.mail_twin import FILTER_FIELDS, header_end, without_fields
 from surebayes.synthetic import mail_stream
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -27,7 +27,7 @@ MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
     "surebayes.filter.one_shot",
-    "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._text",
+    "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.header_tokens", "surebayes.mail.headers", "surebayes.mail.message",
     "surebayes.persist", "surebayes.persist.manifest",
     "_blake2", "_json", "binascii", "math", "mmap",
@@ -109,7 +109,7 @@ def test_any_bytes_come_out_with_fields_on_top(raw):
     rest = out.replace(block, b"", 1)
     assert rest.replace(note, b"", 1) == without_fields(raw, (OWN,))
     assert (note in out) == (block + note in out) == rest.replace(note, b"", 1).startswith((b" ", b"\t"))
-    assert b"\nx-surebayes" not in without_fields(raw, VERDICTS)[: header_end(raw)].lower()
+    assert b"\nx-surebayes" not in without_fields(raw, FILTER_FIELDS)[: header_end(raw)].lower()
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_closed_output_is_not_a_mail_delivered(model):
 def test_the_python_kernels_give_the_same_score(model):
     script = (
         "import sys, warnings; warnings.simplefilter('ignore')\n"
-        "for name in ('_text', '_lookup'): sys.modules['surebayes.kernels.' + name] = None\n"
+        "for name in ('_text', '_mail', '_lookup'): sys.modules['surebayes.kernels.' + name] = None\n"
         "from surebayes.filter.judge import MappedModel\n"
         "print(repr(MappedModel(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
     )
@@ -289,7 +289,7 @@ def test_only_small_modules_are_imported(installed, model):
         done, _ = start(installed, code, "filter", "-m", model, data=raw)
         imported = {name for name in done.stderr.decode().split() if not name.startswith("encodings.")}
         assert imported <= ALLOWED
-        assert {"surebayes.kernels._text", "surebayes.kernels._lookup"} <= imported
+        assert {"surebayes.kernels._mail", "surebayes.kernels._text", "surebayes.kernels._lookup"} <= imported
         assert b"X-Surebayes-Score" in done.stdout
 
 

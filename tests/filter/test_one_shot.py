@@ -231,7 +231,7 @@ def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
 
 
 @pytest.mark.parametrize(
-    "modules", [["surebayes.filter.one_shot"], ["surebayes.kernels._text", "surebayes.kernels.mail_twin"]]
+    "modules", [["surebayes.filter.one_shot"], ["surebayes.kernels._mail", "surebayes.kernels.mail_twin"]]
 )
 def test_where_nothing_can_be_done_nothing_comes_out(modules, model):
     done = run_without(modules, "filter", "-m", model)

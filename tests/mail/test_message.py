@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import types
 from email.header import Header
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from hostile_mail import HOSTILE, ordinary
-from surebayes.kernels import mail_twin
+from surebayes import kernels
+from surebayes.kernels import mail_twin, mime_twin
 from surebayes.mail import headers, message
 from surebayes.mail.message import Limits, fingerprint_of, header_tokens, read_message
 
 try:
-    from surebayes.kernels import _text as kernel
+    from surebayes.kernels import _mail as kernel
 except ImportError:
     kernel = None
 
@@ -637,7 +639,8 @@ def everything(raw: bytes, **options) -> tuple:
 def in_python(raw: bytes, **options) -> tuple:
     """The same, by the reader in Python."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(message, "read_mail", None)
+        both = types.SimpleNamespace(**{**vars(kernels.kernel("mail")), "read_mail": mime_twin.read_mail})
+        patch.setitem(kernels._chosen, "mail", both)
         return everything(raw, **options)
 
 
@@ -812,7 +815,7 @@ def standard_text(raw: bytes) -> str:
             text = data.decode(part.get_content_charset() or "utf-8", "replace")
         except LookupError:
             text = data.decode("latin-1")
-        texts.append(message.html_text(text, 0) if part.get_content_type() == "text/html" else text)
+        texts.append(kernels.kernel("mail").html_text(text, 0) if part.get_content_type() == "text/html" else text)
     return folded(" ".join(texts))
 
 

@@ -85,7 +85,7 @@ LIMITS = {
 def kernel(request, monkeypatch):
     """Every test that asks for it runs on both."""
     if request.param == "twin":
-        monkeypatch.setattr(kernels, "_chosen", text_twin)
+        monkeypatch.setitem(kernels._chosen, "text", text_twin)
     else:
         pytest.importorskip("surebayes.kernels._text")
     return request.param

@@ -19,12 +19,8 @@ from typing import BinaryIO
 from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
 from surebayes.corpora.tables import Document, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
+from surebayes.kernels import kernel
 from surebayes.mail.message import MAX_BYTES
-
-try:
-    from surebayes.kernels._text import from_lines
-except ImportError:
-    from surebayes.kernels.mail_twin import from_lines
 
 __all__ = ["BadInput", "Document", "NoInput", "Source", "Sources", "guess_format"]
 
@@ -319,7 +315,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
     begin = place = number = dropped = 0
     quoted = False
     while True:
-        for at in from_lines(buffer, place):
+        for at in kernel("mail").from_lines(buffer, place):
             if at < 0:
                 quoted, place = True, -at
                 continue

@@ -18,10 +18,6 @@ try:
     from surebayes.kernels._lookup import counts_at, opinions
 except ImportError:
     from surebayes.kernels.lookup_twin import counts_at, opinions
-try:
-    from surebayes.kernels._text import without_fields
-except ImportError:
-    from surebayes.kernels.mail_twin import without_fields
 
 KIND = "filter"
 UNIT = 2.0**-40
@@ -29,10 +25,6 @@ UNIT = 2.0**-40
 
 MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that word views read: a longer one adds nothing but time."""
-
-OWN = b"x-surebayes-"
-VERDICTS = (OWN, b"x-spam-")
-"""Names of header fields that tell a verdict of the past: a filter must not learn from them."""
 
 
 # ---------------------------------------------------------------------- the document
@@ -89,7 +81,7 @@ class Document:
 
 
 def plain_head(raw: bytes, size: int = 65536) -> bytes:
-    r"""Give the start of a mail as views of raw bytes read it: line ends ``\n``, no verdicts of filters in its header.
+    r"""Return the start of a mail as views of bytes read it: line ends ``\n``, no verdicts of filters in its header.
 
     The copy that a user teaches has gone through a mail server: other line ends, and the header fields that this
     filter added when it judged the mail.
@@ -100,7 +92,8 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     b'Subject: a\n\nbody\n'
     """
     raw = raw[:size]
-    return without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, VERDICTS)
+    mail = kernel("mail")
+    return mail.without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, mail.FILTER_FIELDS)
 
 
 # ---------------------------------------------------------------------- columns, counts, opinions

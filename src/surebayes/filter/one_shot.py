@@ -185,11 +185,9 @@ def _ascii(text: str) -> bytes:
 
 
 def _without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
-    try:
-        from surebayes.kernels._text import without_fields
-    except ImportError:
-        from surebayes.kernels.mail_twin import without_fields
-    return without_fields(raw, names)
+    from surebayes.kernels import kernel
+
+    return kernel("mail").without_fields(raw, names)  # type: ignore[no-any-return]
 
 
 def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:

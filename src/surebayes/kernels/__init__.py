@@ -1,30 +1,53 @@
 """What runs in C, and its twins in Python: text, mail, counts and the scores of a pool.
 
-The compiled kernels are used where they were built, their twins otherwise.
+A compiled kernel is used where it was built, its twin of the same names and signatures otherwise. `kernel` is the one
+place where that is chosen.
 """
 
-_chosen = None
+TYPE_CHECKING = False  # typing costs 4 ms of start-up
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_TWINS = {"text": "text_twin", "mail": "mail_twin", "lookup": "lookup_twin", "pool": "pool_twin"}
+_chosen: "dict[str, ModuleType]" = {}
+_warned = False
 
 
-def kernel():
-    """Choose `_text`, or its twin `text_twin` with a warning the first time."""
-    global _chosen
-    if _chosen is None:
+def kernel(name: str = "text") -> "ModuleType":
+    """Return a kernel, compiled or in Python; the first time that it is Python, warn.
+
+    Parameters
+    ----------
+    name : {"text", "mail", "lookup", "pool"}
+        What it is for.
+
+    Examples
+    --------
+    >>> from surebayes.kernels import kernel
+    >>> kernel("mail").html_text("<p>Fish &amp; chips")
+    'Fish & chips'
+    """
+    chosen = _chosen.get(name)
+    if chosen is None:
         try:
-            from surebayes.kernels import _text
-
-            _chosen = _text
+            chosen = __import__(f"surebayes.kernels._{name}", fromlist=["kernels"])
         except ImportError:
-            import warnings
+            chosen = __import__(f"surebayes.kernels.{_TWINS[name]}", fromlist=["kernels"])
+            _warn()
+        _chosen[name] = chosen
+    return chosen
 
-            from surebayes.kernels import text_twin
 
-            _chosen = text_twin
-            warnings.warn(
-                "surebayes runs on its pure-Python text kernel, many times slower than the compiled one, which is not "
-                "built here. To build it, install a C compiler and run `pip install --force-reinstall --no-binary "
-                "surebayes surebayes` (in a source tree: `pip install --editable .`).",
-                UserWarning,
-                stacklevel=2,
-            )
-    return _chosen
+def _warn() -> None:
+    global _warned
+    if not _warned:
+        import warnings
+
+        _warned = True
+        warnings.warn(
+            "surebayes runs on its pure-Python kernels, many times slower than the compiled ones, which are not built "
+            "here. To build them, install a C compiler and run `pip install --force-reinstall --no-binary surebayes "
+            "surebayes` (in a source tree: `pip install --editable .`).",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -6,6 +6,7 @@ It works on UTF-8 as the kernel does and has the same rules in the same order; r
 import re
 
 from surebayes.kernels.html_references import reference_at
+from surebayes.kernels.html_tables import COLOURS, KINDS
 
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
 _DEPTH = 128  # open elements that are kept
@@ -14,34 +15,18 @@ _STYLE = 1024  # bytes of a style that are read
 _SPACE, _BREAK_LINE = 1, 2  # what is due before the next visible character
 _UNKNOWN, _UNSEEN = -1, -2  # colours
 
-_BLOCK = frozenset(
-    b"""
-address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2
-h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre section summary ul xmp
-""".split()
-)
-_CELL = frozenset(b"td th".split())
-_VOID = frozenset(b"area base br col embed frame hr img input link meta param source track wbr".split())
-_RAW = frozenset(b"iframe noembed noframes script style".split())
-_SHOWN_RAW = frozenset(b"plaintext xmp".split())
-_RCDATA = frozenset(b"textarea title".split())
-_HIDDEN = frozenset(b"datalist template title".split())
-_TABLE = frozenset(b"caption table tbody td tfoot th thead tr".split())
-_PAGE = frozenset(b"body head html".split())
-_BREAK = frozenset(b"body br caption head html legend optgroup option table tbody tfoot thead title tr".split())
-_LIST = frozenset(b"dir dl menu ol ul".split())
-_FORMAT = frozenset(b"a b big code em font i s small strike strong tt u".split())
-_KNOWN = _BLOCK | _CELL | _VOID | _RAW | _SHOWN_RAW | _RCDATA | _HIDDEN | _TABLE | _PAGE | _BREAK | _LIST | _FORMAT
 
-_COLOURS = {
-    b"aqua": 0x00FFFF, b"black": 0x000000, b"blue": 0x0000FF, b"cyan": 0x00FFFF, b"fuchsia": 0xFF00FF,
-    b"gray": 0x808080, b"green": 0x008000, b"grey": 0x808080, b"ivory": 0xFFFFF0, b"lime": 0x00FF00,
-    b"magenta": 0xFF00FF, b"maroon": 0x800000, b"navy": 0x000080, b"olive": 0x808000, b"orange": 0xFFA500,
-    b"purple": 0x800080, b"red": 0xFF0000, b"silver": 0xC0C0C0, b"snow": 0xFFFAFA, b"teal": 0x008080,
-    b"white": 0xFFFFFF, b"whitesmoke": 0xF5F5F5, b"yellow": 0xFFFF00,
-}  # fmt: skip
+def _encoded(names: "frozenset[str]") -> "frozenset[bytes]":
+    return frozenset(name.encode() for name in names)
+
+
+_BLOCK, _CELL, _VOID, _RAW, _SHOWN_RAW, _RCDATA, _HIDDEN, _TABLE, _PAGE, _BREAK, _LIST, _FORMAT = map(
+    _encoded, KINDS.values()
+)
+_COLOURS = {name.encode(): value for name, value in COLOURS.items()}
 
 _WHITE = b" \t\n\r\f"
+_BLANKS = frozenset(" \t\n\r\f")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _run = re.compile(rb"[^\x00-\x20&\xc2]+|[ \t\n\r\f]+|[\x00-\xff]")
 _tag_name = re.compile(rb"[^ \t\n\r\f/>]*")
@@ -57,7 +42,7 @@ _KEPT = frozenset(b"style size src color bgcolor background text alt href hidden
 
 
 def html_text(html: str, flags: int = 0) -> str:
-    """Give the visible text of HTML.
+    """Return the visible text of HTML.
 
     Parameters
     ----------
@@ -118,15 +103,15 @@ class _Scan:
             elif first in _WHITE:
                 self.ask(_SPACE)
             elif first == 38 and not raw:
-                code, stop = reference_at(data, at - 1, end, in_attribute)
-                if code < 0:
+                letters, stop = reference_at(data, at - 1, end, in_attribute)
+                if not letters:
                     self.put(b"&")
                     continue
                 at = stop
-                if code == 0xA0 or (code < 128 and code in _WHITE):
+                if letters == "\xa0" or letters in _BLANKS:
                     self.ask(_SPACE)
                 else:
-                    self.put(chr(code).encode("utf-8"))
+                    self.put(letters.encode("utf-8"))
             elif first == 0xC2 and at < end and data[at] == 0xA0:
                 self.ask(_SPACE)
                 at += 1
@@ -380,14 +365,14 @@ def _apply_style(
 
 
 def _plain_style(style: bytes) -> bytes:
-    """Give a style in lower case, references resolved, without comments."""
+    """Return a style in lower case, references resolved, without comments."""
     style = style[:_STYLE]
     if b"&" in style:
         plain, at = bytearray(), 0
         while at < len(style):
-            code, stop = reference_at(style, at, len(style), True) if style[at] == 38 else (-1, at)
-            if code >= 0:
-                plain.append(code if code < 128 else 63)
+            letters, stop = reference_at(style, at, len(style), True) if style[at] == 38 else ("", at)
+            if letters:
+                plain += letters.encode("ascii", "replace")
                 at = stop
             else:
                 plain.append(style[at])

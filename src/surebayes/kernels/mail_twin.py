@@ -1,4 +1,23 @@
-"""What the kernel does for mail besides HTML, in Python: for installations without a compiler, and to test against."""
+"""The mail kernel in Python, with the same names, signatures and results: where it isn't built, and to test it against.
+
+HTML is read by `html_twin`, whole mails by `mime_twin`.
+"""
+
+from surebayes.kernels.header_tables import COMMON, FILTERS, MOST_ATTACHMENTS, MOST_NAMES, MOST_TOKENS, READ, TRANSPORT
+from surebayes.kernels.html_twin import html_text
+from surebayes.kernels.mime_twin import read_mail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "FILTER_FIELDS", "fold_mail", "from_lines", "header_tokens", "html_text", "mail_head", "read_mail",
+    "without_fields",
+]  # fmt: skip
+
+FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
+"""How the names of fields start that a filter adds."""
 
 _FIELDS = (b"content-type", b"content-transfer-encoding", b"content-disposition", b"subject", b"message-id")
 
@@ -15,7 +34,7 @@ def fold_blanks(text: str) -> bytes:
 
 
 def fold_mail(identity: bytes, subject: str, text: str) -> bytes | None:
-    r"""Give what a fingerprint is of: Message-ID, subject and text, a line each.
+    r"""Return what a fingerprint is of: Message-ID, subject and text, a line each.
 
     Parameters
     ----------
@@ -155,3 +174,88 @@ def from_lines(block: bytes, place: int) -> "list[int]":
 
     found = re.compile(rb"\n(>*)From ").finditer(block, place)
     return [-1 - match.start() if match[1] else match.start() for match in found]
+
+
+def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
+    """Cut a header block into at most so many (name, raw value) pairs; lines that are no fields are left out."""
+    fields: list[tuple[bytes, bytes]] = []
+    unfolded = head.replace(b"\n ", b"\r ").replace(b"\n\t", b"\r\t")
+    for line in unfolded.split(b"\n", 4 * count) if count > 0 else ():
+        name, colon, value = line.partition(b":")
+        name = name.rstrip(b" \t")
+        if colon and name and min(name) > 32 and max(name) < 127:  # RFC 5322: printable ASCII without blanks
+            fields.append((name, value))
+            if len(fields) >= count:
+                break
+    return fields
+
+
+def header_tokens(
+    head: bytes,
+    subject: str,
+    attachments: "tuple[tuple[str, str], ...]",
+    most: int,
+    longest: int,
+    encoded_words: int,
+    odd: "Callable[[str, list[bytes | str], int], list[str]]",
+    width: int | None = None,
+    /,
+) -> "list[str] | bytes":
+    """Make the tokens of a header block.
+
+    Parameters
+    ----------
+    head : bytes
+        The block.
+    subject : str
+        The decoded subject.
+    attachments : tuple of (str, str)
+        Types and file names.
+    most, longest : int
+        How many fields are read, and how many bytes of each.
+    encoded_words : int
+        How many encoded words of a field are decoded.
+    odd : callable
+        Makes the tokens of a field from its name, its values and `encoded_words`. The kernel calls it for fields that
+        aren't plain ASCII, the twin for all.
+    width : int, optional
+        Return the columns of the tokens among so many, as scikit-learn's HashingVectorizer has them: uint32.
+    """
+    if most < 0 or longest < 0:
+        raise ValueError("header_tokens: limits must not be negative")
+    fields = [(name.decode("latin-1").lower(), value[:longest]) for name, value in split_fields(head, most)]
+    tokens = tokens_of_fields(fields, subject, attachments, encoded_words, odd)
+    return tokens if width is None else columns_of(tokens, width)
+
+
+def columns_of(tokens: list[str], width: int) -> bytes:
+    """Return the columns of tokens among so many, as scikit-learn's HashingVectorizer has them: uint32."""
+    if not 1 <= width <= 0x7FFFFFFF:
+        raise ValueError("width must be between 1 and 2147483647")
+    from array import array
+
+    from surebayes.kernels.text_twin import hashed
+
+    return array("I", [hashed(token.encode("utf-8", "replace"), width)[0] for token in tokens]).tobytes()
+
+
+def tokens_of_fields(
+    fields: "Sequence[tuple[str, bytes | str]]",
+    subject: str,
+    attachments: "tuple[tuple[str, str], ...]",
+    encoded_words: int,
+    odd: "Callable[[str, list[bytes | str], int], list[str]]",
+) -> list[str]:
+    """Make the tokens of header fields, given as (name in lower case, value) pairs."""
+    tokens = odd("subject", [subject], encoded_words)
+    for name, most in READ.items():
+        values = [value for other, value in fields if other == name][:most]
+        if values:
+            tokens += odd(name, values, encoded_words)
+    names = {name for name, _ in fields if name not in COMMON and not name.startswith((*FILTERS, *TRANSPORT))}
+    tokens += [f"header:{name[:40]}" for name in sorted(names)[:MOST_NAMES]]
+    for kind, file in attachments[:MOST_ATTACHMENTS]:
+        tokens.append(f"attachment:{kind[:60]}")
+        if "." in file:
+            tokens.append(f"attachment:.{file.rpartition('.')[2][:12].lower()}")
+    return tokens[:MOST_TOKENS]

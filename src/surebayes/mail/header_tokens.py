@@ -1,28 +1,7 @@
 """Tokens from a mail's header: what a filter learns from it besides the text."""
 
-from surebayes.mail.headers import Headers, content_kind, decode_header, parameter
-
-try:
-    from surebayes.kernels._text import header_tokens as _kernel_tokens
-except ImportError:
-    _kernel_tokens = None  # type: ignore[assignment]
-
-# fields that nearly every mail has
-_COMMON = frozenset(
-    (
-        "from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "delivered-to",
-        "content-type", "content-transfer-encoding", "mime-version",
-    )
-)  # fmt: skip
-_TOKENS = 500  # of one message; a header flood must not become a flood of tokens
-# Fields that are read, in this order, and how many of each. Of Received the latest, which the reader's own side wrote.
-_READ = (
-    ("from", 2), ("reply-to", 2), ("sender", 2), ("to", 2), ("cc", 2), ("received", 6), ("message-id", 1),
-    ("content-type", 1), ("x-mailer", 1), ("user-agent", 1), ("date", 1),
-)  # fmt: skip
-# Written on the way or by other filters: they differ between the copy that is judged and the copy that is taught,
-# or tell the verdict of the past.
-_TRANSPORT = ("x-spam", "x-virus", "x-original-to", "x-received", "x-google", "x-ms-exchange", "x-bogosity")
+from surebayes.kernels import kernel
+from surebayes.mail.headers import content_kind, decode_header, parameter
 
 
 def words(text: str) -> list[str]:
@@ -38,12 +17,12 @@ def words(text: str) -> list[str]:
 
 
 def header_tokens(message: "object") -> list[str]:
-    r"""Say in tokens what a message's header tells a filter.
+    r"""Return what a message's header tells a filter, as tokens.
 
     Parameters
     ----------
     message : Message
-        As `read_message` gives it.
+        As `read_message` returns it.
 
     Returns
     -------
@@ -60,8 +39,7 @@ def header_tokens(message: "object") -> list[str]:
     ['subject:hi', 'subject:there', 'from:ann@example.org', 'from:@example.org', 'from:ann', 'from:lee']
     """
     # SpamAssassin's mails take 119 us each in Python, 7 in C.
-    found: list[str] | None = _from_kernel(message)
-    return tokens_in_python(message) if found is None else found
+    return _tokens(message)  # type: ignore[no-any-return]
 
 
 def header_columns(message: "object", width: int) -> bytes:
@@ -70,7 +48,7 @@ def header_columns(message: "object", width: int) -> bytes:
     Parameters
     ----------
     message : Message
-        As `read_message` gives it.
+        As `read_message` returns it.
     width : int
         The number of columns.
 
@@ -85,46 +63,31 @@ def header_columns(message: "object", width: int) -> bytes:
     >>> list(memoryview(header_columns(read_message(b"From: ann@example.org\n\n"), 1000)).cast("I"))
     [95, 561]
     """
-    found: bytes | None = _from_kernel(message, width)
-    if found is not None:
-        return found
-    try:
-        from surebayes.kernels._lookup import hash_tokens
-    except ImportError:
-        from surebayes.kernels.lookup_twin import hash_tokens
-    return hash_tokens([token.encode("utf-8", "replace") for token in tokens_in_python(message)], width)
+    return _tokens(message, width)  # type: ignore[no-any-return]
 
 
-def _from_kernel(message, width=None):  # type: ignore[no-untyped-def]
-    """Let the kernel do it; None for a message made by hand (fields, and no block of them) and for a few oddities."""
+def _tokens(message, width=None):  # type: ignore[no-untyped-def]
+    """Let the kernel do it; its twin does a few oddities, and messages made by hand (fields, and no block of them)."""
     head = getattr(message, "_head", b"")
-    if not head or _kernel_tokens is None:
-        return None
+    if not head:
+        from surebayes.kernels.mail_twin import columns_of, tokens_of_fields
+
+        limits, fields = message._limits, message.headers._fields
+        tokens = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
+        return tokens if width is None else columns_of(tokens, width)
     limits = message._limits
     sizes = limits.headers, limits.header_length, limits.encoded_words
-    return _kernel_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    found = kernel("mail").header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    if found is None:
+        from surebayes.kernels.mail_twin import header_tokens
+
+        found = header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    return found
 
 
 def _odd_tokens(name: str, values: "list[bytes | str]", encoded_words: int) -> list[str]:
     """Make the tokens of one field that isn't plain ASCII, for the kernel."""
     return _field_tokens(name, [v if isinstance(v, str) else decode_header(v, encoded_words) for v in values])
-
-
-def tokens_in_python(message: "object") -> list[str]:
-    """Do the same as `header_tokens`, for any header; the kernel is tested against it."""
-    headers: Headers = message.headers  # type: ignore[attr-defined]
-    tokens = _field_tokens("subject", [message.subject])  # type: ignore[attr-defined]
-    for name, most in _READ:
-        values = headers.get_all(name, most)
-        if values:
-            tokens += _field_tokens(name, values)
-    names = {name for name in headers if name not in _COMMON and not name.startswith(_TRANSPORT)}
-    tokens += [f"header:{name[:40]}" for name in sorted(names)[:60]]
-    for kind, file in message.attachments[:20]:  # type: ignore[attr-defined]
-        tokens.append(f"attachment:{kind[:60]}")
-        if "." in file:
-            tokens.append(f"attachment:.{file.rpartition('.')[2][:12].lower()}")
-    return tokens[:_TOKENS]
 
 
 def _field_tokens(name: str, values: list[str]) -> list[str]:
@@ -185,7 +148,7 @@ def _receiver_tokens(name: str, value: str) -> list[str]:
 
 
 def _received_tokens(value: str) -> list[str]:
-    """Give the hosts that a Received field names, and the networks (the first three numbers) of its addresses."""
+    """Return the hosts that a Received field names, and the networks (the first three numbers) of its addresses."""
     for mark in "()[];,<>=":
         value = value.replace(mark, " ")
     tokens = []

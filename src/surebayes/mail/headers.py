@@ -250,6 +250,8 @@ class Headers:
     @classmethod
     def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 100) -> "Headers":
         """Read a block of header fields, at most so many of at most that length."""
+        from surebayes.kernels.mail_twin import split_fields  # where the kernel is built, mails are judged without it
+
         fields = cls(encoded_words=encoded_words)
         for name, value in split_fields(head, count):
             fields._fields.append((name.decode("latin-1").lower(), value[:length]))
@@ -298,20 +300,6 @@ class Headers:
 
     def __repr__(self) -> str:
         return f"Headers({self.items()!r})"
-
-
-def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":
-    """Cut a header block into at most so many (name, raw value) pairs; lines that are no fields are left out."""
-    fields: list[tuple[bytes, bytes]] = []
-    unfolded = head.replace(b"\n ", b"\r ").replace(b"\n\t", b"\r\t")
-    for line in unfolded.split(b"\n", 4 * count):
-        name, colon, value = line.partition(b":")
-        name = name.rstrip(b" \t")
-        if colon and name and min(name) > 32 and max(name) < 127:  # RFC 5322: printable ASCII without blanks
-            fields.append((name, value))
-            if len(fields) >= count:
-                break
-    return fields
 
 
 # ---- parameters of Content-Type and Content-Disposition

@@ -8,13 +8,12 @@ and no `hashlib` (2.7 ms).
 Nothing here raises on any bytes. A message that goes over a limit is read up to it and marked ``truncated``.
 """
 
-import binascii
-
 try:  # hashlib loads OpenSSL (2.7 ms of start-up); this is the same function, built into Python
     from _blake2 import blake2b
 except ImportError:  # pragma: no cover - a Python without it
     from hashlib import blake2b
 
+from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_tokens
 from surebayes.mail.headers import (
     Headers,
@@ -26,14 +25,6 @@ from surebayes.mail.headers import (
     decode_text,
     filename,
 )
-
-try:
-    from surebayes.kernels._text import fold_mail, html_text, mail_head, read_mail
-except ImportError:
-    from surebayes.kernels.html_twin import html_text
-    from surebayes.kernels.mail_twin import fold_mail, mail_head
-
-    read_mail = None
 
 __all__ = ["Limits", "Message", "fingerprint_of", "header_tokens", "read_message"]
 
@@ -176,10 +167,10 @@ class Message:
         if self._fingerprint is None:
             content = None
             if self._identity or self._headers is None:
-                content = fold_mail(self._identity, self.subject, self.text)
+                content = kernel("mail").fold_mail(self._identity, self.subject, self.text)
             if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
                 identity = "".join(self._message_id().split()).encode("utf-8", "surrogatepass")
-                content = identity + fold_mail(b"", self.subject, self.text)
+                content = identity + kernel("mail").fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
 
@@ -215,7 +206,7 @@ def fingerprint_of(text: str) -> str:
     >>> fingerprint_of("one  two\r\n") == fingerprint_of("one two")
     True
     """
-    return blake2b(fold_mail(b"", "", text), digest_size=16).hexdigest()
+    return blake2b(kernel("mail").fold_mail(b"", "", text), digest_size=16).hexdigest()
 
 
 def read_message(
@@ -274,22 +265,14 @@ def read_message(
     flags = 0
     if keep_hidden or alt_text or link_targets:
         flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
-    found = read_mail and read_mail(
-        raw,
-        limits.bytes,
-        limits.parts,
-        limits.depth,
-        limits.headers,
-        limits.header_length,
-        limits.decoded,
-        flags,
-        fallback_charset,
-        _HELPERS,
-    )
+    sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
+    found = kernel("mail").read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
+    if found is None:  # over a limit, or unusual: see the kernel
+        from surebayes.kernels.mime_twin import read_mail
+
+        found = read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
     message = Message.__new__(Message)
-    subject, message.text, message.attachments, message.truncated, message._head, message._identity = (
-        found or _Reader(raw, limits, flags, fallback_charset).read()
-    )
+    subject, message.text, message.attachments, message.truncated, message._head, message._identity = found
     if isinstance(subject, bytes):
         message.truncated = message.truncated or subject.count(b"=?") > limits.encoded_words
         subject = decode_header(subject[: limits.header_length], limits.encoded_words)
@@ -297,160 +280,3 @@ def read_message(
     message._limits = limits
     message._headers = message._fingerprint = None
     return message
-
-
-class _Reader:
-    """One pass over one message: where its parts are and what their text is."""
-
-    __slots__ = (
-        "attachments", "boundaries", "fallback", "flags", "limits", "parts", "raw", "room", "texts", "truncated"
-    )  # fmt: skip
-
-    def __init__(self, raw: bytes, limits: Limits, flags: int, fallback: str | None) -> None:
-        self.truncated = len(raw) > limits.bytes
-        if self.truncated:
-            raw = raw[: limits.bytes]
-        if raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw:  # line ends of old
-            raw = raw.replace(b"\r", b"\n")
-        self.raw = raw
-        self.limits = limits
-        self.flags = flags
-        self.fallback = fallback
-        self.texts: list[str] = []
-        self.attachments: list[tuple[str, str]] = []
-        self.parts = limits.parts
-        self.boundaries = 10 * limits.parts
-        self.room = limits.decoded
-
-    def read(self) -> tuple[bytes, str, "tuple[tuple[str, str], ...]", bool, bytes, bytes]:
-        """Give subject, text, attachments, whether something was left out, header block and Message-ID."""
-        head, subject, identity, fields, longest = self.part(0, len(self.raw), 0)
-        cut = self.limits.header_length
-        truncated = self.truncated or fields > self.limits.headers or longest > cut
-        return subject, "\n".join(self.texts), tuple(self.attachments), truncated, head, identity[:cut]
-
-    def part(
-        self, start: int, end: int, depth: int, default: bytes = b"text/plain"
-    ) -> tuple[bytes, bytes, bytes, int, int]:
-        """Read the part between two positions; return its header block, subject, Message-ID and the block's sizes."""
-        if self.parts <= 0 or depth > self.limits.depth:
-            self.truncated = True
-            return b"", b"", b"", 0, 0
-        self.parts -= 1
-        raw, cut = self.raw, self.limits.header_length
-        stop, body, fields, longest, value, coding, disposition, subject, identity = mail_head(raw, start, end)
-        if longest > cut:
-            self.truncated = True
-            value, disposition = value[:cut], disposition[:cut]
-        kind, charset, boundary = content_kind(value or default)
-        if kind[:5] == "text/":
-            self.text(body, end, kind, charset, coding)
-            if disposition and disposition[:99].strip()[:10].lower() == b"attachment":
-                self.attachments.append((kind, filename(disposition, value)))
-        elif kind[:10] == "multipart/":
-            if not boundary or not self.multipart(body, end, boundary, depth, kind):
-                self.text(body, end, "text/plain", charset, coding)  # text must not hide behind a broken multipart
-        elif kind in ("message/rfc822", "message/global", "message/news"):
-            self.part(body, end, depth + 1)
-        else:
-            self.attachments.append((kind, filename(disposition, value)))
-        return raw[start:stop], subject, identity, fields, longest
-
-    def multipart(self, start: int, end: int, boundary: bytes, depth: int, kind: str) -> bool:
-        """Read the parts between the lines that start with a boundary; False if there is no such line."""
-        raw = self.raw
-        default = b"message/rfc822" if kind == "multipart/digest" else b"text/plain"
-        separator = b"\n--" + boundary
-        position = start - 1  # at the line end before the body
-        begin = -1
-        while True:
-            found = raw.find(separator, position, end)
-            if found < 0:
-                break
-            self.boundaries -= 1
-            if self.boundaries < 0:
-                self.truncated = True
-                break
-            position = found + len(separator)
-            line_end = raw.find(b"\n", position, end)
-            if line_end < 0:
-                line_end = end
-            rest = raw[position : min(line_end, position + 80)].strip(b" \t\r")
-            if rest and rest != b"--":  # a longer boundary that starts like this one
-                continue
-            if begin < 0:
-                if rest:
-                    return False
-            elif self.parts <= 0:
-                self.truncated = True
-                return True
-            elif begin < found:
-                self.part(begin, found - 1 if raw[found - 1] == 13 else found, depth + 1, default)
-            if rest:
-                return True
-            begin, position = line_end + 1, line_end
-        if 0 <= begin < end:
-            self.part(begin, end, depth + 1, default)
-        return begin >= 0
-
-    def text(self, start: int, end: int, kind: str, charset: str | None, coding: bytes) -> None:
-        """Decode a text part."""
-        room = self.room
-        if end - start > 4 * room:
-            end = start + 4 * room
-            self.truncated = True
-        data = self.raw[start:end]
-        if coding:
-            data, whole = decode_transfer(data, coding[:100].strip().lower(), room)
-            self.truncated = self.truncated or not whole
-        if len(data) > 2 * room:
-            data = data[: 2 * room]
-            self.truncated = True
-        text = decode_text(data, charset, self.fallback)
-        if "\r" in text:
-            text = text.replace("\r\n", "\n")
-        if len(text) > room:
-            text = text[:room]
-            self.truncated = True
-        self.room = room - len(text)
-        self.texts.append(html_text(text, self.flags) if kind == "text/html" else text)
-
-
-def decode_transfer(data: bytes, coding: bytes, room: int) -> tuple[bytes, bool]:
-    """Undo a Content-Transfer-Encoding; say whether it is all. Data of an unknown one stay as they are."""
-    if coding[:6] == b"base64":
-        return decode_base64(data), True
-    if coding[:16] == b"quoted-printable":
-        return binascii.a2b_qp(data), True
-    if coding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
-        return decode_uu(data, room // 45 + 1)  # full lines hold 45 bytes
-    return data, True
-
-
-def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:
-    r"""Decode at most so many uuencoded lines between begin and end; data without them stay as they are.
-
-    Examples
-    --------
-    >>> decode_uu(b"begin 644 x\n%:&5L;&\\\n \nend\n", 10)
-    (b'hello', True)
-    """
-    start = 0 if data.startswith(b"begin ") else data.find(b"\nbegin ") + 1
-    if not start and not data.startswith(b"begin "):
-        return data, True
-    lines = data[start:].split(b"\n", count + 1)[1:]
-    decoded: list[bytes] = []
-    for line in lines[:count]:
-        line = line.rstrip(b"\r")
-        if line == b"end":
-            return b"".join(decoded), True
-        try:
-            decoded.append(binascii.a2b_uu(line))
-        except binascii.Error:
-            # Some encoders pad with a byte too many: the count that the first character gives is right.
-            size = (((line[0] - 32) & 63) * 4 + 5) // 3
-            try:
-                decoded.append(binascii.a2b_uu(line[:size]))
-            except binascii.Error:
-                return b"".join(decoded), True
-    return b"".join(decoded), len(lines) <= count

@@ -1,0 +1,114 @@
+/* What a fingerprint is of. */
+#include "ascii.h"
+#include "module.h"
+
+/* Copy with runs of ASCII white space as one blank, and none at the ends; `out` has room for size + 16. */
+static Py_ssize_t fold_bytes(const char *data, Py_ssize_t size, char *out)
+{
+    Py_ssize_t n = 0, i = 0;
+    unsigned after = 1; /* whether white space, or nothing, goes before */
+#if defined(__SSE2__)
+    while (size - i >= 16) { /* up to the first white space that follows white space, then past its run */
+        __m128i block = _mm_loadu_si128((const __m128i *)(data + i)), blank = _mm_set1_epi8(' ');
+        __m128i control = _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(8)),
+                                        _mm_cmplt_epi8(block, _mm_set1_epi8(14)));
+        __m128i space = _mm_or_si128(control, _mm_cmpeq_epi8(block, blank));
+        unsigned mask = (unsigned)_mm_movemask_epi8(space), dropped = mask & (mask << 1 | after);
+        block = _mm_or_si128(_mm_and_si128(space, blank), _mm_andnot_si128(space, block));
+        _mm_storeu_si128((__m128i *)(out + n), block);
+        if (!dropped) {
+            n += 16;
+            i += 16;
+            after = mask >> 15;
+            continue;
+        }
+        int first = lowest_bit(dropped);
+        n += first;
+        i += first + lowest_bit(~(mask >> first));
+        after = 1;
+    }
+#endif
+    for (; i < size; i++) { /* without branches on the letters: thrice as fast */
+        unsigned char c = (unsigned char)data[i];
+        unsigned space = (c == ' ') | ((unsigned)(c - '\t') < 5);
+        out[n] = space ? ' ' : (char)c;
+        n += !(space & after);
+        after = space;
+    }
+    return n && out[n - 1] == ' ' ? n - 1 : n;
+}
+
+/* The UTF-8 of a str, lone surrogates too; `owner` is what holds it if the str itself doesn't. */
+static const char *any_utf8(PyObject *text, Py_ssize_t *size, PyObject **owner)
+{
+    char *data;
+    const char *found = PyUnicode_AsUTF8AndSize(text, size);
+    *owner = NULL;
+    if (found || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+        return found;
+    PyErr_Clear();
+    *owner = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+    return *owner && PyBytes_AsStringAndSize(*owner, &data, size) == 0 ? data : NULL;
+}
+
+/* Copy without white space (of ASCII, as str.split knows it); -1 where decode_header would do more. */
+static Py_ssize_t copy_identity(const unsigned char *data, Py_ssize_t size, unsigned char *out)
+{
+    Py_ssize_t n = 0;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        unsigned char c = data[i];
+        if (c & 0x80 || (c == '?' && i && data[i - 1] == '='))
+            return -1;
+        out[n] = c;
+        n += !(is_blank(c) || (unsigned)(c - 0x1c) < 4);
+    }
+    return n;
+}
+
+PyDoc_STRVAR(fold_mail_doc, "fold_mail(identity, subject, text, /)\n--\n\n"
+                            "What a fingerprint is of: Message-ID (bytes) without white space, subject and text with "
+                            "every run of it as one blank, a line\n"
+                            "each, in UTF-8. None for a Message-ID that isn't plain ASCII.");
+
+static PyObject *fold_mail(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *owner[2] = {NULL, NULL}, *folded = NULL;
+    const char *text[2];
+    char *identity, *out = NULL;
+    Py_ssize_t size[3];
+    (void)module;
+    if (n != 3 || !PyUnicode_Check(args[1]) || !PyUnicode_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "fold_mail needs bytes and two str");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &identity, &size[2]) < 0)
+        return NULL;
+    for (int k = 0; k < 2; k++)
+        if (!(text[k] = any_utf8(args[k + 1], &size[k], &owner[k])))
+            goto done;
+    if (!(out = PyMem_Malloc((size_t)size[0] + (size_t)size[1] + (size_t)size[2] + 3 + PADDING))) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    n = copy_identity((const unsigned char *)identity, size[2], (unsigned char *)out);
+    if (n < 0)
+        folded = Py_NewRef(Py_None);
+    for (int k = 0; k < 2 && !folded; k++) {
+        out[n++] = '\n';
+        n += fold_bytes(text[k], size[k], out + n);
+    }
+    if (!folded) {
+        out[n++] = '\n';
+        folded = PyBytes_FromStringAndSize(out, n);
+    }
+done:
+    PyMem_Free(out);
+    Py_XDECREF(owner[0]);
+    Py_XDECREF(owner[1]);
+    return folded;
+}
+
+PyMethodDef fingerprint_functions[] = {
+    {"fold_mail", (PyCFunction)(void (*)(void))fold_mail, METH_FASTCALL, fold_mail_doc},
+    {NULL, NULL, 0, NULL},
+};

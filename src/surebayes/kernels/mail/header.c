@@ -1,0 +1,175 @@
+/* The fields of a header block: finding a few, leaving some out. */
+#include "header.h"
+#include "module.h"
+
+static const struct {
+    const char *name;
+    Py_ssize_t size;
+} mail_fields[MAIL_FIELDS] = {
+    {"content-type", 12}, {"content-transfer-encoding", 25}, {"content-disposition", 19}, {"subject", 7},
+    {"message-id", 10},
+};
+
+static int mail_field_number(const unsigned char *name, Py_ssize_t size)
+{
+    for (int k = 0; k < MAIL_FIELDS; k++) {
+        if (mail_fields[k].size != size)
+            continue;
+        Py_ssize_t i = 0;
+        while (i < size && to_lower(name[i]) == (unsigned char)mail_fields[k].name[i])
+            i++;
+        if (i == size)
+            return k;
+    }
+    return -1;
+}
+
+void scan_head(const unsigned char *line, const unsigned char *stop, MailHead *head)
+{
+    const Span none = {NULL, 0};
+    Span open = none; /* the value of the field that continuation lines belong to */
+    int number = -1;
+    head->count = head->longest = 0;
+    for (int k = 0; k < MAIL_FIELDS; k++)
+        head->value[k] = none;
+    for (;;) {
+        const unsigned char *next = line < stop ? memchr(line, '\n', (size_t)(stop - line)) : NULL;
+        const unsigned char *line_end = next ? next : stop;
+        int blank = line == line_end || (*line == '\r' && line_end - line == 1);
+        int more = !blank && (*line == ' ' || *line == '\t');
+        if (more && open.at)
+            open.size = line_end - open.at;
+        if (!more && open.at) {
+            if (open.size > head->longest)
+                head->longest = open.size;
+            if (number >= 0 && !head->value[number].at)
+                head->value[number] = open;
+            open = none;
+        }
+        head->end = line;
+        head->body = blank && next ? next + 1 : line;
+        if (blank)
+            break;
+        if (!more) {
+            const unsigned char *p = line;
+            while (p < line_end && *p > 32 && *p < 127 && *p != ':')
+                p++;
+            Py_ssize_t name = p - line;
+            while (p < line_end && (*p == ' ' || *p == '\t'))
+                p++;
+            if (name && p < line_end && *p == ':') {
+                open = (Span){p + 1, line_end - p - 1};
+                number = mail_field_number(line, name);
+                head->count++;
+            } else if (!(line_end - line > 4 && memcmp(line, "From ", 5) == 0) &&
+                       !(line_end - line > 5 && memcmp(line, ">From ", 6) == 0))
+                break;
+        }
+        line = next ? next + 1 : stop;
+    }
+}
+
+PyDoc_STRVAR(mail_head_doc,
+             "mail_head(raw, start, end, /)\n--\n\n"
+             "Where the header block at `start` ends, where the body starts, how many fields there are, how long the "
+             "longest is,\n"
+             "and the values of Content-Type, Content-Transfer-Encoding, Content-Disposition, Subject and Message-ID.");
+
+static PyObject *mail_head(PyObject *module, PyObject *args)
+{
+    PyObject *raw;
+    Py_ssize_t start, end, size;
+    char *data;
+    MailHead head;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Snn:mail_head", &raw, &start, &end))
+        return NULL;
+    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0)
+        return NULL;
+    if (start < 0 || end > size || start > end) {
+        PyErr_SetString(PyExc_ValueError, "mail_head needs 0 <= start <= end <= len(raw)");
+        return NULL;
+    }
+    const unsigned char *base = (const unsigned char *)data;
+    scan_head(base + start, base + end, &head);
+    const Span *value = head.value;
+    return Py_BuildValue("nnnny#y#y#y#y#", (Py_ssize_t)(head.end - base), (Py_ssize_t)(head.body - base), head.count,
+                         head.longest, value[0].at ? (const char *)value[0].at : "", value[0].size,
+                         value[1].at ? (const char *)value[1].at : "", value[1].size,
+                         value[2].at ? (const char *)value[2].at : "", value[2].size,
+                         value[3].at ? (const char *)value[3].at : "", value[3].size,
+                         value[4].at ? (const char *)value[4].at : "", value[4].size);
+}
+
+/* Where the empty line after the header is; the end of the mail where there is none. */
+static const unsigned char *find_header_end(const unsigned char *raw, const unsigned char *end)
+{
+    for (const unsigned char *p = raw; p < end; p++) {
+        if (*p == '\n' || (*p == '\r' && end - p > 1 && p[1] == '\n'))
+            return p;
+        p = memchr(p, '\n', (size_t)(end - p));
+        if (!p)
+            break;
+    }
+    return end;
+}
+
+PyDoc_STRVAR(without_fields_doc, "without_fields(raw, names, /)\n--\n\n"
+                                 "The mail without the header fields whose names start with one of `names` (bytes in "
+                                 "lower case), and their continuation lines.");
+
+static PyObject *without_fields(PyObject *module, PyObject *args)
+{
+    PyObject *raw, *names;
+    char *data, *name;
+    Py_ssize_t size, name_size;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "SO!:without_fields", &raw, &PyTuple_Type, &names))
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(names);
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size) < 0)
+            return NULL;
+    if (PyBytes_AsStringAndSize(raw, &data, &size) < 0)
+        return NULL;
+
+    const unsigned char *start = (const unsigned char *)data, *end = start + size,
+                        *head_end = find_header_end(start, end);
+    const unsigned char *kept = start; /* up to here, all is in `out` or dropped */
+    unsigned char *out = NULL;
+    Py_ssize_t used = 0;
+    bool dropping = false;
+    for (const unsigned char *line = start, *next; line < head_end; line = next) {
+        next = memchr(line, '\n', (size_t)(head_end - line));
+        next = next ? next + 1 : head_end;
+        if (*line != ' ' && *line != '\t') {
+            dropping = false;
+            Py_ssize_t room = next - line < 64 ? next - line : 64;
+            for (Py_ssize_t k = 0, i; k < n && !dropping; k++) {
+                PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size);
+                for (i = 0; i < name_size && i < room && to_lower(line[i]) == (unsigned char)name[i]; i++)
+                    ;
+                dropping = i == name_size;
+            }
+        }
+        if (!dropping)
+            continue;
+        if (!out && !(out = PyMem_Malloc((size_t)size)))
+            return PyErr_NoMemory();
+        memcpy(out + used, kept, (size_t)(line - kept));
+        used += line - kept;
+        kept = next;
+    }
+    if (!out)
+        return Py_NewRef(raw);
+    memcpy(out + used, kept, (size_t)(end - kept));
+    PyObject *result = PyBytes_FromStringAndSize((const char *)out, used + (end - kept));
+    PyMem_Free(out);
+    return result;
+}
+
+PyMethodDef header_functions[] = {
+    {"mail_head", mail_head, METH_VARARGS, mail_head_doc},
+    {"without_fields", without_fields, METH_VARARGS, without_fields_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,26 @@
+/* Header blocks. */
+#ifndef SUREBAYES_MAIL_HEADER_H
+#define SUREBAYES_MAIL_HEADER_H
+
+#include "ascii.h"
+
+enum { MAIL_FIELDS = 5 };
+
+typedef struct {
+    const unsigned char *end, *body; /* where the header block ends, where the body starts */
+    Py_ssize_t count, longest;
+    Span value[MAIL_FIELDS]; /* of the first field of each name; at NULL: there is none */
+} MailHead;
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+/* Read the header block between two places. */
+void scan_head(const unsigned char *line, const unsigned char *stop, MailHead *head);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

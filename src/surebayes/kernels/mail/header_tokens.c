@@ -1,0 +1,653 @@
+/* Header tokens, as header_tokens.py makes them. Fields of plain ASCII are read here; for one that has anything else
+ * (encoded words, raw 8-bit letters, white space that only str.split knows, RFC 2231) the caller's function makes the
+ * tokens of that field.
+ *
+ * All work is done on a copy of the header block in lower case; values are unfolded in place. Each byte is looked at a
+ * few times. */
+
+#include "../hashing.h"
+#include "ascii.h"
+#include "header_tables.h"
+#include "module.h"
+
+enum { MOST_HOSTS = 20, MOST_HOPS = 12 };
+enum { TOKEN_FIELDS = sizeof token_fields / sizeof *token_fields };
+
+enum { ENDS_ADDRESS = 1, ENDS_HOST = 2, ENDS_WORD = 4, NOT_PLAIN = 8, ENDS_LINE = 16, MAY_ENCODE = 32 };
+static const uint8_t ascii_marks[128] = {
+    [' '] = ENDS_ADDRESS | ENDS_HOST | ENDS_WORD,
+    ['\t'] = ENDS_ADDRESS | ENDS_HOST | ENDS_WORD,
+    ['<'] = ENDS_ADDRESS | ENDS_HOST,
+    ['>'] = ENDS_ADDRESS | ENDS_HOST,
+    [','] = ENDS_ADDRESS | ENDS_HOST,
+    [';'] = ENDS_ADDRESS | ENDS_HOST,
+    ['('] = ENDS_ADDRESS | ENDS_HOST,
+    [')'] = ENDS_ADDRESS | ENDS_HOST,
+    ['['] = ENDS_ADDRESS | ENDS_HOST,
+    [']'] = ENDS_ADDRESS | ENDS_HOST,
+    ['"'] = ENDS_ADDRESS,
+    ['\''] = ENDS_ADDRESS,
+    [':'] = ENDS_ADDRESS,
+    ['='] = ENDS_HOST,
+    ['\r'] = ENDS_LINE,
+    ['\n'] = ENDS_LINE,
+    ['?'] = MAY_ENCODE,
+    [0x0b] = NOT_PLAIN,
+    [0x0c] = NOT_PLAIN,
+    [0x1c] = NOT_PLAIN,
+    [0x1d] = NOT_PLAIN,
+    [0x1e] = NOT_PLAIN,
+    [0x1f] = NOT_PLAIN,
+};
+
+typedef struct {
+    uint8_t *at;
+    size_t size;
+} Piece;
+typedef struct {
+    Piece value[MOST_VALUES], before[MOST_VALUES];
+    int n;
+} Values; /* unfolded, and as they are */
+typedef struct {
+    uint8_t *text; /* the tokens, one after the other */
+    size_t size, room;
+    size_t end[MOST_TOKENS]; /* where in the text each ends */
+    int n;
+    bool no_memory;
+    Values field[READ_FIELDS];
+    Piece name[MOST_NAMES + 1]; /* less usual field names, distinct and ascending */
+    int names;
+} Tokens;
+
+typedef struct {
+    PyObject *function, *encoded_words;
+} Odd;
+
+static void token_put(Tokens *t, const char *field, const uint8_t *word, size_t size)
+{
+    size_t prefix = strlen(field);
+    if (t->n == MOST_TOKENS || t->no_memory)
+        return;
+    if (reserve(&t->text, &t->room, t->size + prefix + size + PADDING, 1) != OK) {
+        t->no_memory = true;
+        return;
+    }
+    memcpy(t->text + t->size, field, prefix);
+    if (size)
+        memcpy(t->text + t->size + prefix, word, size);
+    t->size += prefix + size;
+    t->end[t->n++] = t->size;
+}
+
+static inline size_t at_most(size_t size, size_t most)
+{
+    return size < most ? size : most;
+}
+
+static inline bool is_low(uint8_t c)
+{
+    return (unsigned)(c - 'a') < 26;
+}
+
+static bool all_digits(const uint8_t *p, const uint8_t *end)
+{
+    if (p == end)
+        return false;
+    while (p < end && is_digit(*p))
+        p++;
+    return p == end;
+}
+
+static void lower_copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        to[i] = (uint8_t)(from[i] + ((uint8_t)(from[i] - 'A') < 26 ? 32 : 0));
+}
+
+/* The next run of bytes without the mark, from p on; NULL: there is none. */
+static inline const uint8_t *next_run(const uint8_t *p, const uint8_t *end, uint8_t mark, const uint8_t **run_end)
+{
+    while (p < end && ascii_marks[*p] & mark)
+        p++;
+    if (p == end)
+        return NULL;
+    const uint8_t *q = p + 1;
+    while (q < end && !(ascii_marks[*q] & mark))
+        q++;
+    *run_end = q;
+    return p;
+}
+
+/* Words of two letters or more, the first `most` of them. */
+static void put_words(Tokens *t, const char *field, const uint8_t *p, size_t size, int most)
+{
+    const uint8_t *end = p + size;
+    while (p < end && most) {
+        const uint8_t *start = p;
+        while (p < end && (is_low(*p) || is_digit(*p) || *p == '_'))
+            p++;
+        if (p - start > 1) {
+            token_put(t, field, start, (size_t)(p - start));
+            most--;
+        }
+        p += p < end;
+    }
+}
+
+/* The next mail address from *p on: its local part, and its host without dots at the ends. */
+static bool next_address(const uint8_t **p, const uint8_t *end, Piece *local, Piece *host)
+{
+    const uint8_t *word, *stop;
+    while ((word = next_run(*p, end, ENDS_ADDRESS, &stop))) {
+        *p = stop;
+        const uint8_t *at = stop;
+        while (at > word && at[-1] != '@')
+            at--;
+        if (at - word < 2 || stop - word >= 255)
+            continue;
+        *local = (Piece){(uint8_t *)word, (size_t)(at - 1 - word)};
+        while (at < stop && *at == '.')
+            at++;
+        while (at < stop && stop[-1] == '.')
+            stop--;
+        *host = (Piece){(uint8_t *)at, (size_t)(stop - at)};
+        if (host->size)
+            return true;
+    }
+    return false;
+}
+
+static void put_sender(Tokens *t, const char *field, const char *host_field, Piece value, bool with_name)
+{
+    const uint8_t *p = value.at, *end = p + at_most(value.size, 1000);
+    uint8_t whole[256];
+    Piece local, host;
+    for (int k = 0; k < 4 && next_address(&p, end, &local, &host); k++) {
+        memcpy(whole, local.at, local.size);
+        whole[local.size] = '@';
+        memcpy(whole + local.size + 1, host.at, host.size);
+        token_put(t, field, whole, local.size + 1 + host.size);
+        token_put(t, host_field, host.at, host.size);
+    }
+    const uint8_t *bracket = with_name && value.size ? memchr(value.at, '<', (size_t)(end - value.at)) : NULL;
+    if (bracket)
+        put_words(t, field, value.at, (size_t)(bracket - value.at), 10);
+}
+
+/* Put a piece into a sorted list of distinct ones that keeps the `most` smallest; it has room for one more. */
+static void keep_smallest(Piece *list, int *n, int most, Piece piece)
+{
+    int low = 0, high = *n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        Piece other = list[middle];
+        int order = memcmp(piece.at, other.at, at_most(piece.size, other.size));
+        if (!order && piece.size == other.size)
+            return;
+        if (order < 0 || (!order && piece.size < other.size))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    memmove(list + low + 1, list + low, (size_t)(*n - low) * sizeof *list);
+    list[low] = piece;
+    if (*n < most)
+        ++*n;
+}
+
+/* Hosts of all addresses, and about how many there are. Python joins the values with a comma and a blank, and cuts
+ * that. */
+static void put_receivers(Tokens *t, const char *host_field, const char *count_field, const Values *values)
+{
+    Piece hosts[MOST_HOSTS + 1], local, host;
+    int n = 0, found = 0;
+    size_t room = 4000;
+    if (!values->n || (values->n == 1 && !values->value[0].size))
+        return;
+    for (int k = 0; k < values->n; k++) {
+        Piece value = values->value[k];
+        const uint8_t *p = value.at, *end = p + at_most(value.size, room);
+        while (next_address(&p, end, &local, &host)) {
+            keep_smallest(hosts, &n, MOST_HOSTS, host);
+            found++;
+        }
+        room -= at_most(value.size + 2, room);
+    }
+    for (int k = 0; k < n; k++)
+        token_put(t, host_field, hosts[k].at, hosts[k].size);
+    const uint8_t digit = (uint8_t)('0' + (found > 0) + (found > 1) + (found > 3) + (found > 7) + (found > 15));
+    token_put(t, count_field, &digit, 1);
+}
+
+/* Hosts (their last three parts) and networks (the first three numbers of an address) of a Received field. */
+static void put_hops(Tokens *t, Piece value)
+{
+    const uint8_t *end = value.at + at_most(value.size, 1000), *stop = value.at, *word;
+    Piece kept[MOST_HOPS];
+    int n = 0;
+    while (n < MOST_HOPS && (word = next_run(stop, end, ENDS_HOST, &stop))) {
+        const uint8_t *last = stop, *dot[3] = {NULL, NULL, NULL}; /* the last three dots, from the end */
+        int dots = 0;
+        while (word < last && *word == '.')
+            word++;
+        while (word < last && last[-1] == '.')
+            last--;
+        if (word == last || !(is_digit(last[-1]) || is_low(last[-1])) || !memchr(word, '.', (size_t)(last - word)))
+            continue;
+        bool numbers = true, sign = false;
+        for (const uint8_t *p = last; p > word; p--) {
+            uint8_t c = p[-1];
+            if (c == '.') {
+                if (dots < 3)
+                    dot[dots] = p - 1;
+                dots++;
+                numbers = numbers && p[-2] != '.'; /* the word starts with another byte */
+            } else {
+                numbers = numbers && is_digit(c);
+                sign = sign || c == '@';
+            }
+        }
+        Piece found;
+        if (dots == 3 && numbers)
+            found = (Piece){(uint8_t *)word, (size_t)(dot[0] - word)};
+        else {
+            const uint8_t *p = dots ? dot[0] + 1 : last;
+            if (p == last || sign || last - word >= 100)
+                continue;
+            while (p < last && is_low(*p))
+                p++;
+            if (p < last)
+                continue;
+            p = dots > 2 ? dot[2] + 1 : word;
+            found = (Piece){(uint8_t *)p, (size_t)(last - p)};
+        }
+        int k = 0;
+        while (k < n && !(kept[k].size == found.size && memcmp(kept[k].at, found.at, found.size) == 0))
+            k++;
+        if (k < n)
+            continue;
+        kept[n++] = found;
+        token_put(t, "received:", found.at, found.size);
+    }
+}
+
+static inline const uint8_t *skip_blanks(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    return p;
+}
+
+/* Type and character set; false: a parameter that Python must read. */
+static bool put_content(Tokens *t, Piece value)
+{
+    const uint8_t *p = value.at, *end = p + value.size, *stop = p, *slash = NULL;
+    int slashes = 0;
+    if (!value.size)
+        return true;
+    while (stop < end && *stop != ';' && *stop != '(')
+        stop++;
+    p = skip_blanks(p, stop);
+    for (slash = p; slash < stop && *slash != ' ' && *slash != '\t'; slash++)
+        slashes += *slash == '/';
+    if (slashes == 1)
+        token_put(t, "content-type:", p, at_most((size_t)(slash - p), 60));
+    else
+        token_put(t, "content-type:", (const uint8_t *)"text/plain", 10);
+
+    const uint8_t *name = value.at;
+    while (end - name >= 7 && memcmp(name, "charset", 7) != 0) {
+        const uint8_t *next = memchr(name + 1, 'c', (size_t)(end - name - 1));
+        name = next ? next : end;
+    }
+    if (end - name < 7)
+        return true;
+    p = skip_blanks(name + 7, end);
+    if (p == end || *p != '=' || name == value.at || (name[-1] != ';' && name[-1] != ' ' && name[-1] != '\t'))
+        return false;
+    if (memchr(value.at, '\\', value.size))
+        return false;
+    p = skip_blanks(p + 1, end);
+    if (p < end && *p == '"') {
+        p++;
+        stop = p < end ? memchr(p, '"', (size_t)(end - p)) : NULL;
+        if (!stop) {
+            stop = end;
+            while (stop > p && (stop[-1] == ' ' || stop[-1] == '\t'))
+                stop--;
+        }
+    } else {
+        stop = p;
+        while (stop < end && *stop != ';' && *stop != ' ' && *stop != '\t')
+            stop++;
+    }
+    if (stop > p)
+        token_put(t, "charset:", p, at_most((size_t)(stop - p), 40));
+    return true;
+}
+
+static void put_zone(Tokens *t, Piece value)
+{
+    const uint8_t *stop = value.at, *end = value.at + at_most(value.size, 100), *word;
+    for (int k = 0; (word = next_run(stop, end, ENDS_WORD, &stop)); k++)
+        if (k > 3 && (*word == '+' || *word == '-') && all_digits(word + 1, stop)) {
+            token_put(t, "date:", word, (size_t)(stop - word));
+            return;
+        }
+}
+
+/* Unfold a value in place: its lines without blanks at their ends, with one blank between; false: it isn't plain. */
+static bool unfold(Piece *value)
+{
+    uint8_t *p = value->at, *end = p + value->size, *out = NULL, every = 0;
+    for (size_t i = 0; i < value->size; i++)
+        every |= p[i];
+    if (every >= 128)
+        return false;
+    while (p < end) {
+        uint8_t *start = p;
+        for (; p < end; p++) {
+            uint8_t mark = ascii_marks[*p] & (ENDS_LINE | NOT_PLAIN | MAY_ENCODE);
+            if (LIKELY(!mark))
+                continue;
+            if (mark == ENDS_LINE)
+                break;
+            if (mark == NOT_PLAIN || (p > start && p[-1] == '='))
+                return false;
+        }
+        uint8_t *stop = p;
+        p += p < end;
+        while (start < stop && (*start == ' ' || *start == '\t'))
+            start++;
+        while (start < stop && (stop[-1] == ' ' || stop[-1] == '\t'))
+            stop--;
+        if (start == stop)
+            continue;
+        if (!out) {
+            value->at = start;
+            out = stop;
+            continue;
+        }
+        *out++ = ' ';
+        memmove(out, start, (size_t)(stop - start));
+        out += stop - start;
+    }
+    value->size = out ? (size_t)(out - value->at) : 0;
+    return true;
+}
+
+static void take_field(Tokens *t, Piece name, Piece value)
+{
+    for (int k = 0; k < TOKEN_FIELDS; k++)
+        if (token_fields[k].size == name.size && memcmp(token_fields[k].name, name.at, name.size) == 0) {
+            if (k < READ_FIELDS && t->field[k].n < token_fields[k].most)
+                t->field[k].value[t->field[k].n++] = value;
+            if (token_fields[k].common)
+                return;
+            break;
+        }
+    if (name.size > 2 && memcmp(name.at, "x-", 2) == 0)
+        for (size_t k = 0; k < sizeof silent_fields / sizeof *silent_fields; k++)
+            if (silent_fields[k].name[2] == name.at[2] && name.size >= silent_fields[k].size &&
+                memcmp(silent_fields[k].name, name.at, silent_fields[k].size) == 0)
+                return;
+    keep_smallest(t->name, &t->names, MOST_NAMES, name);
+}
+
+/* Find the fields in a block of lower case, as split_fields does; false: more lines than it cuts. */
+static bool take_fields(Tokens *t, uint8_t *line, uint8_t *end, Py_ssize_t most, size_t longest)
+{
+    for (Py_ssize_t lines = 0, fields = 0; fields < most; lines++) {
+        if (lines >= 4 * most)
+            return false;
+        uint8_t *p = line;
+        while (p < end && *p > 32 && *p < 127 && *p != ':')
+            p++;
+        Piece name = {line, (size_t)(p - line)};
+        while (p < end && (*p == ' ' || *p == '\t'))
+            p++;
+        bool is_field = name.size && p < end && *p == ':';
+        Piece value = {p + is_field, 0};
+        uint8_t *stop;
+        for (stop = value.at;; stop++) { /* a line that starts with a blank belongs to the one before */
+            stop = stop < end ? memchr(stop, '\n', (size_t)(end - stop)) : NULL;
+            if (!stop || stop + 1 == end || (stop[1] != ' ' && stop[1] != '\t'))
+                break;
+        }
+        value.size = (size_t)((stop ? stop : end) - value.at);
+        if (is_field) {
+            value.size = at_most(value.size, longest);
+            take_field(t, name, value);
+            fields++;
+        }
+        if (!stop)
+            break;
+        line = stop + 1;
+    }
+    return true;
+}
+
+/* Types and name endings of attachments; false: not plain pairs of ASCII. */
+static bool put_attachments(Tokens *t, PyObject *attachments)
+{
+    Py_ssize_t n = PyTuple_Check(attachments) ? PyTuple_Size(attachments) : -1;
+    if (n < 0)
+        return false;
+    for (Py_ssize_t i = 0; i < n && i < MOST_ATTACHMENTS; i++) {
+        PyObject *pair = PyTuple_GetItem(attachments, i);
+        if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
+            return false;
+        for (int k = 0; k < 2; k++) {
+            Py_ssize_t size;
+            PyObject *text = PyTuple_GetItem(pair, k);
+            if (!PyUnicode_Check(text))
+                return false;
+            const uint8_t *data = (const uint8_t *)PyUnicode_AsUTF8AndSize(text, &size);
+            if (!data || size != PyUnicode_GetLength(text)) { /* lone surrogates, or not ASCII */
+                PyErr_Clear();
+                return false;
+            }
+            if (k == 0)
+                token_put(t, "attachment:", data, at_most((size_t)size, 60));
+            else {
+                const uint8_t *dot = data + size;
+                uint8_t ending[12];
+                while (dot > data && dot[-1] != '.')
+                    dot--;
+                size_t length = at_most((size_t)(data + size - dot), sizeof ending);
+                lower_copy(ending, dot, length);
+                if (dot > data)
+                    token_put(t, "attachment:.", ending, length);
+            }
+        }
+    }
+    return true;
+}
+
+/* Let Python's `odd(name, values, encoded_words)` give the tokens of a field; the values are bytes, or the subject. */
+static bool put_odd(Tokens *t, const Odd *odd, const char *name, PyObject *values)
+{
+    PyObject *found = values ? PyObject_CallFunction(odd->function, "sOO", name, values, odd->encoded_words) : NULL;
+    Py_ssize_t n = found && PyList_Check(found) ? PyList_Size(found) : 0, size;
+    if (found && !PyList_Check(found))
+        PyErr_SetString(PyExc_TypeError, "odd must return a list of str");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *token = PyUnicode_AsUTF8AndSize(PyList_GetItem(found, i), &size);
+        if (!token)
+            break;
+        token_put(t, "", (const uint8_t *)token, (size_t)size);
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(values);
+    return !PyErr_Occurred();
+}
+
+static PyObject *values_as_sent(const Values *values, const uint8_t *block, const char *head)
+{
+    PyObject *list = PyList_New(values->n);
+    for (int i = 0; list && i < values->n; i++) {
+        Piece value = values->before[i];
+        PyObject *bytes = PyBytes_FromStringAndSize(head + (value.at - block), (Py_ssize_t)value.size);
+        if (!bytes || PyList_SetItem(list, i, bytes) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool put_field(Tokens *t, int number, const Values *values)
+{
+    Piece value = values->value[0], local, host;
+    const uint8_t *p = value.at;
+    switch (number) {
+    case FROM:
+        for (int i = 0; i < values->n; i++)
+            put_sender(t, "from:", "from:@", values->value[i], true);
+        return true;
+    case REPLY_TO:
+        for (int i = 0; i < values->n; i++)
+            put_sender(t, "reply-to:", "reply-to:@", values->value[i], false);
+        return true;
+    case SENDER:
+        for (int i = 0; i < values->n; i++)
+            put_sender(t, "sender:", "sender:@", values->value[i], false);
+        return true;
+    case TO: put_receivers(t, "to:@", "to:count:", values); return true;
+    case CC: put_receivers(t, "cc:@", "cc:count:", values); return true;
+    case RECEIVED:
+        for (int i = 0; i < values->n; i++)
+            put_hops(t, values->value[i]);
+        return true;
+    case MESSAGE_ID:
+        if (next_address(&p, p + at_most(value.size, 500), &local, &host))
+            token_put(t, "message-id:@", host.at, host.size);
+        return true;
+    case CONTENT_TYPE: return put_content(t, value);
+    case DATE: put_zone(t, value); return true;
+    default: put_words(t, "x-mailer:", value.at, at_most(value.size, 200), 8); return true;
+    }
+}
+
+/* The tokens of all fields that are read; false: error. */
+static bool put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const char *head)
+{
+    for (int k = 0; k < READ_FIELDS; k++) {
+        Values *values = &t->field[k];
+        bool plain = true;
+        int n = t->n;
+        size_t size = t->size;
+        memcpy(values->before, values->value, (size_t)values->n * sizeof *values->value);
+        for (int i = 0; i < values->n; i++)
+            plain = plain && unfold(&values->value[i]);
+        if (!values->n || (plain && put_field(t, k, values)))
+            continue;
+        t->n = n;
+        t->size = size;
+        if (!put_odd(t, odd, token_fields[k].name, values_as_sent(values, block, head)))
+            return false;
+    }
+    return true;
+}
+
+/* The tokens as a list of str; with a width hashed, as bytes. */
+static PyObject *tokens_result(const Tokens *t, uint32_t width)
+{
+    size_t start = 0;
+    PyObject *result = width ? PyBytes_FromStringAndSize(NULL, 4 * (Py_ssize_t)t->n) : PyList_New(t->n);
+    char *out = result && width ? PyBytes_AsString(result) : NULL;
+    for (int i = 0; result && i < t->n; start = t->end[i++]) {
+        if (width) {
+            uint32_t h = murmur3(t->text + start, t->end[i] - start), column = column_of(h, width);
+            memcpy(out + 4 * i, &column, 4);
+            continue;
+        }
+        PyObject *token = PyUnicode_FromStringAndSize((const char *)t->text + start, (Py_ssize_t)(t->end[i] - start));
+        if (!token || PyList_SetItem(result, i, token) < 0)
+            Py_CLEAR(result);
+    }
+    return result;
+}
+
+PyDoc_STRVAR(
+    header_tokens_doc,
+    "header_tokens(head, subject, attachments, most, longest, encoded_words, odd, width=None, /)\n--\n\n"
+    "The tokens of a header block of at most `most` fields of `longest` bytes: a list, or with a width their columns "
+    "among so\n"
+    "many, as scikit-learn's HashingVectorizer has them (uint32). For a field that isn't plain ASCII, `odd(name, "
+    "values,\n"
+    "encoded_words)` gives the list. None for more lines than are cut, and attachments that aren't pairs of ASCII.");
+
+static PyObject *header_tokens(PyObject *module, PyObject *args)
+{
+    PyObject *head, *subject, *attachments, *most_object, *longest_object, *width_object = Py_None, *result = NULL;
+    Py_ssize_t head_size, subject_size;
+    Odd odd;
+    char *head_data;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "SUOOOOO|O:header_tokens", &head, &subject, &attachments, &most_object, &longest_object,
+                          &odd.encoded_words, &odd.function, &width_object))
+        return NULL;
+    Py_ssize_t most = PyNumber_AsSsize_t(most_object, NULL), longest,
+               width = 0; /* clipped: Python cuts by any number */
+    if (most == -1 && PyErr_Occurred())
+        return NULL;
+    longest = PyNumber_AsSsize_t(longest_object, NULL);
+    if (longest == -1 && PyErr_Occurred())
+        return NULL;
+    if (width_object != Py_None) {
+        width = PyNumber_AsSsize_t(width_object, NULL);
+        if (width < 1 || width > 0x7fffffff) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "width must be between 1 and 2147483647");
+            return NULL;
+        }
+    }
+    if (PyBytes_AsStringAndSize(head, &head_data, &head_size) < 0)
+        return NULL;
+    const char *subject_data = PyUnicode_AsUTF8AndSize(subject, &subject_size);
+    bool plain_subject = subject_data && subject_size == PyUnicode_GetLength(subject);
+    if (!subject_data)
+        PyErr_Clear(); /* lone surrogates */
+    if (!plain_subject)
+        subject_size = 0;
+    Tokens *t = PyMem_Malloc(sizeof *t);
+    uint8_t *block = PyMem_Malloc((size_t)head_size + (size_t)subject_size + PADDING);
+    if (!t || !block) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    t->text = NULL;
+    t->size = t->room = 0;
+    t->n = t->names = 0;
+    t->no_memory = false;
+    for (int k = 0; k < READ_FIELDS; k++)
+        t->field[k].n = 0;
+    lower_copy(block, (const uint8_t *)head_data, (size_t)head_size);
+    lower_copy(block + head_size, (const uint8_t *)subject_data, (size_t)subject_size);
+    most = most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4;
+    bool whole = most > 0 && take_fields(t, block, block + head_size, most, longest < 0 ? 0 : (size_t)longest);
+    if (whole) {
+        put_words(t, "subject:", block + head_size, (size_t)subject_size, MOST_TOKENS);
+        if (!plain_subject && !put_odd(t, &odd, "subject", Py_BuildValue("[O]", subject)))
+            goto done;
+        if (!put_fields(t, &odd, block, head_data))
+            goto done;
+        for (int k = 0; k < t->names; k++)
+            token_put(t, "header:", t->name[k].at, at_most(t->name[k].size, 40));
+        whole = put_attachments(t, attachments);
+    }
+    if (t->no_memory)
+        PyErr_NoMemory();
+    else
+        result = whole ? tokens_result(t, (uint32_t)width) : Py_NewRef(Py_None);
+done:
+    if (t && block)
+        free(t->text);
+    PyMem_Free(block);
+    PyMem_Free(t);
+    return result;
+}
+
+PyMethodDef header_token_functions[] = {
+    {"header_tokens", header_tokens, METH_VARARGS, header_tokens_doc},
+    {NULL, NULL, 0, NULL},
+};

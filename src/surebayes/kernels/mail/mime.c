@@ -1,0 +1,402 @@
+/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to mime_twin.py, which
+ * this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the functions of headers.py decode
+ * here too.
+ *
+ * The text of all parts is gathered in UTF-8. Where a limit of characters is counted, bytes of UTF-8 are: they are no
+ * fewer. */
+
+#include "decoding.h"
+#include "header.h"
+#include "html.h"
+#include "module.h"
+
+enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper mails and longer boundaries are left to _Reader */
+enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
+typedef enum { MAIL_READ, MAIL_OTHER, MAIL_ERROR } MailStatus;
+
+typedef struct {
+    const unsigned char *base;
+    Py_ssize_t parts, boundaries, depth, room, longest;
+    int flags;
+    PyObject *fallback, *helpers, *attachments; /* the last is a list, or NULL; the others are borrowed */
+    unsigned char *text;
+    size_t size, capacity;
+    bool started;   /* whether there is a text, be it empty */
+    bool truncated; /* whether parts were left out */
+} MailReader;
+
+/* Add a text in UTF-8. */
+static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t size, bool returns, bool html)
+{
+    if (size > r->room)
+        return MAIL_OTHER;
+    if (reserve(&r->text, &r->capacity, r->size + (size_t)HTML_ROOM(size) + 1, 1) != OK)
+        return MAIL_ERROR;
+    if (r->started)
+        r->text[r->size++] = '\n';
+    r->started = true;
+    unsigned char *out = r->text + r->size, *lines = NULL;
+    if (html && returns) {
+        if (!(lines = PyMem_Malloc((size_t)size + PADDING)))
+            return MAIL_ERROR;
+        size = copy_lines(data, size, lines);
+        data = lines;
+    }
+    if (!html && returns)
+        size = copy_lines(data, size, out);
+    else if (!html && size)
+        memcpy(out, data, (size_t)size);
+    r->room -= size;
+    if (html)
+        size = html_visible(data, size, r->flags, out);
+    PyMem_Free(lines);
+    if (size < 0)
+        return MAIL_ERROR;
+    r->size += (size_t)size;
+    return MAIL_READ;
+}
+
+/* Add a text as it was sent, its transfer encoding undone. */
+static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, PyObject *charset)
+{
+    int odd = odd_bytes(data, size);
+    MailSet set = mail_set(charset);
+    if (!(odd & 1) && set != SET_OTHER)
+        return put_text(r, data, size, odd & 2, html);
+    if (set == SET_LATIN_1 || (set >= SET_ASCII && r->fallback == Py_None)) {
+        unsigned char *wide = PyMem_Malloc(3 * (size_t)size);
+        if (!wide)
+            return MAIL_ERROR;
+        MailStatus status = put_text(r, wide, widen(data, size, set, wide), odd & 2, html);
+        PyMem_Free(wide);
+        return status;
+    }
+    if (size > r->room / 3)
+        return MAIL_OTHER; /* it may have more bytes as UTF-8 than there is room for: not decoded twice */
+    PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size,
+                                           charset, r->fallback);
+    if (!text)
+        return MAIL_ERROR;
+    MailStatus status = MAIL_OTHER;
+    const char *encoded = PyUnicode_AsUTF8AndSize(text, &size);
+    if (encoded)
+        status = put_text(r, (const unsigned char *)encoded, size, size && memchr(encoded, '\r', (size_t)size), html);
+    else
+        PyErr_Clear();
+    Py_DECREF(text);
+    return status;
+}
+
+/* Add the text of a part. */
+static MailStatus read_text(MailReader *r, const unsigned char *start, const unsigned char *end, bool html,
+                            PyObject *charset, Span coding)
+{
+    Py_ssize_t size = end - start;
+    MailStatus status = MAIL_ERROR;
+    if (size > r->room)
+        return MAIL_OTHER;
+    switch (mail_coding(coding)) {
+    case CODING_OTHER: return MAIL_OTHER;
+    case CODING_NONE: return put_decoded(r, start, size, html, charset);
+    case CODING_QUOTED: {
+        unsigned char *data = PyMem_Malloc((size_t)size + 1);
+        if (!data)
+            return MAIL_ERROR;
+        status = put_decoded(r, data, unquote_printable(start, size, data), html, charset);
+        PyMem_Free(data);
+        return status;
+    }
+    case CODING_BASE64: {
+        char *data;
+        PyObject *bytes = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_BASE64), "y#", (const char *)start,
+                                                size);
+        if (bytes && PyBytes_AsStringAndSize(bytes, &data, &size) == 0)
+            status = put_decoded(r, (const unsigned char *)data, size, html, charset);
+        Py_XDECREF(bytes);
+    }
+    }
+    return status;
+}
+
+static MailStatus put_attachment(MailReader *r, PyObject *kind, Span disposition, Span type)
+{
+    PyObject *name = PyObject_CallFunction(PyTuple_GetItem(r->helpers, FILENAME), "y#y#",
+                                           disposition.at ? (const char *)disposition.at : "", disposition.size,
+                                           type.at ? (const char *)type.at : "", type.size);
+    PyObject *pair = name ? PyTuple_Pack(2, kind, name) : NULL;
+    if (!r->attachments)
+        r->attachments = PyList_New(0);
+    int failed = !pair || !r->attachments || PyList_Append(r->attachments, pair) < 0;
+    Py_XDECREF(name);
+    Py_XDECREF(pair);
+    return failed ? MAIL_ERROR : MAIL_READ;
+}
+
+static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest,
+                            MailHead *head);
+
+/* The next line end that two hyphens and a boundary follow, or NULL. A mail is searched once for each level that it is
+ * nested. */
+static const unsigned char *find_separator(const unsigned char *p, const unsigned char *end, Span boundary)
+{
+    const unsigned char *stop = end - p >= boundary.size + 3 ? end - boundary.size - 2 : p; /* it must start before */
+#if defined(__SSE2__)
+    for (; stop - p >= 16; p += 16) {
+        __m128i ends = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8('\n'));
+        __m128i hyphens = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 1)), _mm_set1_epi8('-'));
+        unsigned both = (unsigned)_mm_movemask_epi8(_mm_and_si128(ends, hyphens));
+        for (; both; both &= both - 1) {
+            const unsigned char *line = p + lowest_bit(both);
+            if (line[2] == '-' && !memcmp(line + 3, boundary.at, (size_t)boundary.size))
+                return line;
+        }
+    }
+#endif
+    for (; p < stop && (p = memchr(p, '\n', (size_t)(stop - p))); p++)
+        if (p[1] == '-' && p[2] == '-' && !memcmp(p + 3, boundary.at, (size_t)boundary.size))
+            return p;
+    return NULL;
+}
+
+/* Read the parts between the lines that start with a boundary; `found` stays false if there is no such line. */
+static MailStatus read_parts(MailReader *r, const unsigned char *start, const unsigned char *end, Span boundary,
+                             int depth, bool digest, bool *found)
+{
+    const unsigned char *p = start - 1, *begin = NULL; /* at the line end before the body */
+    MailStatus status = MAIL_READ;
+    MailHead head;
+    while ((p = find_separator(p, end, boundary))) {
+        const unsigned char *line = p;
+        if (--r->boundaries < 0) {
+            r->truncated = true;
+            break;
+        }
+        p = line + 3 + boundary.size;
+        const unsigned char *line_end = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL, *rest = p, *stop;
+        if (!line_end)
+            line_end = end;
+        stop = line_end - p < 80 ? line_end : p + 80;
+        while (rest < stop && (*rest == ' ' || *rest == '\t' || *rest == '\r'))
+            rest++;
+        while (stop > rest && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
+            stop--;
+        bool last = stop - rest == 2 && rest[0] == '-' && rest[1] == '-';
+        if (stop > rest && !last)
+            continue; /* a longer boundary that starts like this one */
+        if (!begin && last)
+            return MAIL_READ;
+        *found = true;
+        if (begin && r->parts <= 0) {
+            r->truncated = true;
+            return MAIL_READ;
+        }
+        if (begin && begin < line)
+            status = read_part(r, begin, line[-1] == '\r' ? line - 1 : line, depth + 1, digest, &head);
+        if (status != MAIL_READ || last)
+            return status;
+        if (line_end == end)
+            return MAIL_READ; /* nothing follows */
+        begin = line_end + 1;
+        p = line_end;
+    }
+    return begin && begin < end ? read_part(r, begin, end, depth + 1, digest, &head) : MAIL_READ;
+}
+
+/* Type, character set and boundary of a part: what content_kind says. */
+static PyObject *mail_kind(const MailReader *r, Span value, bool digest)
+{
+    if (!value.size)
+        value = digest ? (Span){(const unsigned char *)"message/rfc822", 14}
+                       : (Span){(const unsigned char *)"text/plain", 10};
+    PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size);
+    PyObject *kind = key ? PyDict_GetItemWithError(PyTuple_GetItem(r->helpers, KIND_VALUES), key) : NULL;
+    if (kind)
+        Py_INCREF(kind);
+    else if (key && !PyErr_Occurred())
+        kind = PyObject_CallFunctionObjArgs(PyTuple_GetItem(r->helpers, KIND_FUNCTION), key, NULL);
+    Py_XDECREF(key);
+    return kind;
+}
+
+static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth, PyObject *kind)
+{
+    PyObject *name, *charset, *boundary;
+    Py_ssize_t size;
+    Span type = head->value[0], coding = head->value[1], disposition = head->value[2], line;
+    char *boundary_data;
+    if (!PyArg_ParseTuple(kind, "OOO", &name, &charset, &boundary))
+        return MAIL_ERROR;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (!text || PyBytes_AsStringAndSize(boundary, &boundary_data, &line.size) < 0)
+        return MAIL_ERROR;
+    line.at = (const unsigned char *)boundary_data;
+    if (!strncmp(text, "text/", 5)) {
+        MailStatus status = read_text(r, head->body, end, size == 9 && !strcmp(text, "text/html"), charset, coding);
+        if (status == MAIL_READ && value_starts(disposition, 99, "attachment"))
+            status = put_attachment(r, name, disposition, type);
+        return status;
+    }
+    if (!strncmp(text, "multipart/", 10)) {
+        bool found = false;
+        MailStatus status = MAIL_READ;
+        if (line.size > MAIL_BOUNDARY || memchr(line.at, '\n', (size_t)line.size) || head->body == r->base)
+            return MAIL_OTHER;
+        if (line.size)
+            status = read_parts(r, head->body, end, line, depth, size == 16 && !strcmp(text, "multipart/digest"),
+                                &found);
+        return found || status != MAIL_READ ? status : read_text(r, head->body, end, false, charset, coding);
+    }
+    if ((size == 14 && (!strcmp(text, "message/rfc822") || !strcmp(text, "message/global"))) ||
+        (size == 12 && !strcmp(text, "message/news"))) {
+        MailHead inner;
+        return read_part(r, head->body, end, depth + 1, false, &inner);
+    }
+    return put_attachment(r, name, disposition, type);
+}
+
+static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest,
+                            MailHead *head)
+{
+    if (depth && (r->parts <= 0 || depth > r->depth)) {
+        r->truncated = true;
+        return MAIL_READ;
+    }
+    if (r->parts <= 0 || r->depth < 0 || depth > MAIL_DEPTH)
+        return MAIL_OTHER;
+    r->parts--;
+    scan_head(start, end, head);
+    if (head->longest > r->longest)
+        return MAIL_OTHER;
+    PyObject *kind = mail_kind(r, head->value[0], digest);
+    if (!kind)
+        return MAIL_ERROR;
+    MailStatus status = read_body(r, head, end, depth, kind);
+    Py_DECREF(kind);
+    return status;
+}
+
+/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words. */
+static PyObject *mail_subject(Span value)
+{
+    if (!value.size)
+        return PyUnicode_FromStringAndSize("", 0);
+    const unsigned char *p = value.at, *end = p + value.size, *mark = p;
+    while (mark < end && (mark = memchr(mark, '=', (size_t)(end - mark))))
+        if (++mark < end && *mark == '?')
+            return PyBytes_FromStringAndSize((const char *)p, value.size);
+    unsigned char small[256], *out = value.size < (Py_ssize_t)sizeof small ? small : PyMem_Malloc((size_t)value.size),
+                              *to = out;
+    if (!out)
+        return PyErr_NoMemory();
+    while (p < end) { /* line by line; among several, those of white space are left out */
+        const unsigned char *stop = p, *next;
+        bool kept = false;
+        for (; stop < end && *stop != '\r' && *stop != '\n'; stop++)
+            kept = kept || !is_blank(*stop);
+        kept = kept || (p == value.at && stop == end);
+        next = stop + 1;
+        while (p < stop && (*p == ' ' || *p == '\t'))
+            p++;
+        while (stop > p && (stop[-1] == ' ' || stop[-1] == '\t'))
+            stop--;
+        if (kept) {
+            if (to > out)
+                *to++ = ' ';
+            memcpy(to, p, (size_t)(stop - p));
+            to += stop - p;
+        }
+        p = next;
+    }
+    PyObject *subject = PyUnicode_DecodeUTF8((const char *)out, to - out, NULL);
+    if (!subject && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        PyErr_Clear();
+        subject = PyUnicode_DecodeLatin1((const char *)out, to - out, NULL);
+    }
+    if (out != small)
+        PyMem_Free(out);
+    return subject;
+}
+
+static PyObject *mail_result(const MailReader *r, const MailHead *head)
+{
+    Span identity = head->value[4];
+    PyObject *items[6] = {
+        mail_subject(head->value[3]),
+        PyUnicode_DecodeUTF8(r->text ? (const char *)r->text : "", (Py_ssize_t)r->size, "replace"),
+        r->attachments ? PyList_AsTuple(r->attachments) : PyTuple_New(0),
+        Py_NewRef(r->truncated ? Py_True : Py_False),
+        PyBytes_FromStringAndSize((const char *)r->base, head->end - r->base),
+        PyBytes_FromStringAndSize((const char *)identity.at, identity.size),
+    };
+    PyObject *result = PyTuple_New(6);
+    bool whole = result != NULL;
+    for (int k = 0; k < 6; k++) {
+        whole = whole && items[k];
+        if (result)
+            PyTuple_SetItem(result, k, items[k]);
+        else
+            Py_XDECREF(items[k]);
+    }
+    if (!whole)
+        Py_CLEAR(result);
+    return result;
+}
+
+PyDoc_STRVAR(read_mail_doc,
+             "read_mail(raw, bytes, parts, depth, headers, header_length, decoded, flags, fallback, helpers, /)\n--\n\n"
+             "Subject, text, attachments, whether parts were left out, header block and Message-ID of a mail; None for "
+             "one that goes over\n"
+             "another limit or is unusual, which is left to the reader in Python. A subject that may hold encoded "
+             "words is given as its bytes. Helpers: known content types and\n"
+             "the functions content_kind, decode_text, decode_base64, filename of _headers.");
+
+static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    char *data;
+    Py_ssize_t size, limit[7];
+    MailHead head;
+    (void)module;
+    if (n != 10 || !PyTuple_Check(args[9]) || PyTuple_Size(args[9]) != MAIL_HELPERS ||
+        !PyDict_Check(PyTuple_GetItem(args[9], 0))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "read_mail needs bytes, seven whole numbers, a codec or None, and a tuple of five helpers");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &data, &size) < 0)
+        return NULL;
+    for (int k = 0; k < 7; k++) {
+        limit[k] = PyNumber_AsSsize_t(args[k + 1], NULL); /* clipped: a limit may be any whole number */
+        if (limit[k] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    MailReader r = {.base = (const unsigned char *)data,
+                    .parts = limit[1],
+                    .depth = limit[2],
+                    .longest = limit[4],
+                    .room = limit[5],
+                    .flags = (int)limit[6],
+                    .fallback = args[8],
+                    .helpers = args[9]};
+    r.boundaries = r.parts < PY_SSIZE_T_MAX / 10 ? 10 * r.parts : PY_SSIZE_T_MAX;
+    /* a mail without \n at its start may have line ends of old */
+    if (size > limit[0] || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536))
+        Py_RETURN_NONE;
+    MailStatus status = read_part(&r, r.base, r.base + size, 0, false, &head);
+    if (status == MAIL_READ && head.count > limit[3])
+        status = MAIL_OTHER;
+    PyObject *result = NULL;
+    if (status == MAIL_READ)
+        result = mail_result(&r, &head);
+    else if (status == MAIL_OTHER)
+        result = Py_NewRef(Py_None);
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    free(r.text);
+    Py_XDECREF(r.attachments);
+    return result;
+}
+
+PyMethodDef mime_functions[] = {
+    {"read_mail", (PyCFunction)(void (*)(void))read_mail, METH_FASTCALL, read_mail_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,18 @@
+/* What the module is made of: functions, each defined in the file that has its name. */
+#ifndef SUREBAYES_MAIL_MODULE_H
+#define SUREBAYES_MAIL_MODULE_H
+
+#include "../common.h"
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+extern PyMethodDef html_functions[], header_functions[], fingerprint_functions[], mime_functions[],
+    header_token_functions[], mailbox_functions[];
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

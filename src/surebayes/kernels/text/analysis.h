@@ -1,0 +1,34 @@
+/* A document to a row: lower case and class masks, tokens, counts or columns. */
+#ifndef SUREBAYES_TEXT_ANALYSIS_H
+#define SUREBAYES_TEXT_ANALYSIS_H
+
+#include "workspace.h"
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+/* One document as a row at the end of ws->ids and ws->counts. */
+Status count_document(Workspace *ws, const Document *document);
+
+/* Where the runs of set (or, if `inverted`, of clear) bits of ws->mask start and end, as pairs into ws->edges.
+ * `skip_bytes` leaves out runs of one byte. */
+Status find_runs(Workspace *ws, size_t n, bool inverted, bool skip_bytes, size_t *count);
+
+/* Words without stop words, with single spaces between them in ws->joined: then every n-gram is one span. */
+Status join_words(Workspace *ws, size_t n, size_t *count);
+
+/* -- presence: the distinct columns of a document, ascending */
+
+Status found_room(Workspace *ws, size_t more);
+Status find_byte_columns(Workspace *ws, const Document *document);
+Status find_word_columns(Workspace *ws, size_t n);
+
+/* The columns found become a row at the end of ws->ids. */
+Status settle_columns(Workspace *ws);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

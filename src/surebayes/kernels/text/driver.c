@@ -1,0 +1,135 @@
+#include "driver.h"
+
+enum { GATHER = 64, GATHER_BYTES = 1 << 20 };
+
+static void document_close(Document *document)
+{
+    Py_CLEAR(document->owner);
+}
+
+/* The UTF-8 of a str. ASCII text is used where it lies; other text is encoded into bytes that are dropped after use,
+ * because PyUnicode_AsUTF8AndSize would leave a copy with every str for as long as it lives. */
+static int document_encode(State *state, PyObject *text, bool surrogates, Document *document)
+{
+    int ascii = ask(text, state->isascii);
+    if (ascii < 0)
+        return -1;
+    Py_ssize_t size;
+    if (ascii) {
+        document->text = (const uint8_t *)PyUnicode_AsUTF8AndSize(text, &size);
+        document->owner = Py_NewRef(text);
+    } else {
+        document->owner = PyUnicode_AsUTF8String(text);
+        if (!document->owner && surrogates && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+            PyErr_Clear(); /* lone surrogates */
+            document->owner = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+        }
+        if (!document->owner)
+            return -1;
+        char *bytes;
+        if (PyBytes_AsStringAndSize(document->owner, &bytes, &size) < 0)
+            return -1;
+        document->text = (const uint8_t *)bytes;
+    }
+    if (!document->text)
+        return -1;
+    document->size = (size_t)size;
+    return 0;
+}
+
+static int document_open(Workspace *ws, PyObject *given, Document *document)
+{
+    const Analyzer *analyzer = ws->analyzer;
+    *document = (Document){.lower = analyzer->lowercase};
+    if (PyUnicode_Check(given)) {
+        /* characters that can't be encoded can't be hashed either, as in scikit-learn; they are no word characters */
+        bool surrogates = ws->table || analyzer->kind == WORDS || analyzer->kind == BYTES;
+        if (document_encode(ws->state, given, surrogates, document) < 0)
+            return -1;
+    } else if (analyzer->kind == BYTES && PyBytes_Check(given)) {
+        char *bytes;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(given, &bytes, &size) < 0)
+            return -1;
+        *document = (Document){Py_NewRef(given), (const uint8_t *)bytes, (size_t)size, false};
+    } else {
+        const char *wanted = analyzer->kind == BYTES ? "str or bytes" : "str";
+        PyErr_Format(PyExc_TypeError, "a document must be %s, got %R", wanted, (PyObject *)Py_TYPE(given));
+        return -1;
+    }
+    if (analyzer->kind == BYTES && document->size > analyzer->max_bytes)
+        document->size = analyzer->max_bytes;
+    if (document->size > MAX_DOCUMENT) {
+        PyErr_Format(PyExc_OverflowError, "a document of %zu bytes is too long: split it into pieces of at most %d",
+                     document->size, MAX_DOCUMENT);
+        return -1;
+    }
+    return 0;
+}
+
+/* Do under the GIL what the workers asked for; -1 with an exception if it can't be done. */
+static int help_out(Workspace *ws, Status status, PyObject *given, Document *document)
+{
+    if (status == NEED_PAGE) {
+        ws->pages[ws->page_needed] = learn_page(ws->state, ws->page_needed);
+        return ws->pages[ws->page_needed] ? 0 : -1;
+    }
+    if (status != NEED_LOWER)
+        return raise_status(status);
+    PyObject *lowered = PyObject_CallMethodObjArgs(given, ws->state->lower, NULL);
+    if (!lowered)
+        return -1;
+    document_close(document);
+    bool surrogates = ws->table || ws->analyzer->kind == WORDS;
+    int result = document_encode(ws->state, lowered, surrogates, document);
+    Py_DECREF(lowered);
+    document->lower = false;
+    if (result == 0 && document->size > MAX_DOCUMENT) {
+        PyErr_SetString(PyExc_OverflowError, "a document is too long after str.lower(): split it into pieces");
+        return -1;
+    }
+    return result;
+}
+
+/* Count every document of a list; `done` is called without the GIL after each. */
+int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
+{
+    Document gathered[GATHER];
+    PyObject *given[GATHER];
+    Py_ssize_t n = PyList_Size(documents);
+    int failed = 0;
+    for (Py_ssize_t at = 0; at < n && !failed;) {
+        int have = 0;
+        for (size_t bytes = 0; have < GATHER && at + have < n && bytes < GATHER_BYTES && !failed;) {
+            PyObject *item = PyList_GetItem(documents, at + have);
+            if (!item) { /* another thread shortened the list */
+                failed = 1;
+                break;
+            }
+            given[have] = Py_NewRef(item);
+            failed = document_open(ws, item, &gathered[have]) < 0;
+            bytes += failed ? 0 : gathered[have].size;
+            have++;
+        }
+        for (int i = 0; i < have && !failed;) {
+            Status status = OK;
+            Py_BEGIN_ALLOW_THREADS
+            for (; i < have; i++) {
+                status = count_document(ws, &gathered[i]);
+                if (status == OK)
+                    status = done(ws, (size_t)(at + i), context);
+                if (status != OK)
+                    break;
+            }
+            Py_END_ALLOW_THREADS
+            if (status != OK)
+                failed = help_out(ws, status, given[i], &gathered[i]) < 0;
+        }
+        for (int i = 0; i < have; i++) {
+            document_close(&gathered[i]);
+            Py_DECREF(given[i]);
+        }
+        at += have;
+    }
+    return failed ? -1 : 0;
+}

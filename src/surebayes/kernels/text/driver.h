@@ -1,0 +1,20 @@
+/* Documents of a Python list, one after the other, without the GIL. */
+#ifndef SUREBAYES_TEXT_DRIVER_H
+#define SUREBAYES_TEXT_DRIVER_H
+
+#include "analysis.h"
+
+typedef Status (*RowDone)(Workspace *ws, size_t index, void *context);
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+/* Count every document of a list; `done` is called without the GIL after each. */
+int drive(Workspace *ws, PyObject *documents, RowDone done, void *context);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,67 @@
+"""Compare the visible text of HTML with html5lib's tree-construction cases.
+
+    python tools/compare_html5lib.py FOLDER [--show N]
+
+FOLDER has the files *.dat of html5lib-tests (they come with html5lib's source archive). Of every case that is a whole
+document parsed without scripts, the letters of the text nodes that a reader sees must be the letters that the scanner
+finds, in the kernel and in its twin. The tree's order is kept where markup moves text (out of a table), so such cases
+are compared as sorted letters.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from surebayes.kernels import kernel, mail_twin
+
+UNSEEN = {"script", "style", "title", "iframe", "noembed", "noframes", "template", "datalist", "head"}
+UNSEEN |= {f"{space} {name}" for space in ("svg", "math") for name in ("script", "style", "title", "desc")}
+
+
+def cases(path: Path):
+    """Yield (html, expected tree) of whole documents."""
+    for block in path.read_bytes().decode().split("#data\n")[1:]:
+        html, _, rest = block.partition("\n#errors")
+        if "#document-fragment" in rest or "#script-on" in rest:
+            continue
+        yield html, rest.partition("#document\n")[2]
+
+
+def seen(tree: str) -> str:
+    """Collect the letters of a dumped tree that a reader sees."""
+    open_elements: list[str] = []
+    letters, lines = [], tree.split("\n| ")
+    for line in lines:
+        line = line.removeprefix("| ")
+        depth = (len(line) - len(line.lstrip(" "))) // 2
+        node = line.lstrip(" ")
+        if node.startswith("<") and not node.startswith(("<!", "<?")):
+            open_elements[depth:] = [node.rstrip("\n")[1:-1]]
+        elif node.startswith('"') and not UNSEEN & set(open_elements[:depth]):
+            letters.append(node.rstrip("\n")[1:-1])
+    return "".join("".join(letters).split())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--show", type=int, default=0, help="how many cases that differ are shown")
+    arguments = parser.parse_args()
+    compiled, compared, different = kernel("mail"), 0, 0
+    for file in sorted(arguments.folder.rglob("*.dat")):
+        for html, tree in cases(file):
+            try:
+                html.encode()
+            except UnicodeEncodeError:
+                continue
+            compared += 1
+            expected = seen(tree)
+            found = compiled.html_text(html)
+            assert found == mail_twin.html_text(html), html
+            if sorted("".join(found.split())) != sorted(expected.replace("\xa0", "")):
+                different += 1
+                if different <= arguments.show:
+                    print(f"{file.name}: {html!r}\n    expected {expected!r}\n    found    {found!r}")
+    print(f"{compared} cases, {different} differ")
