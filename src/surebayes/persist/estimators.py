@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.errors import BadModel, StoreError
+from surebayes.persist.first_use import check_record, check_settings, use_once
 from surebayes.persist.folder import locked, put_manifest, read_arrays, remove_others, write_arrays
 from surebayes.persist.manifest import NAME, read_manifest
 
@@ -133,7 +134,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(said, dict) or "$estimator" not in said:
         raise BadModel(f"The manifest in {folder!r} describes no estimator.")
     try:
-        return _Reader(arrays).build(said)
+        estimator = _Reader(arrays).build(said)
+        use_once(estimator)
+        return estimator
     except StoreError:
         raise
     except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
@@ -312,6 +315,7 @@ class _Reader:
         cls = getattr(importlib.import_module(_RECORDS[said]), said)
         parts = self.build(more.fields, depth)
         record = cls(*parts) if isinstance(parts, list) else cls(**parts)
+        check_record(record)
         if said == "Statistics":
             _check_tables(record)
         return record
@@ -351,6 +355,7 @@ class _Reader:
             vars(estimator).update(state)
         else:
             estimator.__setstate__(state)
+        check_settings(estimator)
         _check_fitted(estimator)
         return estimator
 

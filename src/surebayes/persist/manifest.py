@@ -66,7 +66,7 @@ def read_manifest(folder: str, kind: str | None = None) -> dict:
     if manifest.get("format") != FORMAT:
         raise BadModel(f"{where} has the format {manifest.get('format')!r}; {FORMAT!r} was expected.")
     version = manifest.get("version")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise BadModel(f"{where} has no format version.")
     if version > VERSION:
         raise NewerModel(

@@ -1,0 +1,99 @@
+"""A loaded estimator is used once before it is handed over: what doesn't fit together shows here, and not later.
+
+A file may have the right checksum and say impossible things: a smoothing that is a text, a table without a row, NaN.
+Parameters are held against the rules that `fit` holds them against; then a document of no meaning goes through
+everything that scores, and every score must be a number.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from surebayes.errors import BadModel
+from surebayes.estimators.parameters import check_parameters
+
+TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", ""]
+_SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")
+
+
+def check_settings(estimator: Any) -> None:
+    """Hold the parameters of one estimator against its rules; an error where one is missing or breaks them."""
+    for name in estimator.get_params(deep=False):
+        getattr(estimator, name)
+    if hasattr(estimator, "_rules"):
+        check_parameters(estimator, estimator._rules())
+    elif hasattr(estimator, "_parameter_constraints"):
+        estimator._validate_params()
+    width = getattr(estimator, "n_features_in_", 1)
+    if isinstance(width, bool) or not isinstance(width, (int, np.integer)) or not 0 <= width < 2**31:
+        raise BadModel(f"{type(estimator).__name__} says that it has {width!r} features.")
+
+
+_SCALARS = {"pad": float, "steepness": float, "floor": float, "top": int, "tf": str, "norm": str, "method": str}
+
+
+def check_record(record: Any) -> None:
+    """Refuse a record whose plain fields are of another kind: an array in place of a number may fit by chance."""
+    for name, kind in _SCALARS.items():
+        value = getattr(record, name, None)
+        if value is None:
+            continue
+        if kind is float:
+            fits = isinstance(value, (int, float, np.number)) and bool(np.isfinite(float(value)))
+        else:
+            fits = isinstance(value, (int, np.integer) if kind is int else kind)
+        if not fits or isinstance(value, bool):
+            raise BadModel(f"{name} of {type(record).__name__} is {value!r}.")
+
+
+def use_once(estimator: Any) -> None:
+    """Score a document of no meaning; BadModel where a score is no number.
+
+    An estimator that isn't fitted is left alone, and so is one whose documents are names of files.
+    """
+    sample = _sample(estimator)
+    if sample is None:
+        return
+    try:
+        check_is_fitted(estimator)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for name in _SCORES:
+                method = getattr(estimator, name, None)
+                if method is not None:
+                    _check_numbers(name, method(sample))
+    except NotFittedError:
+        return
+
+
+def _check_numbers(name: str, result: Any) -> None:
+    values = result.data if issparse(result) else np.asarray(result)
+    least = -np.inf if name == "predict_log_proba" else np.nextafter(-np.inf, 0)  # the logarithm of a probability of 0
+    if values.dtype.kind in "fc" and not ((values >= least) & (values < np.inf)).all():
+        raise BadModel(f"{name} of the model gives what is no number.")
+
+
+def _sample(estimator: Any) -> Any:
+    """Return documents as an estimator takes them: texts, or rows of counts; None where that can't be told."""
+    if hasattr(estimator, "steps"):
+        return _sample(estimator.steps[0][1])
+    if hasattr(estimator, "transformer_list"):
+        return _sample(estimator.transformer_list[0][1])
+    if hasattr(estimator, "input"):
+        return TEXTS if estimator.input == "content" else None
+    if type(estimator).__name__ in ("ViewPool", "Views"):
+        return TEXTS
+    inner = getattr(estimator, "estimator_", getattr(estimator, "estimator", None))
+    if type(estimator).__name__ in ("GuaranteedThreshold", "BudgetedThreshold") and inner is not None:
+        return _sample(inner)
+    width = getattr(estimator, "n_features_in_", None)
+    if width is None:
+        return None
+    columns = np.unique([0, width // 2, max(width - 1, 0)])[:width]
+    return csr_array((np.ones(len(columns)), (np.zeros(len(columns), int), columns)), shape=(2, width))

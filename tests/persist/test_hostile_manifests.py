@@ -1,0 +1,133 @@
+"""Manifests with the right checksum that say impossible things: refused when loaded, or as good as any."""
+
+import copy
+import json
+import random
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+
+import surebayes as sb
+from surebayes.errors import BadModel, StoreError
+from surebayes.persist.manifest import NAME, seal
+
+random_state = np.random.default_rng(7)
+X = csr_array(random_state.poisson(0.4, size=(60, 30)))
+Y = np.array(["ham", "spam"])[random_state.integers(0, 2, 60)]
+TEXTS = [" ".join(random_state.choice(["gold", "lunch", "Größe", "mine", "now", "you"], 6)) for _ in range(60)]
+
+MODELS = {
+    "multinomial": (sb.MultinomialNB(), X),
+    "opinion pool": (sb.OpinionPoolNB(top=7), X),
+    "poisson": (sb.PoissonNB(), X),
+    "class normalized": (sb.ClassNormalizedNB(), X),
+    "centroid": (sb.CentroidClassifier(), X),
+    "discriminant": (sb.TermDiscriminant(), X),
+    "reversal": (sb.DecisionReversalNB(), X),
+    "weighting": (sb.TermWeighting(), X),
+    "threshold": (sb.GuaranteedThreshold(sb.MultinomialNB(), max_fpr=0.3, cv=0.5), X),
+    "tuned": (sb.TunedNB(budget=2), X),
+    "words": (sb.CountVectorizer(), TEXTS),
+    "hashed": (sb.HashingVectorizer(n_features=64, norm=None), TEXTS),
+    "mail pool": (sb.ViewPool("mail", n_features=2**12), TEXTS),
+    "text pool": (sb.ViewPool("text", n_features=2**12, weights="stack"), TEXTS),
+}
+VALUES = [
+    None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, -0.0, 1.5, 1e308, -1e308, "", "x", "nan", [], [1], {},
+    {"a": 1}, {"$float": "nan"}, {"$float": "inf"}, {"$float": "-inf"}, {"$array": "a0"}, {"$array": "no such"},
+    {"$tuple": [1, 2]}, {"$dtype": "<f8", "scalar": False}, {"$text": "U", "shape": [1], "items": ["x"]},
+    {"$bytes": {"$array": "a0"}}, {"$slice": [0, 1, None]}, {"$empty": "x"}, {"$record": "Interval", "fields": [1, 2]},
+    {"$number": ["<f8", {"$float": "nan"}]}, {"$unheard of": 1},
+]  # fmt: skip
+
+
+def places(value, before=()):
+    """Every place in a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*before, key)
+        yield from places(item, (*before, key))
+
+
+def mutated(value, dice):
+    """Copy a JSON value with one of its parts replaced or left out; also say which."""
+    value = copy.deepcopy(value)
+    place = dice.choice(list(places(value)))
+    parent = value
+    for key in place[:-1]:
+        parent = parent[key]
+    if dice.random() < 0.12:
+        del parent[place[-1]]
+        return value, (place, "left out")
+    parent[place[-1]] = copy.deepcopy(dice.choice(VALUES))
+    return value, (place, parent[place[-1]])
+
+
+def write_sealed(folder, body):
+    (folder / NAME).write_bytes(seal(json.dumps(body, indent=1).encode()))
+
+
+def use(estimator, documents):
+    for name in ("decision_function", "predict", "predict_proba", "transform"):
+        if hasattr(estimator, name):
+            getattr(estimator, name)(documents)
+    repr(estimator)
+
+
+def refused_or_usable(name, folder, times, seed):
+    estimator, documents = MODELS[name]
+    sb.save(estimator.fit(documents, Y), folder)
+    body = json.loads((folder / NAME).read_bytes())
+    body.pop("crc32")
+    dice, refused = random.Random(seed), 0
+    for _ in range(times):
+        described, what = mutated(body["estimator"], dice)
+        write_sealed(folder, {**body, "estimator": described})
+        try:
+            loaded = sb.load(folder)
+        except StoreError:
+            refused += 1
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                use(loaded, documents)
+        except NotFittedError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{what} was loaded and failed when used") from error
+    return refused
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_hostile_manifest_is_refused_or_usable(name, tmp_path):
+    assert refused_or_usable(name, tmp_path / "m", 30, 1) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MODELS)
+def test_many_hostile_manifests(name, seed, tmp_path):
+    refused_or_usable(name, tmp_path / "m", 200, 100 + seed)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(("files",), None), (("files",), []), (("files", "arrays"), 3), (("files", "arrays", "size"), -1),
+     (("files", "arrays", "size"), "1"), (("estimator",), None), (("version",), "1"), (("version",), 0),
+     (("version",), True), (("kind",), None), (("format",), 3)],
+)  # fmt: skip
+def test_the_frame_of_a_manifest(place, value, tmp_path):
+    sb.save(sb.MultinomialNB().fit(X, Y), tmp_path / "m")
+    body = json.loads((tmp_path / "m" / NAME).read_bytes())
+    body.pop("crc32")
+    parent = body
+    for key in place[:-1]:
+        parent = parent[key]
+    parent[place[-1]] = value
+    write_sealed(tmp_path / "m", body)
+    with pytest.raises(BadModel):
+        sb.load(tmp_path / "m")
