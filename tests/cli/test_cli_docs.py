@@ -21,7 +21,7 @@ ALL = dict(walk(commands))
 LEAVES = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
 CONTRACT = {
     "train", "classify", "filter", "learn", "forget", "explain", "evaluate", "calibrate", "tune", "compare", "history",
-    "rollback", "doctor", "config", "demo", "corpora", "trec", "reproduce",
+    "rollback", "doctor", "config", "demo", "corpora", "trec", "reproduce", "certify", "audit",
 }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ commands.commands = Lazily(
     train_learn_forget="train learn forget",
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
+    promises="certify audit",
     compare="compare",
     history="history rollback",
     doctor="doctor",

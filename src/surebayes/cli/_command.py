@@ -12,7 +12,7 @@ from surebayes.filter import settings
 SECTIONS = {
     "Train and teach": ("train", "learn", "forget"),
     "Judge": ("classify", "filter", "explain", "serve"),
-    "Measure and decide": ("evaluate", "calibrate", "tune", "compare", "trec"),
+    "Measure and decide": ("evaluate", "calibrate", "tune", "certify", "audit", "compare", "trec"),
     "Take care": ("history", "rollback", "doctor", "config", "export", "import", "dump", "restore", "completion"),
     "Explore": ("demo", "corpora", "reproduce"),
 }

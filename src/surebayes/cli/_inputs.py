@@ -104,7 +104,7 @@ def taken(options: dict[str, Any], labelled: bool = True, paths: Sequence[str] =
         "text": options.pop("text"),
         "label_column": options.pop("label"),
         "encoding": options.pop("encoding"),
-        "delimiter": _delimiter(options.pop("delimiter")),
+        "delimiter": delimiter_of(options.pop("delimiter")),
         "header": options.pop("header"),
         "labelled": labelled,
     }
@@ -137,7 +137,7 @@ def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
             raise click.UsageError(f"{path} is given as {other} and as {label}; its documents can't be both.")
 
 
-def _delimiter(value: str | None) -> str | None:
+def delimiter_of(value: str | None) -> str | None:
     r"""Take ``\t`` and "tab" for a tab: shells make it hard to type one."""
     return "\t" if value in ("\\t", "tab") else value or None
 

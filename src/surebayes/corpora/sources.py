@@ -66,6 +66,8 @@ class Source:
         Of CSV and JSON lines.
     labelled : bool
         Whether a row without a label is an error.
+    scores : bool
+        Whether the text of a table is a score: numbers are then taken too, as text.
     skip_bad : callable, optional
         Called with the sentence that would have been the error of a file or row; that one is left out, the rest is
         read.
@@ -90,6 +92,7 @@ class Source:
     header: bool = True
     encoding: str = "utf-8"
     labelled: bool = True
+    scores: bool = False
     skip_bad: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,11 @@ class Source:
 
     def __iter__(self) -> Iterator[Document]:
         return _READERS[self.resolved().format](self)
+
+    @property
+    def flag(self) -> str:
+        """The option of a command that names the column of texts."""
+        return "--score" if self.scores else "--text"
 
     def resolved(self) -> Source:
         """Return the same source with its format found out."""

@@ -148,7 +148,7 @@ def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
 def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | None) -> int:
     """Find a column by its name, or by its number where a file has no names."""
     column, name = wanted[k], shown(source.path)
-    flag = ("--text", "--label")[k]
+    flag = (source.flag, "--label")[k]
     if names is None:
         if not column.isdigit() or int(column) < 1:
             raise BadInput(f"{name} is read without a header: {flag} takes the number of a column. Got {column!r}.")
@@ -169,6 +169,8 @@ def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadIn
 
 def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> Document | None:
     """Make a document of a row's cells; refuse the row where one is missing."""
+    if source.scores and isinstance(text, (int, float)):
+        text = repr(text)
     if not isinstance(text, (str, bytes)):
         what = "no text" if text is None else f"a {type(text).__name__} instead of a text"
         source.refuse(f"{where} has {what} in {source.text!r}.")
@@ -208,7 +210,7 @@ def read_jsonl(source: Source) -> Iterator[Document]:
             source.refuse(f"{where} is no JSON object but a {type(row).__name__}.")
             continue
         if source.text not in row:
-            raise _no_column(where, source.text, row, "--text")
+            raise _no_column(where, source.text, row, source.flag)
         label = source.label if source.label is not None else row.get(source.label_column)
         document = _labelled(source, where, row[source.text], label, size)
         if document:
@@ -228,7 +230,7 @@ def read_parquet(source: Source) -> Iterator[Document]:
     try:
         with ParquetFile(source.path) as file:
             columns = _wanted(source, file.schema_arrow.names)
-            for column, flag in zip(columns, ("--text", "--label")):
+            for column, flag in zip(columns, (source.flag, "--label")):
                 if column not in file.schema_arrow.names:
                     raise _no_column(name, column, file.schema_arrow.names, flag)
             share = os.path.getsize(source.path) / max(file.metadata.num_rows, 1)

@@ -35,9 +35,7 @@ from surebayes.promises.order_statistics import (
 
 EXACT = "exact: calibration rows were not used for training, and future rows come from the same distribution"
 APPROXIMATE = "approximate: refitted model, no guarantee (scores come from models of other folds)"
-PREQUENTIAL = (
-    "prequential: measured, not guaranteed (scores come from the model of each moment, before it learnt the row)"
-)
+PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
 
 @dataclass(frozen=True)

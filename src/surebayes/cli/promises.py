@@ -1,0 +1,243 @@
+"""certify, audit: promises for anybody's scores, from a table or from the headers that other filters left in mail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surebayes.cli import _inputs, _show
+from surebayes.cli._command import Command, setting
+
+if TYPE_CHECKING:
+    from surebayes.promises.certificate import Certificate
+    from surebayes.research.audit import Audit, Rate
+
+
+class _Counts(click.ParamType):
+    """A,M: two whole numbers."""
+
+    name = "A,M"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        foreign, comma, missing = str(value).partition(",")
+        if not comma or not foreign.strip().isdigit() or not missing.strip().isdigit():
+            self.fail(f"expected two whole numbers such as 3,2. Got {value!r}.", param, ctx)
+        return int(foreign), int(missing)
+
+
+def mislabelled_option(function: Any) -> Any:
+    """Add ``--mislabelled A,M``."""
+    return click.option(
+        "--mislabelled", type=_Counts(), default=(0, 0), metavar="A,M", help=(
+            "Allow for wrong labels: at most A of the negatives aren't, and at most M true ones are missing. "
+            "Default: 0,0."
+        )
+    )(function)  # fmt: skip
+
+
+_PLOT = click.option("--plot", "plots", type=click.Path(dir_okay=False), multiple=True, help=(
+    "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
+))  # fmt: skip
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes certify scores.csv --score spam_score --label is_spam --max-fpr 0.001",
+         "The threshold for at most 0.1% false alarms, with confidence 95%."),
+        ("surebayes certify scores.jsonl --positive fraud --mislabelled 3,2",
+         "Of what isn't fraud, 3 labels may be wrong and 2 documents missing."),
+    ),
+)  # fmt: skip
+@click.option("--score", default="score", metavar="COL", help="The column or key of the score. Default: score.")
+@setting("label")
+@click.option("--positive", metavar="LABEL", help=(
+    "The label whose false alarms are limited. Default: the one that is called spam, junk, 1, true, yes or the like."
+))  # fmt: skip
+@setting("max_fpr")
+@setting("confidence", about="The probability that the promise holds.")
+@mislabelled_option
+@setting("encoding")
+@setting("delimiter")
+@click.option("--header/--no-header", default=True, help=(
+    "Whether a CSV file starts with names; if not, --score and --label take column numbers."
+))  # fmt: skip
+@click.option("--skip-bad", is_flag=True, help="Leave out rows without a finite score or a label, and say how many.")
+@_show.output_options
+@click.argument("file", metavar="FILE", type=click.Path())
+def certify(
+    file: str,
+    score: str,
+    label: str,
+    positive: str | None,
+    max_fpr: float,
+    confidence: float,
+    mislabelled: tuple[int, int],
+    skip_bad: bool,
+    as_json: bool | None,
+    **options: Any,
+) -> None:
+    """Certify a threshold for the scores of any classifier: false alarms at most this often.
+
+    FILE is a table (CSV, TSV, JSON lines or Parquet) with a score and a true label in each row. The rows must not be
+    ones that the classifier was trained on, and the higher the score, the more positive.
+    """
+    from surebayes.corpora.score_tables import positive_label, read_scores
+    from surebayes.corpora.sources import Source
+    from surebayes.promises.certificate import certify as certified
+
+    left_out: list[str] = []
+    options["delimiter"] = _inputs.delimiter_of(options["delimiter"])
+    table = Source(file, text=score, label_column=label, skip_bad=left_out.append if skip_bad else None, **options)
+    scores, labels = read_scores(table)
+    name, other = positive_label(labels, positive, file)
+    certificate = certified(
+        scores,
+        [own == name for own in labels],
+        max_fpr=max_fpr,
+        confidence=confidence,
+        mislabelled=mislabelled,
+        pos_label=name,
+        neg_label=other,
+    )
+    if _show.wants_json(as_json):
+        _show.print_json({**certificate.to_dict(), "left_out": len(left_out)})
+        return
+    _print_certificate(certificate)
+    if left_out:
+        _show.say(f"Left out: {len(left_out):,} rows. The first: {left_out[0]}")
+
+
+def _print_certificate(certificate: Certificate) -> None:
+    low, high = certificate.recall_interval
+    rows = [
+        ("threshold", f"{certificate.threshold:.6g}", f"strictly above it is {certificate.pos_label}"),
+        ("negatives", f"{certificate.n_negatives:,}", f"at most {certificate.allowed:,} of them above"),
+        ("positives", f"{certificate.n_positives:,}", ""),
+        ("recall", f"{certificate.recall:.4f}", f"{low:.4f} to {high:.4f}"),
+    ]
+    _show.print_table(("", "value", ""), rows)
+    for promise in certificate.promises:
+        _show.say(f"Promised: {promise}.", indent=2)
+    if certificate.recall == 0:
+        _show.say("Nothing lies above the threshold: the scores tie at the top, or negatives score as positives do.")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
+         "What SpamAssassin's scores are worth on your own mail."),
+        ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png", "bogofilter's, drawn too."),
+        ("surebayes audit --ham ham/ --spam spam/ --by X-My-Score --threshold 7.5 --no-beside",
+         "Any header with a number in it, and nothing beside."),
+    ),
+)  # fmt: skip
+@click.option("--ham", type=click.Path(), multiple=True, required=True, help=(
+    "Good mail: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
+))  # fmt: skip
+@click.option("--spam", type=click.Path(), multiple=True, required=True, help="Spam. May be repeated.")
+@click.option("--by", required=True, metavar="HEADER", help=(
+    "The header with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), X-Bogosity "
+    "(bogofilter), or any other, of which the first number counts."
+))  # fmt: skip
+@click.option("--threshold", type=float, metavar="SCORE", help=(
+    "From which score on that filter calls mail spam. Default: as the header says."
+))  # fmt: skip
+@setting("max_fpr")
+@setting("confidence", about="Of the promise and of the intervals.")
+@click.option("--beside/--no-beside", default=True, help=(
+    "Whether a surebayes filter judges the same mail, learning as it goes, for comparison. Default: yes."
+))  # fmt: skip
+@_PLOT
+@_show.output_options
+def audit(
+    ham: tuple[str, ...], spam: tuple[str, ...], by: str, plots: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
+    """Measure the scores that another filter left in your mail, and certify a threshold for them.
+
+    The rate of false alarms that its threshold really has, with an interval; the threshold that can be vouched for; how
+    much spam is found while few false alarms are made; and beside it a surebayes filter that starts empty and judges
+    each mail before it learns it, in the order of time. Mails without the header are left out and counted.
+    """
+    from surebayes.corpora.sources import Source, Sources
+    from surebayes.filter.evaluation import draw_roc
+    from surebayes.research.audit import audit as audited
+
+    mails = Sources([Source(path, "ham") for path in ham] + [Source(path, "spam") for path in spam])
+    with _show.progress("reading", _inputs.total(_inputs.Inputs(mails)), "mails") as counter:
+        pairs = ((_raw(mail), str(mail.label)) for mail in _show.tracked(mails, counter))
+        found = audited(pairs, by, progress=counter.step, **options)
+    curves = {ranking.system: ranking.roc for ranking in found.rankings}
+    mark = found.in_use.false_alarms.value if found.in_use else None
+    for path in plots:
+        draw_roc(curves, path, mark=mark)
+    if _show.wants_json(as_json):
+        _show.print_json({**found.to_dict(), "plots": list(plots)})
+        return
+    _print_audit(found)
+    for path in plots:
+        _show.say(f"drawn: {path}")
+
+
+def _raw(mail: Any) -> bytes:
+    return mail.content if isinstance(mail.content, bytes) else mail.content.encode("utf-8", "surrogateescape")
+
+
+def _print_audit(found: Audit) -> None:
+    from surebayes.filter.evaluation import roc_text
+
+    _show.say(f"{found.ham:,} ham and {found.spam:,} spam with a score in {found.header}.")
+    if any(found.without_score.values()):
+        missing = " and ".join(f"{count:,} {label}" for label, count in found.without_score.items() if count)
+        _show.say(f"Left out, without it: {missing}. What is left may not be like the rest.")
+    click.echo()
+    _print_in_use(found)
+    if found.certificate is not None:
+        _show.say("What its scores can promise:")
+        _show.say(f"{found.certificate}.", indent=2)
+        _show.say("Such filters compare with >=: give them a number just above this threshold.")
+    else:
+        _show.say(f"No threshold can be certified: {found.too_few}", indent=2)
+    click.echo()
+    rows = [_ranking_row(ranking) for ranking in found.rankings]
+    columns = ("recall at", "0.01%", "0.1%", "1%", "the same alarms", "AUC_0.1")
+    later = "Spam found at so many false alarms, on the mail after the first third"
+    _show.print_table(columns, rows, f"{later} (surebayes starts empty and learns as it goes):")
+    if found.ours is not None:
+        _show.say(f"surebayes: {found.ours}.", indent=2)
+    mark = found.in_use.false_alarms.value if found.in_use else None
+    click.echo(f"\n{found.header}")
+    click.echo(roc_text(found.rankings[0].roc, width=52, mark=mark))
+    if mark is not None and mark <= 0.1:
+        click.echo("       ▲ the threshold in use")
+
+
+def _print_in_use(found: Audit) -> None:
+    if found.in_use is None:
+        _show.say(f"{found.header} says no verdict of its own: give --threshold to measure the one in use.")
+        return
+    stated = "" if found.in_use.threshold is None else f" (from {found.in_use.threshold:g} on)"
+    ends = f"{found.confidence:.0%} interval"
+    rows = [
+        _rate_row("false alarms", "ham called spam", found.in_use.false_alarms),
+        _rate_row("recall", "spam called spam", found.in_use.recall),
+    ]
+    _show.print_table(("", "rate", ends, "mails", ""), rows, f"The threshold in use{stated}:")
+
+
+def _rate_row(name: str, about: str, rate: Rate) -> tuple[str, ...]:
+    return name, f"{rate.value:.3%}", f"{rate.low:.3%} to {rate.high:.3%}", f"{rate.count:,} of {rate.of:,}", about
+
+
+def _ranking_row(ranking: Any) -> tuple[str, ...]:
+    same = "" if ranking.recall_at_same_alarms is None else f"{ranking.recall_at_same_alarms:.4f}"
+    return (
+        ranking.system,
+        *(f"{value:.4f}" for value in ranking.recall_at.values()),
+        same,
+        f"{ranking.partial_auc:.4f}",
+    )

@@ -1,0 +1,105 @@
+"""Scores and labels from tables: what any classifier wrote into a CSV, JSON lines or Parquet file."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+
+from surebayes.corpora.sources import Source
+from surebayes.corpora.tables import shown
+from surebayes.errors import BadInput
+
+_POSITIVE_NAMES = frozenset(
+    {"1", "true", "yes", "pos", "positive", "spam", "junk", "phish", "phishing", "bad", "alarm"}
+)
+
+
+def read_scores(source: Source) -> tuple[list[float], list[str]]:
+    r"""Read a score and a label from each row of a table.
+
+    Parameters
+    ----------
+    source : Source
+        The table; its `text` names the column of scores. Rows without a finite score or without a label are an error,
+        or left out where the source has `skip_bad`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = pathlib.Path(folder, "scores.csv")
+    ...     _ = table.write_text("score,label\n-1.5,ham\n2,spam\n")
+    ...     read_scores(Source(table, text="score"))
+    ([-1.5, 2.0], ['ham', 'spam'])
+    """
+    table = replace(source, scores=True).resolved()
+    if table.format not in ("csv", "jsonl", "parquet"):
+        raise BadInput(
+            f"{shown(source.path)} is no table. Scores are read from CSV, TSV, JSON lines and Parquet files (.csv, "
+            ".tsv, .jsonl, .parquet)."
+        )
+    scores, labels = [], []
+    for where, cell, label, _ in table:
+        score = _number(cell)
+        if score is None:
+            table.refuse(
+                f"{where} has {_shown_cell(cell)} in {source.text!r}, which is no finite number. Mend it, or leave "
+                "such rows out with --skip-bad."
+            )
+            continue
+        assert label is not None
+        scores.append(score)
+        labels.append(label)
+    return scores, labels
+
+
+def _number(cell: bytes | str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _shown_cell(cell: bytes | str) -> str:
+    text = cell if isinstance(cell, str) else os.fsdecode(cell)
+    return f"{text[:40]!r}" if text.strip() else "nothing"
+
+
+def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[str, str | None]:
+    """Return which label is the positive one, and the other if there is just one.
+
+    Parameters
+    ----------
+    labels : list of str
+        Of all rows.
+    wanted : str or None
+        What the caller says. None: the one whose name says so (spam, junk, 1, true, yes, positive, ...).
+    where : str
+        The table's name, for messages.
+
+    Examples
+    --------
+    >>> positive_label(["ham", "spam", "ham"], None, "scores.csv")
+    ('spam', 'ham')
+    >>> positive_label(["a", "b", "c"], "b", "scores.csv")
+    ('b', None)
+    """
+    names = sorted(set(labels))
+    listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    if not names:
+        raise BadInput(f"{where} has no rows.")
+    if wanted is None:
+        telling = [name for name in names if name.lower() in _POSITIVE_NAMES]
+        if len(telling) != 1:
+            raise BadInput(f"{where} has the labels {listed}: name the positive one with --positive.")
+        wanted = telling[0]
+    if wanted not in names:
+        raise BadInput(f"{where} has no row with the label {wanted!r}; it has {listed}.")
+    if len(names) == 1:
+        raise BadInput(
+            f"{where} has the label {wanted!r} only: a promise needs negatives, and positives for the recall."
+        )
+    others = [name for name in names if name != wanted]
+    return wanted, others[0] if len(others) == 1 else None

@@ -1,0 +1,211 @@
+"""certify and audit: promises for anybody's scores."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from command_line import plain, run_here, run_on_terminal
+from surebayes import synthetic
+from surebayes.errors import BadInput
+from surebayes.research.audit import audit
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("SUREBAYES_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def rows():
+    random = np.random.default_rng(0)
+    y = np.arange(8000) % 2 == 1
+    return list(zip((random.normal(size=8000) + 4 * y).round(6).tolist(), np.where(y, "spam", "ham").tolist()))
+
+
+def write_table(path, rows, score="score", label="label"):
+    if path.suffix == ".csv":
+        lines = [f"{score},{label}", *(f"{s},{y}" for s, y in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({score: s, label: y}) + "\n" for s, y in rows))
+    else:
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({score: [s for s, _ in rows], label: [y for _, y in rows]}), path)
+    return path
+
+
+# ---------------------------------------------------------------------- certify
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_every_kind_of_table_gives_the_same_threshold(capsys, monkeypatch, tmp_path, rows, suffix):
+    table = write_table(tmp_path / f"scores{suffix}", rows)
+    done = run_here(capsys, monkeypatch, "certify", table, "--max-fpr", "0.01", "--json")
+    assert done.code == 0
+    (found,) = done.records()
+    ham = sorted(score for score, label in rows if label == "ham")
+    assert found["threshold"] == ham[-1 - found["allowed"]]
+    assert (found["pos_label"], found["neg_label"], found["left_out"]) == ("spam", "ham", 0)
+    assert found["promises"] == ["at most 1% of ham like these, confidence 95%"]
+    assert found["recall"] > 0.9
+
+
+def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_path, rows):
+    table = write_table(tmp_path / "t.csv", [(s, {"ham": "ok", "spam": "risky"}[y]) for s, y in rows], "s", "what")
+    words = ["certify", table, "--score", "s", "--label", "what", "--max-fpr", "0.01", "--no-json"]
+    done = run_here(capsys, monkeypatch, *words)
+    assert done.code == 65
+    assert "has the labels ok, risky: name the positive one with --positive" in done.err
+    done = run_here(capsys, monkeypatch, *words, "--positive", "risky", "--mislabelled", "2,1")
+    assert done.code == 0
+    assert "strictly above it is risky" in done.out
+    assert "Promised: at most 1% of ok like these, confidence 95%, with up to 2 wrongly labelled ok and 1 missing." in (
+        done.out
+    )
+    done = run_here(capsys, monkeypatch, *words, "--positive", "eggs")
+    assert done.code == 65
+    assert "has no row with the label 'eggs'; it has ok, risky" in done.err
+    done = run_here(capsys, monkeypatch, "certify", table, "--label", "what")
+    assert done.code == 65
+    assert "has no column 'score'" in done.err
+    assert "--score" in done.err
+    done = run_here(capsys, monkeypatch, *words, "--mislabelled", "2")
+    assert done.code == 2
+    assert "expected two whole numbers such as 3,2" in done.err
+
+
+def test_bad_rows_are_an_error_or_counted(capsys, monkeypatch, tmp_path, rows):
+    bad = [("nan", "ham"), ("inf", "ham"), ("", "spam"), ("much", "spam"), ("1.0", "")]
+    table = write_table(tmp_path / "t.csv", rows + bad)
+    done = run_here(capsys, monkeypatch, "certify", table, "--max-fpr", "0.01")
+    assert done.code == 65
+    assert "row 8001" in done.err
+    assert "'nan'" in done.err
+    assert "--skip-bad" in done.err
+    done = run_here(capsys, monkeypatch, "certify", table, "--max-fpr", "0.01", "--skip-bad", "--json")
+    assert done.records()[0]["left_out"] == 5
+    done = run_here(capsys, monkeypatch, "certify", table, "--max-fpr", "0.01", "--skip-bad", "--no-json")
+    assert "Left out: 5 rows" in done.out
+
+
+def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp_path, rows):
+    ham = [row for row in rows if row[1] == "ham"]
+    done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "ham.csv", ham))
+    assert done.code == 65
+    assert "has the labels ham: name the positive one" in done.err
+    done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "ham.csv", ham), "--positive", "ham")
+    assert "has the label 'ham' only" in done.err
+    done = run_here(capsys, monkeypatch, "certify", write_table(tmp_path / "few.csv", rows[:100]))
+    assert done.code == 65
+    assert "needs at least 2,995 negatives, there are 50" in done.err
+    (tmp_path / "empty.csv").write_text("score,label\n")
+    assert "has no rows" in run_here(capsys, monkeypatch, "certify", tmp_path / "empty.csv").err
+    (tmp_path / "mail.txt").write_text("score,label\n")
+    assert "is no table" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.txt").err
+    assert run_here(capsys, monkeypatch, "certify", tmp_path / "nothing.csv").code == 66
+
+
+# ---------------------------------------------------------------------- audit
+
+
+def mails(n=900, missing=0.0, header="X-Spam-Status", seed=0):
+    random = np.random.default_rng(seed)
+    for raw, label in zip(*synthetic.as_lists(n, seed)):
+        score = round(float(random.normal() + (6 if label == "spam" else 0)), 1)
+        value = f"{'Yes' if score >= 3 else 'No'}, score={score} required=3.0"
+        line = f"{header}: {value}\r\n".encode() if random.random() >= missing else b""
+        yield line + raw, label
+
+
+def test_an_audit_of_known_scores():
+    every = list(mails())
+    found = audit(every, "X-Spam-Status", max_fpr=0.05)
+    assert (found.ham, found.spam) == (
+        sum(label == "ham" for _, label in every), sum(label == "spam" for _, label in every),
+    )  # fmt: skip
+    assert found.without_score == {"ham": 0, "spam": 0}
+    assert found.in_use.threshold == 3.0
+    assert found.in_use.false_alarms.low <= found.in_use.false_alarms.value <= found.in_use.false_alarms.high
+    assert found.in_use.false_alarms.value < 0.02
+    assert found.in_use.recall.value > 0.97
+    assert found.certificate.guaranteed
+    theirs, ours = found.rankings
+    assert (theirs.system, ours.system) == ("X-Spam-Status", "surebayes")
+    assert theirs.partial_auc > 0.97
+    assert ours.partial_auc > 0.9
+    assert not found.ours.guaranteed
+    plain = found.to_dict()
+    assert plain["rankings"][1]["tpr_at_fpr_0.001"] == ours.recall_at[0.001]
+    assert json.loads(json.dumps(plain))["in_use"]["false_alarms"]["of"] == found.ham
+
+
+def test_half_of_the_mail_without_the_header_is_left_out_and_counted():
+    found = audit(mails(missing=0.5), "X-Spam-Status", max_fpr=0.05, beside=False)
+    left = sum(found.without_score.values())
+    assert 350 < left < 550
+    assert found.ham + found.spam + left == 900
+    assert len(found.rankings) == 1
+    with pytest.raises(BadInput, match=r"needs ham and spam with the header X-Bogosity: none of \d+ ham has it"):
+        audit(mails(), "X-Bogosity")
+    with pytest.raises(BadInput, match="there is no spam at all"):
+        audit(((raw, label) for raw, label in mails() if label == "ham"), "X-Spam-Status")
+
+
+def test_a_threshold_of_the_caller_and_none_at_all():
+    found = audit(mails(header="X-Mine"), "X-Mine", threshold=2.0, beside=False)
+    assert found.in_use.threshold == 2.0
+    assert found.certificate is None
+    assert "needs at least 2,995 negatives" in found.too_few
+    silent = [(raw.replace(b"Yes, ", b"").replace(b"No, ", b""), label) for raw, label in mails(header="X-Mine")]
+    assert audit(silent, "X-Mine", beside=False).in_use is None
+
+
+def test_mails_are_taken_in_the_order_of_time():
+    """With time stamps reversed, the first third of the time is the last third of the input."""
+    from surebayes.research.audit import _order_of_time
+
+    assert _order_of_time(["ham", "spam", "ham", "spam"], [4.0, 3.0, 2.0, 1.0]).tolist() == [3, 2, 1, 0]
+    assert _order_of_time(["ham", "ham", "spam", "spam"], [1.0, 9.0, None, None]).tolist() == [0, 2, 1, 3]
+    assert _order_of_time(["ham", "spam", "ham", "spam"], [1.0, None, None, 2.0]).tolist() == [0, 2, 1, 3]
+    assert _order_of_time(["ham"] * 2 + ["spam"] * 2, [None] * 4).tolist() == [0, 2, 1, 3]
+
+
+def write_folders(folder, every):
+    for k, (raw, label) in enumerate(every):
+        (folder / label).mkdir(exist_ok=True)
+        (folder / label / f"{k:05d}").write_bytes(raw)
+    return ["--ham", folder / "ham", "--spam", folder / "spam"]
+
+
+def test_the_command(capsys, monkeypatch, tmp_path):
+    paths = write_folders(tmp_path, mails(500, missing=0.3))
+    words = ["audit", *paths, "--by", "x-spam-status", "--max-fpr", "0.05"]
+    done = run_here(capsys, monkeypatch, *words, "--json", "--plot", tmp_path / "roc.png")
+    assert done.code == 0
+    (found,) = done.records()
+    assert found["certificate"]["max_fpr"] == 0.05
+    assert found["plots"] == [str(tmp_path / "roc.png")]
+    assert (tmp_path / "roc.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["system"] for row in found["rankings"]] == ["x-spam-status", "surebayes"]
+    done = run_here(capsys, monkeypatch, *words, "--no-json", "--no-beside")
+    assert done.code == 0
+    for part in ("Left out, without it:", "The threshold in use (from 3 on):", "is called spam: at most 5% of ham"):
+        assert part in done.out
+    done = run_here(capsys, monkeypatch, "audit", *paths, "--by", "X-Nothing")
+    assert done.code == 65
+    assert "Name another one with --by" in done.err
+
+
+def test_the_command_fits_a_terminal(tmp_path):
+    paths = write_folders(tmp_path, mails(300))
+    done = run_on_terminal("audit", *paths, "--by", "X-Spam-Status", "--max-fpr", "0.1", columns=80)
+    assert done.code == 0
+    lines = [line.rstrip() for line in plain(done.out).replace("\r", "\n").splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert any("surebayes" in line for line in lines)
