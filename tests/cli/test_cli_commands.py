@@ -308,6 +308,16 @@ def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, 
     assert "3 documents are set aside and 45 are needed" in detail
 
 
+def test_settings_of_one_calibration_do_not_stick_to_the_next(run, mine):
+    (first,) = run("calibrate", "-m", mine, "--max-fpr", "0.2", "--confidence", "0.386").records()
+    assert (first["confidence"], first["neg_label"], first["pos_label"]) == (0.386, "ham", "spam")
+    (second,) = run("calibrate", "-m", mine, "--max-fpr", "0.1").records()
+    assert (second["max_fpr"], second["confidence"]) == (0.1, 0.95)
+    (renewed,) = run("calibrate", "-m", mine).records()
+    assert (renewed["max_fpr"], renewed["confidence"]) == (0.1, 0.95)
+    assert "is called spam: at most 10% of ham like these" in run("calibrate", "-m", mine, "--no-json").out
+
+
 def test_calibrate_with_more_documents(run, mine, later):
     before = run("calibrate", "-m", mine, "--max-fpr", "0.05").records()[0]["n_negatives"]
     after = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--ham", later[0]).records()[0]["n_negatives"]

@@ -125,7 +125,7 @@ def calibrate(
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it; calibrating again renews it at once, with the promise that it had unless another is given.
+    renew it; calibrating again without --max-fpr and --confidence renews it at once, with the promise that it had.
     """
     from surebayes.filter.filter import Filter
 
@@ -147,10 +147,8 @@ def calibrate(
     if _show.wants_json(as_json):
         _show.print_json(found.to_dict())
         return
-    click.echo(str(found))
-    click.echo(
-        f"It rests on {found.n_negatives:,} documents that were never learnt, and holds for model {found.model}."
-    )
+    _show.say(f"{found}.", indent=2)
+    _show.say(f"It rests on {found.n_negatives:,} documents that were never learnt, and holds for model {found.model}.")
 
 
 def _of_side(

@@ -357,9 +357,10 @@ class Filter(Keeper):
         Parameters
         ----------
         max_fpr : float, optional
-            Largest share of false alarms; what was promised last time if None, at first .001.
+            Largest share of false alarms, by default .001.
         confidence : float, optional
-            Probability that the promise holds; what it was last time if None, at first .95.
+            Probability that the promise holds, by default .95. A call without either is a renewal, which repeats what
+            was promised last.
         positive : str, optional
             The class whose alarms are meant: the second of two, to be named if there are more.
         negatives, positives : iterable of documents

@@ -55,8 +55,10 @@ def calibrate(
     """See `Filter.calibrate`."""
     state = filter._loaded()
     before = state.settings["certificate"] or {}
-    max_fpr = before.get("max_fpr", 0.001) if max_fpr is None else max_fpr
-    confidence = before.get("confidence", 0.95) if confidence is None else confidence
+    # Only a call without settings is a renewal; what one call was given must not stick to the next.
+    repeated = before if max_fpr is None and confidence is None else {}
+    max_fpr = repeated.get("max_fpr", 0.001) if max_fpr is None else max_fpr
+    confidence = repeated.get("confidence", 0.95) if confidence is None else confidence
     if positive is None:
         if len(state.classes) > 2 and before.get("pos_label") is None:
             raise ValueError(f"With {len(state.classes)} classes, name the positive one. Classes: {state.classes}.")
@@ -95,7 +97,8 @@ def _promise(write: Writing, max_fpr: float, confidence: float, positive: str, w
     truth = np.array([label == positive for label in labels], bool)
     when = write.journal.times("reserve")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
-    found = _certify(own, truth, max_fpr, confidence, days, state.model, positive)
+    other = state.classes[0] if len(state.classes) == 2 else None
+    found = _certify(own, truth, max_fpr, confidence, days, state.model, positive, other)
     chance = state.settings["probability"]
     if len(state.classes) == 2 and truth.any() and not truth.all():
         fitted = fit_probability(own, truth)
@@ -108,18 +111,26 @@ def _promise(write: Writing, max_fpr: float, confidence: float, positive: str, w
 
 
 def _certify(
-    scores: np.ndarray, truth: np.ndarray, max_fpr: float, confidence: float, days: list[str], model: str, positive: str
+    scores: np.ndarray,
+    truth: np.ndarray,
+    max_fpr: float,
+    confidence: float,
+    days: list[str],
+    model: str,
+    positive: str,
+    other: str | None,
 ) -> Certificate:
     if truth.any():
         return certify(
-            scores, truth, max_fpr=max_fpr, confidence=confidence, order=np.array(days), model=model, pos_label=positive
-        )
+            scores, truth, max_fpr=max_fpr, confidence=confidence, order=np.array(days), model=model,
+            pos_label=positive, neg_label=other,
+        )  # fmt: skip
     threshold, allowed = order_statistic_threshold(scores, max_fpr, confidence)
     first, last = (min(days), max(days)) if days else (None, None)
     return Certificate(  # nothing is known of the recall without positives
         threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, Interval(0.0, 1.0), 0.0,
         EXACT,
-        first, last, model, positive,
+        first, last, model, positive, neg_label=other,
     )  # fmt: skip
 
 
