@@ -534,10 +534,10 @@ def test_reproduce_gives_a_list(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("reproduce", "kolz-yih"), 65, "Did you mean 'kolcz-yih'"),
-        (("reproduce", "frank-bouckaert", "--figure", "9"), 65, "has no 'figure 9'"),
+        (("reproduce", "kolz-yih"), 2, "Did you mean 'kolcz-yih'"),
+        (("reproduce", "frank-bouckaert", "--figure", "9"), 2, "has no 'figure 9'"),
         (("reproduce", "kim-seo-rim", "--table", "2"), 66, "SUREBAYES_DATA"),
-        (("reproduce", "frank-bouckaert", "--figure", "1", "--set", "nonsense=1"), 65, "no option 'nonsense'"),
+        (("reproduce", "frank-bouckaert", "--figure", "1", "--set", "nonsense=1"), 2, "no option 'nonsense'"),
         (("compare",), 2, "No documents"),
         (("compare", "--ham", "x", "--spam", "y", "-c", "os.system"), 65, "must come from surebayes or sklearn"),
         (("trec", "/no/such/index"), 66, "There is no index"),

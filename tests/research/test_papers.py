@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 
 from surebayes.research import papers
 from surebayes.research.papers import __main__ as command
-from surebayes.research.papers import _drawn, frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
+from surebayes.research.papers import _random_draws, frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
 from surebayes.research.papers._baselines import BalancedWinnow, TunedSVM, maximum_entropy
 from surebayes.research.papers._cache import Cache, code_digest, digest
 from surebayes.research.papers._porter import stem
-from surebayes.research.papers._rows import Counted, seen_columns
+from surebayes.research.papers._lab import CountedCorpus, seen_columns
 from surebayes.research.papers._text import Words
 
 
@@ -170,7 +170,7 @@ def test_maximum_entropy_of_two_classes_is_that_of_two_vectors():
 
 
 def test_balanced_winnow_minds_the_order_and_draws_come_class_by_class():
-    train, test = _drawn.draw(np.repeat([0, 1], 10), 6, 4, 0)
+    train, test = _random_draws.draw(np.repeat([0, 1], 10), 6, 4, 0)
     assert (np.diff(np.repeat([0, 1], 10)[train]) >= 0).all()
     assert not set(train) & set(test)
 
@@ -189,22 +189,22 @@ def test_token_rules_are_judged_on_training_documents_alone():
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 40)
     X = random.poisson(0.3 + 0.5 * (np.arange(20) % 2 == y[:, None]), (80, 20))
-    _, test = _drawn.draw(y, 30, 10, 30000)
+    _, test = _random_draws.draw(y, 30, 10, 30000)
     other = X.copy()
     other[test] = random.poisson(5, (len(test), 20))
     setting = {"corpus": "any", "size": 30, "test": 10, "seed": 0, "tokens": "[a-z]+"}
     judged = [
-        _drawn.cross_validate(Shelf(Counted(csr_array(rows), ["a", "b"], y, y, y)), **setting) for rows in (X, other)
+        _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(rows), ["a", "b"], y, y, y)), **setting) for rows in (X, other)
     ]
     assert judged[0] == judged[1]
     train_too = other.copy()
-    train_too[_drawn.draw(y, 30, 10, 30000)[0]] = random.poisson(0.5, (60, 20))
-    assert _drawn.cross_validate(Shelf(Counted(csr_array(train_too), ["a", "b"], y, y, y)), **setting) != judged[0]
+    train_too[_random_draws.draw(y, 30, 10, 30000)[0]] = random.poisson(0.5, (60, 20))
+    assert _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(train_too), ["a", "b"], y, y, y)), **setting) != judged[0]
 
 
 def test_runs_choose_their_own_rule_or_the_best_on_average():
     judged = {"[a-z]+": [{"NB": 70.0}, {"NB": 80.0}], "[a-z]{2,}": [{"NB": 71.0}, {"NB": 70.0}]}
-    plan = _drawn.Runs("table 2", "any", [(600, 0), (600, 1)], {})
+    plan = _random_draws.Runs("table 2", "any", [(600, 0), (600, 1)], {})
     assert plan.choose(judged).rules == ["[a-z]{2,}", "[a-z]+"]
     assert plan.choose(judged, once=True).rules == ["[a-z]+", "[a-z]+"]
 
@@ -216,7 +216,7 @@ def test_an_unknown_token_rule_is_named():
 
 def test_kept_results_depend_on_the_modules_that_a_paper_shares():
     own = ("research.papers.junejo_karim",)
-    assert code_digest(own) == code_digest((*own, "research.papers._drawn")) != code_digest(("research.papers._drawn",))
+    assert code_digest(own) == code_digest((*own, "research.papers._random_draws")) != code_digest(("research.papers._random_draws",))
 
 
 def test_cuts_give_no_document_to_a_class_never_learnt_and_floor_a_bad_one():
@@ -237,7 +237,7 @@ def test_newton_counts_steps_to_the_crossing():
 def test_strata_keep_rare_sets_of_labels_together():
     y = np.zeros((30, 2), bool)
     y[:10, 0], y[10:20, 1], y[29] = True, True, True
-    data = Counted(csr_array((30, 1)), ["a", "b"], y, np.array([""] * 30), np.zeros(30, int))
+    data = CountedCorpus(csr_array((30, 1)), ["a", "b"], y, np.array([""] * 30), np.zeros(30, int))
     assert len(np.unique(frank_bouckaert._strata(data)[:10])) == 1
 
 

@@ -48,7 +48,8 @@ commands.commands = Lazily(
     backup="export import=import_ dump restore completion",
     serve="serve",
     demo="demo",
-    research="corpora reproduce",
+    corpora="corpora",
+    reproduce="reproduce",
 )
 
 

@@ -1,6 +1,6 @@
 """The five papers, reproduced: one function for each table and figure, the published figures beside ours.
 
-`reproduce` runs a paper or one of its items and gives `Result` objects: records (paper, item, corpus, row, column,
+`reproduce` runs a paper or one of its items and returns `Result` objects: records (paper, item, corpus, row, column,
 published, ours, setting), plots and notes. Corpora come from `surebayes.corpora`; counts and results are kept in a
 cache under a digest of contents, code and settings, so that a run that was stopped goes on where it was.
 
@@ -13,14 +13,15 @@ cache under a digest of contents, code and settings, so that a run that was stop
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from surebayes.corpora import CorpusMissing
+from surebayes.research.papers._lab import Lab
+from surebayes.research.papers._options import checked_option, in_one_line, options_of
 from surebayes.research.papers._report import Plot, Record, Result, as_json, as_markdown, print_rich, write
-from surebayes.research.papers._rows import Lab
 
 __all__ = [
     "PAPERS",
@@ -50,12 +51,12 @@ def _module(paper: str) -> Any:
 
 
 def title(paper: str) -> str:
-    """Give a paper's authors, year and title."""
+    """Return a paper's authors, year and title."""
     return str(_module(paper).TITLE)
 
 
 def items(paper: str) -> Mapping[str, Callable[..., Result]]:
-    """Give the tables and figures of a paper: a function of a `Lab` and named options for each.
+    """Return the tables and figures of a paper: a function of a `Lab` and named options for each.
 
     Examples
     --------
@@ -78,8 +79,8 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     lab : Lab, optional
         Where it runs: corpora, cache, processes, progress.
     **options
-        Options of the items, such as ``runs=3``; each item takes those that it knows. An option that none of them
-        knows is an error.
+        Options of the items, such as ``runs=3``; each item takes those that it knows, and its figures say so. An
+        option that none of them knows, or a value that doesn't suit, is a ValueError.
 
     Returns
     -------
@@ -90,17 +91,30 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     if item is not None and item not in known:
         raise ValueError(f"{paper} has no {item!r}; it has {', '.join(known)}.")
     chosen = known if item is None else {item: known[item]}
-    accepted = {name: set(inspect.signature(function).parameters) - {"lab"} for name, function in chosen.items()}
-    unknown = sorted(set(options) - set().union(*accepted.values()))
+    accepted = {name: options_of(function) for name, function in chosen.items()}
+    offered = {option for parameters in accepted.values() for option in parameters}
+    unknown = sorted(set(options) - offered)
     if unknown:
-        offered = ", ".join(sorted(set().union(*accepted.values()))) or "none"
-        raise ValueError(f"{paper} has no option {unknown[0]!r} here; it has {offered}.")
+        raise ValueError(f"{paper} has no option {unknown[0]!r} here; it has {', '.join(sorted(offered)) or 'none'}.")
     lab = lab or Lab()
     results = []
     for name, function in chosen.items():
-        own = {key: value for key, value in options.items() if key in accepted[name]}
+        given = {key: checked_option(accepted[name][key], options[key]) for key in accepted[name] if key in options}
         try:
-            results.append(function(lab, **own))
+            results.append(_with_options(function(lab, **given), given))
         except CorpusMissing as error:
             results.append(Result(paper, name, "not run", notes=[str(error)]))
+        except (LookupError, TypeError, ValueError) as error:
+            if not given:
+                raise
+            raise ValueError(f"{paper}, {name} can't be run with {in_one_line(given)}: {error}") from error
     return results
+
+
+def _with_options(result: Result, given: Mapping[str, Any]) -> Result:
+    """Return a result whose every figure says which options it was run with."""
+    if not given:
+        return result
+    words = f"run with {in_one_line(given)}"
+    records = [replace(r, setting=f"{r.setting}; {words}" if r.setting else words) for r in result.records]
+    return replace(result, records=records)

@@ -3,65 +3,49 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from surebayes.research import papers
+from surebayes.research.papers._options import options_of, parsed_options
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe the arguments."""
-    told = argparse.ArgumentParser(prog="python -m surebayes.papers", description=__doc__)
-    told.add_argument("paper", nargs="*", metavar="PAPER", help=", ".join(papers.PAPERS))
-    told.add_argument("--all", action="store_true", help="all five papers")
-    told.add_argument("--table", type=int, help="only the table of this number")
-    told.add_argument("--figure", type=int, help="only the figure of this number")
-    told.add_argument("--item", help='only this item, for example "table 2"')
-    told.add_argument("--list", action="store_true", help="list the items of the papers and their options")
-    told.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option, for example runs=3")
-    told.add_argument("--out", type=Path, help="write Markdown, JSON, CSV, PNG and SVG into this folder")
-    told.add_argument("--page", type=Path, help="write one Markdown page of all results; plots go into --out")
-    told.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    told.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    told.add_argument("--data", type=Path, help="folder of corpora (default: SUREBAYES_DATA)")
-    told.add_argument("--cache", type=Path, help="folder of kept results (default: the user's cache folder)")
-    return told
-
-
-def options_of(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE pairs; a value is JSON where it can be, else a word.
-
-    Examples
-    --------
-    >>> from surebayes.research.papers.__main__ import options_of
-    >>> options_of(["runs=3", 'corpora=["webkb"]', "ratio=means"])
-    {'runs': 3, 'corpora': ['webkb'], 'ratio': 'means'}
-    """
-    options = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign:
-            raise ValueError(f"--set takes NAME=VALUE. Got {pair!r}.")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
+    arguments_parser = argparse.ArgumentParser(prog="python -m surebayes.papers", description=__doc__)
+    arguments_parser.add_argument("paper", nargs="*", metavar="PAPER", help=", ".join(papers.PAPERS))
+    arguments_parser.add_argument("--all", action="store_true", help="all five papers")
+    arguments_parser.add_argument("--table", type=int, help="only the table of this number")
+    arguments_parser.add_argument("--figure", type=int, help="only the figure of this number")
+    arguments_parser.add_argument("--item", help='only this item, for example "table 2"')
+    arguments_parser.add_argument("--list", action="store_true", help="list the items of the papers and their options")
+    arguments_parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option, for example runs=3"
+    )
+    arguments_parser.add_argument("--out", type=Path, help="write Markdown, JSON, CSV, PNG and SVG into this folder")
+    arguments_parser.add_argument(
+        "--page", type=Path, help="write one Markdown page of all results; plots go into --out"
+    )
+    arguments_parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    arguments_parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    arguments_parser.add_argument("--data", type=Path, help="folder of corpora (default: SUREBAYES_DATA)")
+    arguments_parser.add_argument(
+        "--cache", type=Path, help="folder of kept results (default: the user's cache folder)"
+    )
+    return arguments_parser
 
 
 def item_of(arguments: argparse.Namespace) -> str | None:
-    """Give the item that the arguments name."""
+    """Return the item that the arguments name."""
     if arguments.table is not None:
         return f"table {arguments.table}"
     return f"figure {arguments.figure}" if arguments.figure is not None else arguments.item
 
 
 def page(results: Sequence[papers.Result], plots: str) -> str:
-    """Give one Markdown page of results, paper by paper."""
+    """Return one Markdown page of results, paper by paper."""
     lines = [
         "# The five papers, reproduced",
         "",
@@ -76,18 +60,18 @@ def page(results: Sequence[papers.Result], plots: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit code."""
-    told = parser()
-    arguments = told.parse_args(argv)
+    """Run the command; return its exit code."""
+    arguments_parser = parser()
+    arguments = arguments_parser.parse_args(argv)
     names = list(papers.PAPERS) if arguments.all else arguments.paper
     if arguments.list:
         return list_items(names or papers.PAPERS)
     if not names:
-        told.error(f"name a paper ({', '.join(papers.PAPERS)}), or --all")
+        arguments_parser.error(f"name a paper ({', '.join(papers.PAPERS)}), or --all")
     try:
         results = run(names, arguments)
     except ValueError as error:
-        told.error(str(error))
+        arguments_parser.error(str(error))
     if not any(result.records for result in results):
         print(results[0].notes[0], file=sys.stderr)
         return 1
@@ -107,7 +91,7 @@ def run(names: Sequence[str], arguments: argparse.Namespace) -> list[papers.Resu
             bar.update(task, description=what, completed=done, total=total)
 
         lab = papers.Lab(arguments.data, arguments.cache, arguments.jobs, progress)
-        options, item = options_of(arguments.set), item_of(arguments)
+        options, item = parsed_options(arguments.set), item_of(arguments)
         return [result for name in names for result in papers.reproduce(name, item, lab, **options)]
 
 
@@ -132,14 +116,11 @@ def show(results: Sequence[papers.Result], arguments: argparse.Namespace) -> int
 
 def list_items(names: Sequence[str]) -> int:
     """Print the items of papers, what each is, and its options."""
-    import inspect
-
     for name in names:
         print(papers.title(name))
         for item, function in papers.items(name).items():
-            parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "lab"]
             print(f"  {item}: {(function.__doc__ or '').splitlines()[0].partition(': ')[2]}")
-            print("    " + ", ".join(f"{p.name}={p.default!r}" for p in parameters))
+            print("    " + ", ".join(f"{p.name}={p.default!r}" for p in options_of(function).values()))
     return 0
 
 

@@ -36,12 +36,12 @@ CODE = [
     "estimators.term_weighting",
     "estimators.base",
     "research.papers._baselines",
-    "research.papers._rows",
+    "research.papers._lab",
     "research.papers._text",
     "research.papers._porter",
 ]
 # What one paper's module depends on besides.
-OWN = {"research.papers.junejo_karim": ("research.papers._drawn",)}
+OWN = {"research.papers.junejo_karim": ("research.papers._random_draws",)}
 
 
 def default_folder() -> Path:

@@ -43,7 +43,7 @@ class Record:
     setting: str = ""
 
     def cell(self) -> str:
-        """Show ours, and the published figure in parentheses."""
+        """Return ours, and the published figure in parentheses."""
         ours = "-" if self.ours is None else shown(self.ours)
         return ours if self.published is None else f"{ours} ({shown(self.published)})"
 
@@ -158,7 +158,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
     def value(self, row: str, column: str, corpus: str | None = None) -> float:
-        """Give our figure of a row and column; KeyError where there is none."""
+        """Return our figure of a row and column; KeyError where there is none."""
         for record in self.records:
             if (record.row, record.column) == (row, column) and corpus in (None, record.corpus):
                 if record.ours is None:
@@ -168,7 +168,7 @@ class Result:
 
 
 def shown(value: float) -> str:
-    """Show a figure: whole numbers whole, shares with four digits, percentages with two, tiny ones with exponents.
+    """Return a figure's text: whole numbers whole, shares with four digits, percentages with two, tiny ones as powers.
 
     Examples
     --------
@@ -185,8 +185,21 @@ def shown(value: float) -> str:
     return f"{value:.4f}" if abs(value) <= 2 else f"{value:.2f}"
 
 
+def in_words(count: int) -> str:
+    """Return a small number in words, as prose has it.
+
+    Examples
+    --------
+    >>> from surebayes.research.papers._report import in_words
+    >>> in_words(10), in_words(12)
+    ('ten', '12')
+    """
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[count] if 0 <= count < len(words) else f"{count:,}"
+
+
 def as_json(results: Iterable[Result]) -> str:
-    """Give the records of all results as a JSON list; what isn't a finite number is null."""
+    """Return the records of all results as a JSON list; what isn't a finite number is null."""
     records = [asdict(record) for result in results for record in result.records]
     for record in records:
         for key in ("published", "ours"):
@@ -211,12 +224,12 @@ def tables(result: Result) -> list[tuple[str, list[str], list[list[str]]]]:
 
 
 def settings_of(result: Result) -> list[str]:
-    """Give the distinct settings of a result's records, in their order."""
+    """Return the distinct settings of a result's records, in their order."""
     return [setting for setting in dict.fromkeys(record.setting for record in result.records) if setting]
 
 
 def as_markdown(result: Result, plots: str | None = None) -> str:
-    """Give a result as Markdown; `plots` is the folder of the drawn plots, relative to the page."""
+    """Return a result as Markdown; `plots` is the folder of the drawn plots, relative to the page."""
     lines = [f"### {result.item.capitalize()}: {result.title}", ""]
     for corpus, columns, rows in tables(result):
         lines += [f"**{corpus}**", ""] if corpus else []
@@ -231,19 +244,26 @@ def as_markdown(result: Result, plots: str | None = None) -> str:
 
 
 def print_rich(result: Result, console: Any) -> None:
-    """Print a result with rich."""
-    from rich.markup import escape  # "[a-z]+" is a name here, not a style
+    """Print a result with rich: thin rules, a line for each row."""
+    from rich import box
     from rich.table import Table
+    from rich.text import Text
 
+    heading = Text(f"{result.paper} {result.item}".strip() + f": {result.title}", style="bold")
+    console.print(heading, soft_wrap=True)
     for corpus, columns, rows in tables(result):
-        table = Table(title=escape(f"{result.item}: {result.title}" + (f" - {corpus}" if corpus else "")))
+        if corpus:
+            console.print(Text(corpus), soft_wrap=True)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for k, column in enumerate(columns):
-            table.add_column(escape(column), justify="left" if k == 0 else "right")
+            table.add_column(Text(column), justify="left" if k == 0 else "right")
         for row in rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*map(Text, row))
         console.print(table)
+        console.print()
     for note in (*(f"Setting: {setting}." for setting in settings_of(result)), *result.notes):
-        console.print(f"  {note}", style="dim", markup=False)
+        console.print(Text(f"- {note}", style="dim"))
+    console.print()
 
 
 def write_csv(results: Iterable[Result], path: Path) -> None:

@@ -12,8 +12,8 @@ from surebayes import metrics
 from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.metrics.significance import sign_test
-from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._rows import Counted, Lab, seen_columns
+from surebayes.research.papers._lab import CountedCorpus, Lab, seen_columns
+from surebayes.research.papers._report import Plot, Record, Result, in_words
 from surebayes.research.papers._text import Words
 
 PAPER = "frank-bouckaert"
@@ -23,7 +23,7 @@ TITLE = "Frank & Bouckaert 2006, Naive Bayes for Text Classification with Unbala
 WORDS = Words(r"[a-z]+", stop_words=True, min_count=2)
 WEBKB = ("course", "faculty", "project", "student")
 CORPORA = ("reuters21578", "webkb", "industry_sector", "news20")
-SETTING = "ten runs of 66/34, stratified; one split for all problems of a run; [a-z]+, scikit-learn's stop list"
+SETTING = "66/34, stratified; one split for all problems of a run; [a-z]+, scikit-learn's stop list"
 
 MODELS: Mapping[str, Any] = {
     "MNB": lambda: MultinomialNB(tf="log", weight="idf_plain", norm="l2", scale="mean", contrast="rest"),
@@ -63,20 +63,20 @@ def _estimate(size: Any, vocabulary: int, corpus_words: int, share: float) -> An
     return (1 + share * words) / (vocabulary + words)
 
 
-def _data(lab: Lab, corpus: str) -> Counted:
+def _data(lab: Lab, corpus: str) -> CountedCorpus:
     if corpus == "reuters21578":
         every = lab.counted(corpus, WORDS)
         data = every.take(every.split != "unused")
         sizes = data.members.sum(0)
         largest = sorted(range(len(data.classes)), key=lambda k: (-sizes[k], data.classes[k]))[:10]
-        top = Counted(data.X, [data.classes[k] for k in largest], data.y[:, largest], data.split, data.fold)
+        top = CountedCorpus(data.X, [data.classes[k] for k in largest], data.y[:, largest], data.split, data.fold)
         # Words of the stories left out are no part of the collection.
         (X,) = seen_columns(top.X, at_least=WORDS.min_count)
-        return Counted(X, top.classes, top.y, top.split, top.fold)
+        return CountedCorpus(X, top.classes, top.y, top.split, top.fold)
     return lab.counted(corpus, WORDS, WEBKB if corpus == "webkb" else None)
 
 
-def _strata(data: Counted) -> np.ndarray:
+def _strata(data: CountedCorpus) -> np.ndarray:
     """Give what a split keeps in proportion: the label, or the set of labels where at least three documents have it."""
     if data.y.ndim == 1:
         return data.y
@@ -104,7 +104,7 @@ def run(lab: Lab, corpus: str, seed: int, models: Sequence[str], documents: int 
     return result
 
 
-class Runs:
+class RepeatedRuns:
     """Repeated runs on one corpus: AUC by model, class and run, and what follows from it."""
 
     def __init__(self, results: Sequence[Mapping[str, Any]], models: Sequence[str]) -> None:
@@ -128,11 +128,11 @@ class Runs:
         }
 
 
-def _runs(lab: Lab, corpus: str, models: Sequence[str], runs: int, documents: int | None) -> Runs:
+def _runs(lab: Lab, corpus: str, models: Sequence[str], runs: int, documents: int | None) -> RepeatedRuns:
     settings = [
         {"corpus": corpus, "seed": seed, "models": list(MODELS), "documents": documents} for seed in range(runs)
     ]
-    return Runs(lab.map(run, settings, f"Frank & Bouckaert on {corpus}"), models)
+    return RepeatedRuns(lab.map(run, settings, f"Frank & Bouckaert on {corpus}"), models)
 
 
 def _comparison(
@@ -148,6 +148,7 @@ def _comparison(
 ) -> Result:
     """Compare two models on several corpora: wins, losses, significance, AUC by class, bars."""
     records, plots, notes = [], [], []
+    setting = f"{in_words(runs)} run{'s' if runs > 1 else ''} of {SETTING}"
     for corpus in chosen:
         said = published.get(corpus, {})
         if not lab.has(corpus):
@@ -157,16 +158,16 @@ def _comparison(
         found = _runs(lab, corpus, (a, b), runs, documents)
         counts = found.compare(a, b)
         for column in ("wins", "losses", "significant wins", "significant losses"):
-            record = Record(PAPER, item, corpus, f"{a} against {b}", column, said.get(column), counts[column], SETTING)
+            record = Record(PAPER, item, corpus, f"{a} against {b}", column, said.get(column), counts[column], setting)
             records.append(record)
             if record.published is not None and record.published != record.ours:
                 notes.append(f"{corpus}, {a} against {b}: {column} {record.ours}, {record.published:g} in the paper.")
         for method, kind in (("exact", "sign test, exact"), ("printed", "sign test, as printed")):
             p = sign_test(counts["wins"], counts["losses"], method=method)
-            records.append(Record(PAPER, item, corpus, f"{a} against {b}", kind, said.get(kind), p, SETTING))
+            records.append(Record(PAPER, item, corpus, f"{a} against {b}", kind, said.get(kind), p, setting))
         for name, auc_a, auc_b in zip(found.classes, found.auc[a].mean(1), found.auc[b].mean(1)):
-            records.append(Record(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), SETTING))
-            records.append(Record(PAPER, item, f"{corpus}, AUC", name, a, None, float(auc_a), SETTING))
+            records.append(Record(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), setting))
+            records.append(Record(PAPER, item, f"{corpus}, AUC", name, a, None, float(auc_a), setting))
         low = min(float(found.auc[m].mean(1).min()) for m in (a, b))
         plots.append(
             Plot(

@@ -10,9 +10,9 @@ from sklearn.preprocessing import normalize
 
 from surebayes.core.freezing import contingency_of
 from surebayes.estimators.discriminant import TermDiscriminant
-from surebayes.research.papers._drawn import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, Task, accuracies
+from surebayes.research.papers._lab import CountedCorpus, Lab, TrainTest
+from surebayes.research.papers._random_draws import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, accuracies, split_of
 from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._rows import Counted, Lab
 from surebayes.research.papers._text import Words
 
 TITLE = (
@@ -182,18 +182,18 @@ def table_3(
     return result
 
 
-def _inboxes(lab: Lab, corpus: str) -> Counted:
+def _inboxes(lab: Lab, corpus: str) -> CountedCorpus:
     return lab.counted(corpus, Words())  # published as counts: no token rule applies
 
 
-def inbox_task(lab: Lab, corpus: str, inbox: int) -> Task:
+def inbox_task(lab: Lab, corpus: str, inbox: int) -> TrainTest:
     """Test on one inbox; train on the training file, or on the other inboxes where there is none."""
     data = _inboxes(lab, corpus)
     test = np.flatnonzero(data.fold == inbox)
     train = np.flatnonzero(data.split == "train")
     if not len(train):
         train = np.flatnonzero((data.fold != inbox) & (data.fold >= 0))
-    return Task.of(data, train[np.argsort(data.y[train], kind="stable")], test)
+    return split_of(data, train[np.argsort(data.y[train], kind="stable")], test)
 
 
 def run_inbox(lab: Lab, corpus: str, inbox: int, methods: Sequence[str]) -> dict[str, float]:
@@ -220,11 +220,11 @@ def table_1(
                 said = TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
                 records.append(Record(PAPER, "table 1", corpus, row, name, said, result[name], how))
         if corpus == "ecml2006_a" and not complete:
-            notes.append("Task A without its training file is another, easier problem: inboxes are alike.")
+            notes.append("TrainTest A without its training file is another, easier problem: inboxes are alike.")
     return Result(PAPER, "table 1", "Accuracy on personal inboxes", records, [], notes)
 
 
-def feature_space(task: Task, weight: str) -> tuple[np.ndarray, np.ndarray, TermDiscriminant]:
+def feature_space(task: TrainTest, weight: str) -> tuple[np.ndarray, np.ndarray, TermDiscriminant]:
     """Give the two scores of each test document, eqs. (6) and (7), for the second class, and the fitted model."""
     model = TermDiscriminant(weight=weight).fit(task.X, task.y)
     weights, favours = model._weigh(contingency_of(model.statistics_, None, model._contrasts))
@@ -328,7 +328,7 @@ def _of_table_4(lab: Lab, item: str, column: str, plot: int, corpus: str, thresh
 def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence[float]) -> dict[str, Any]:
     """Give the training error of DTWC for fixed slopes, and the slope that was fitted."""
     task = inbox_task(lab, corpus, inbox)
-    plus, minus, model = feature_space(Task(task.X, task.y, task.X, task.y), weight)
+    plus, minus, model = feature_space(TrainTest(task.X, task.y, task.X, task.y), weight)
     y = task.y == 1
     errors = [100 * float(((slope * plus - minus > 0) != y).mean()) for slope in slopes]
     fitted = 100 * float(((model.slope_[0] * plus - minus > 0) != y).mean())

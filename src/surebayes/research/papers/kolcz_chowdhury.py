@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from surebayes import metrics
 from surebayes.core import score
 from surebayes.estimators.reversal import GAMMAS, DecisionReversalNB
+from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
 from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._rows import Lab, seen_columns
 from surebayes.research.papers._text import Words
 
 PAPER = "kolcz-chowdhury"
@@ -33,16 +33,7 @@ CORPORA = ("reuters21578", "news20")
 SEEDS = (0, 1, 2, 3)
 
 
-class Task(NamedTuple):
-    """Training rows and labels, test rows and membership of the classes."""
-
-    X: Any
-    y: np.ndarray
-    Z: Any
-    T: np.ndarray
-
-
-def _task(lab: Lab, corpus: str, seed: int, documents: int | None) -> Task:
+def _task(lab: Lab, corpus: str, seed: int, documents: int | None) -> TrainTest:
     data = lab.counted(corpus, WORDS)
     if corpus == "reuters21578":
         train, test = data.take(data.split == "train"), data.take(data.split == "test")
@@ -55,7 +46,7 @@ def _task(lab: Lab, corpus: str, seed: int, documents: int | None) -> Task:
         train, test = data.take(order[: 2 * len(order) // 3]), data.take(order[2 * len(order) // 3 :])
         y, T = train.y, test.members
     X, Z = seen_columns(train.X, test.X)
-    return Task(X, y, Z, T)
+    return TrainTest(X, y, Z, T)
 
 
 def specificity(truth: np.ndarray, scores: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -13,8 +13,8 @@ from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.term_weighting import TermWeighting
 from surebayes.research.papers._baselines import linear_svm, logistic_regression
+from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
 from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._rows import Lab, seen_columns
 from surebayes.research.papers._text import Words
 
 PAPER = "kolcz-yih"
@@ -92,18 +92,9 @@ def model_of(
 ROWS = (*TABLE_2, "LR on abs_idf", "SVM on abs_idf")
 
 
-class Task(NamedTuple):
-    """Training and test rows of a stream, with labels (1 is spam)."""
-
-    X: Any
-    y: np.ndarray
-    Z: Any
-    T: np.ndarray
-
-
-def _split(X: Any, y: np.ndarray, first: int) -> Task:
+def _split(X: Any, y: np.ndarray, first: int) -> TrainTest:
     train, test = seen_columns(X[:first], X[first:], at_least=MIN_COUNT)
-    return Task(train, y[:first], test, y[first:])
+    return TrainTest(train, y[:first], test, y[first:])
 
 
 def _task(
@@ -114,7 +105,7 @@ def _task(
     seed: int = 0,
     documents: int | None = None,
     share: float = 1 / 3,
-) -> Task:
+) -> TrainTest:
     """Split a stream: its first third (or another share) trains; `noise` flips that share of the training labels."""
     data = lab.counted(corpus, WORDS)
     n, random = data.X.shape[0], np.random.default_rng(seed)
@@ -129,7 +120,7 @@ def _task(
     return task
 
 
-def area(task: Task, model: Any) -> float:
+def area(task: TrainTest, model: Any) -> float:
     """Give AUC_0.1: the area under the ROC curve for FP in [0, 0.1], divided by 0.1."""
     scores = model.fit(task.X, task.y).decision_function(task.Z)
     return metrics.partial_auc(task.T, scores, max_fpr=0.1)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedCorpus:
     """A corpus as counts.
 
     Attributes
@@ -48,10 +48,30 @@ class Counted:
         """Membership, (n, K), whatever the kind of labels."""
         return self.y if self.y.ndim == 2 else self.y[:, None] == np.arange(len(self.classes))
 
-    def take(self, rows: Any) -> Counted:
+    def take(self, rows: Any) -> CountedCorpus:
         """Keep some documents."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
-        return Counted(csr_array(self.X[rows]), self.classes, self.y[rows], self.split[rows], self.fold[rows])
+        return CountedCorpus(csr_array(self.X[rows]), self.classes, self.y[rows], self.split[rows], self.fold[rows])
+
+
+class TrainTest(NamedTuple):
+    """A collection split in two.
+
+    Attributes
+    ----------
+    X, Z : sparse matrix
+        Training and test rows.
+    y, T : array
+        Their labels: class numbers, or membership of each class.
+    classes : sequence of str
+        Names of the classes, where they are needed.
+    """
+
+    X: Any
+    y: np.ndarray
+    Z: Any
+    T: np.ndarray
+    classes: Sequence[str] = ()
 
 
 def seen_columns(train: csr_array, *others: csr_array, at_least: int = 1) -> tuple[csr_array, ...]:
@@ -103,7 +123,7 @@ class Lab:
         self.folder, self.cache, self.jobs = folder, Cache(cache), jobs
         self.progress = progress or (lambda what, done, total: None)
         self._contents: dict[str, str] = {}
-        self._counted: dict[str, Counted] = {}
+        self._counted: dict[str, CountedCorpus] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "cache": self.cache.folder, "contents": self._contents}
@@ -126,7 +146,7 @@ class Lab:
             self._contents[name] = content_digest(Path(found))
         return self._contents[name]
 
-    def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> Counted:
+    def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:
         """Give a corpus as counts, from the cache where it is there."""
         code = code_digest(
             ("research.papers._text", "research.papers._porter", "corpora.loading", "corpora.plain_text")
@@ -137,10 +157,10 @@ class Lab:
             self._counted = {key: self._stored(key, name, words, chosen)}  # one at a time is kept in memory
         return self._counted[key]
 
-    def _stored(self, key: str, name: str, words: Words, classes: list[str] | None) -> Counted:
+    def _stored(self, key: str, name: str, words: Words, classes: list[str] | None) -> CountedCorpus:
         a = self.cache.arrays(key, lambda: self._count(name, words, classes))
         X = csr_array((a["data"], a["indices"], a["indptr"]), shape=tuple(a["shape"]))
-        return Counted(X, a["classes"].tolist(), a["y"], a["split"], a["fold"])
+        return CountedCorpus(X, a["classes"].tolist(), a["y"], a["split"], a["fold"])
 
     def _count(self, name: str, words: Words, classes: list[str] | None) -> Mapping[str, np.ndarray]:
         self.progress(f"counting the words of {name}", 0, 1)

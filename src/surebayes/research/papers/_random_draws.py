@@ -11,8 +11,8 @@ from scipy.sparse import csr_array, vstack
 from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.research.papers._baselines import BalancedWinnow, TunedSVM, maximum_entropy
+from surebayes.research.papers._lab import CountedCorpus, Lab, TrainTest, seen_columns
 from surebayes.research.papers._report import Record
-from surebayes.research.papers._rows import Counted, Lab, seen_columns
 from surebayes.research.papers._text import Words
 
 PAPER = "junejo-karim"
@@ -24,7 +24,7 @@ def method(name: str, n_classes: int = 2) -> Any:
 
     Examples
     --------
-    >>> from surebayes.research.papers._drawn import method
+    >>> from surebayes.research.papers._random_draws import method
     >>> method("DTWC-KL")
     TermDiscriminant(weight='kl')
     """
@@ -39,26 +39,17 @@ def method(name: str, n_classes: int = 2) -> Any:
     }[name]()
 
 
-class Task(NamedTuple):
-    """Training and test rows with class numbers."""
-
-    X: Any
-    y: np.ndarray
-    Z: Any
-    T: np.ndarray
-
-    @classmethod
-    def of(
-        cls, data: Counted, train: np.ndarray, test: np.ndarray, vocabulary: str = "train", at_least: int = 1
-    ) -> Task:
-        """Take rows; the vocabulary is that of the training rows, or of both ("both", as the paper words it)."""
-        X, Z = csr_array(data.X[train]), csr_array(data.X[test])
-        known = X if vocabulary == "train" else csr_array(vstack([X, Z]))
-        _, X, Z = seen_columns(known, X, Z, at_least=at_least)
-        return cls(X, data.y[train], Z, data.y[test])
+def split_of(
+    data: CountedCorpus, train: np.ndarray, test: np.ndarray, vocabulary: str = "train", at_least: int = 1
+) -> TrainTest:
+    """Take rows; the vocabulary is that of the training rows, or of both ("both", as the paper words it)."""
+    X, Z = csr_array(data.X[train]), csr_array(data.X[test])
+    known = X if vocabulary == "train" else csr_array(vstack([X, Z]))
+    _, X, Z = seen_columns(known, X, Z, at_least=at_least)
+    return TrainTest(X, data.y[train], Z, data.y[test])
 
 
-def accuracies(task: Task, methods: Sequence[str]) -> dict[str, float]:
+def accuracies(task: TrainTest, methods: Sequence[str]) -> dict[str, float]:
     """Give the accuracy of each method in percent."""
     n_classes = len(np.unique(task.y))
     return {
@@ -92,7 +83,7 @@ class TokenRule(NamedTuple):
 
     Examples
     --------
-    >>> from surebayes.research.papers._drawn import TokenRule
+    >>> from surebayes.research.papers._random_draws import TokenRule
     >>> TokenRule("[a-z]+", True, 2).name
     '[a-z]+, stems, 2 or more'
     """
@@ -149,7 +140,7 @@ def run_drawn(
     rule = TOKEN_RULES[tokens]
     data = lab.counted(corpus, rule.words, classes)
     train, held = draw(data.y, size, test, 1000 * size + seed, shuffled)
-    return accuracies(Task.of(data, train, held, vocabulary, rule.at_least), methods)
+    return accuracies(split_of(data, train, held, vocabulary, rule.at_least), methods)
 
 
 def cross_validate(
@@ -167,7 +158,7 @@ def cross_validate(
         members = np.flatnonzero(data.y[train] == c)
         fold[members] = np.arange(len(members)) % FOLDS
     found = [
-        accuracies(Task.of(data, train[fold != k], train[fold == k], at_least=rule.at_least), CHOOSERS)
+        accuracies(split_of(data, train[fold != k], train[fold == k], at_least=rule.at_least), CHOOSERS)
         for k in range(FOLDS)
     ]
     return _means(found)
@@ -178,7 +169,7 @@ def chosen_on_training_documents(judged: Mapping[str, Mapping[str, float]]) -> s
 
     Examples
     --------
-    >>> from surebayes.research.papers._drawn import chosen_on_training_documents
+    >>> from surebayes.research.papers._random_draws import chosen_on_training_documents
     >>> chosen_on_training_documents({"[a-z]+": {"NB": 79, "DTWC-O": 80}, "[a-z]{3,}": {"NB": 78, "DTWC-O": 82}})
     '[a-z]{3,}'
     """
