@@ -10,7 +10,8 @@ from sklearn.naive_bayes import MultinomialNB as Reference
 from sklearn.pipeline import make_pipeline
 
 from surebayes import MultinomialNB, OpinionPoolNB, metrics, papers
-from surebayes.research.compare import FPR, classifier_of, compare, splits_of
+from surebayes.research.compare import FPR, compare, splits_of
+from surebayes.research.named_classifiers import classifier_of
 
 
 def documents(n=120, classes=2, seed=0):

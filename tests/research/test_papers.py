@@ -194,12 +194,16 @@ def test_token_rules_are_judged_on_training_documents_alone():
     other[test] = random.poisson(5, (len(test), 20))
     setting = {"corpus": "any", "size": 30, "test": 10, "seed": 0, "tokens": "[a-z]+"}
     judged = [
-        _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(rows), ["a", "b"], y, y, y)), **setting) for rows in (X, other)
+        _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(rows), ["a", "b"], y, y, y)), **setting)
+        for rows in (X, other)
     ]
     assert judged[0] == judged[1]
     train_too = other.copy()
     train_too[_random_draws.draw(y, 30, 10, 30000)[0]] = random.poisson(0.5, (60, 20))
-    assert _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(train_too), ["a", "b"], y, y, y)), **setting) != judged[0]
+    assert (
+        _random_draws.cross_validate(Shelf(CountedCorpus(csr_array(train_too), ["a", "b"], y, y, y)), **setting)
+        != judged[0]
+    )
 
 
 def test_runs_choose_their_own_rule_or_the_best_on_average():
@@ -216,7 +220,11 @@ def test_an_unknown_token_rule_is_named():
 
 def test_kept_results_depend_on_the_modules_that_a_paper_shares():
     own = ("research.papers.junejo_karim",)
-    assert code_digest(own) == code_digest((*own, "research.papers._random_draws")) != code_digest(("research.papers._random_draws",))
+    assert (
+        code_digest(own)
+        == code_digest((*own, "research.papers._random_draws"))
+        != code_digest(("research.papers._random_draws",))
+    )
 
 
 def test_cuts_give_no_document_to_a_class_never_learnt_and_floor_a_bad_one():

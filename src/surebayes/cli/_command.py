@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -28,13 +28,31 @@ class Command(click.Command):
         Shown at the end of the help.
     settings : bool
         Whether the file of settings is read; not by commands that write or check it.
+    sections : mapping from str to sequence of str
+        Headings of the help, and the options (by the names of their parameters) below each; the rest comes last.
     """
 
     def __init__(
-        self, *args: Any, examples: Sequence[tuple[str, str]] = (), settings: bool = True, **kwargs: Any
+        self,
+        *args: Any,
+        examples: Sequence[tuple[str, str]] = (),
+        settings: bool = True,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.examples, self.settings = examples, settings
+        self.examples, self.settings, self.sections = examples, settings, sections or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx)}
+        named = {name for names in self.sections.values() for name in names}
+        rest = [name for name in records if name not in named]
+        for heading, names in {**self.sections, "Options": rest}.items():
+            rows = [record for name in names if (record := records[name]) is not None]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """Read the file of settings before the arguments: it may lie in the folder that they name."""
@@ -84,17 +102,17 @@ class Lazily(dict[str, click.Command]):
         super().__init__(dict.fromkeys(self.homes))  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> click.Command:
-        found = super().__getitem__(name)
-        if found is None:
+        command = super().__getitem__(name)
+        if command is None:
             from importlib import import_module
 
             module, function = self.homes[name]
-            found = getattr(import_module(f"{self.package}.{module}"), function)
-            self[name] = found
-        return found
+            command = getattr(import_module(f"{self.package}.{module}"), function)
+            self[name] = command
+        return command
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a command, or the default."""
+        """Return a command, or the default."""
         return self[name] if name in self else default  # noqa: SIM401 - dict.get would not import it
 
 
@@ -125,30 +143,37 @@ class Subgroup(click.Group):
 
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:
     """Make the option of a setting: its flag, its variable, its kind and default, its help."""
-    one = settings.SETTINGS[name]
-    flag = f"{one.flag}/--no-{one.flag[2:]}" if one.kind is bool else one.flag
-    text = about or one.about
-    default = "" if one.default is None or one.kind is bool else f" Default: {one.default}."
-    if one.default is not None:  # a default of None would count as given
-        extra.setdefault("default", one.default)
-    if one.kind is not bool:
-        extra.setdefault("type", _Checked(one))
+    known = settings.SETTINGS[name]
+    flag = f"{known.flag}/--no-{known.flag[2:]}" if known.kind is bool else known.flag
+    text = about or known.about
+    default = "" if known.default is None or known.kind is bool else f" Default: {known.default}."
+    if known.default is not None:  # a default of None would count as given
+        extra.setdefault("default", known.default)
+    if known.kind is not bool:
+        extra.setdefault("type", _Checked(known))
         extra.setdefault(
-            "metavar", "|".join(one.choices) if one.choices else _METAVARS.get(name, one.kind.__name__.upper())
+            "metavar", "|".join(known.choices) if known.choices else _METAVARS.get(name, known.kind.__name__.upper())
         )
-    return click.option(*short, flag, name, envvar=one.variable, help=f"{text}{default}", **extra)
+    return click.option(*short, flag, name, envvar=known.variable, help=f"{text}{default}", **extra)
 
 
-_METAVARS = {"model": "DIR", "data": "DIR", "cache": "DIR", "text": "COL", "label": "COL", "encoding": "NAME",
-             "delimiter": "CHAR", "who": "NAME", "measure": "NAME", "http": "ADDR", "spamd": "ADDR", "milter": "ADDR",
-             "tokens": "FILE"}  # fmt: skip
+_METAVARS = {
+    **dict.fromkeys(("model", "data", "cache"), "DIR"),
+    **dict.fromkeys(("text", "label"), "COL"),
+    **dict.fromkeys(("encoding", "who", "measure"), "NAME"),
+    **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width"), "N"),
+    **dict.fromkeys(("max_fpr", "confidence", "reserve", "share", "train_size"), "SHARE"),
+    **dict.fromkeys(("http", "spamd", "milter"), "ADDR"),
+    "tokens": "FILE",
+    "delimiter": "CHAR",
+}
 
 
 class _Checked(click.ParamType):
     """A setting's value; the sentence about a wrong one is the setting's own."""
 
-    def __init__(self, one: settings.Setting) -> None:
-        self.setting, self.name = one, one.name
+    def __init__(self, known: settings.Setting) -> None:
+        self.setting, self.name = known, known.name
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         try:

@@ -98,7 +98,9 @@ def class_options(function: Any) -> Any:
     return function
 
 
-def taken(options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = ()) -> Inputs:
+def taken(
+    options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = (), multilabel: bool = False
+) -> Inputs:
     """Take the options of `class_options` or `table_options` out of a command's, and return the inputs they name."""
     common = {
         "text": options.pop("text"),
@@ -107,6 +109,7 @@ def taken(options: dict[str, Any], labelled: bool = True, paths: Sequence[str] =
         "delimiter": delimiter_of(options.pop("delimiter")),
         "header": options.pop("header"),
         "labelled": labelled,
+        "multilabel": multilabel,
     }
     inputs = Inputs(Sources(()))
     skip = inputs.skipped.append if options.pop("skip_bad") else None

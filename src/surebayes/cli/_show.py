@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -315,6 +315,17 @@ def shown(value: object) -> str:
 def interval(low: float | None, high: float | None) -> str:
     """Return an interval's text; nothing where there is none."""
     return "" if low is None or high is None else f"{shown(float(low))} to {shown(float(high))}"
+
+
+def print_figures(figures: Mapping[str, Sequence[Any]], confidence: float, title: str) -> None:
+    """Print measures as (value, low, high, what it is), by name; the name is that of JSON, shown where there is room."""
+    wide = console().width >= 110
+    header = ("", "value", f"{percent(confidence)} interval", *(("in JSON",) if wide else ()))
+    rows = [
+        (about, value, interval(low, high), *((name,) if wide else ()))
+        for name, (value, low, high, about) in figures.items()
+    ]
+    print_table(header, rows, title)
 
 
 def percent(share: float) -> str:

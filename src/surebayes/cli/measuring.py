@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from surebayes.cli import _inputs, _show
 from surebayes.cli._command import Command, model_option, setting
+
+if TYPE_CHECKING:
+    from surebayes.corpora.sources import Document
+    from surebayes.filter.evaluation import Evaluation
+    from surebayes.filter.filter import Filter
 
 
 @click.command(
@@ -34,12 +39,16 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     from surebayes.filter.filter import Filter
 
     inputs = _inputs.taken(options)
+    for path in plots:
+        evaluation.check_picture(path)
     truth, given, scores, known = [], [], [], 0
-    with Filter.open(model) as mine, _show.progress("judging", _inputs.total(inputs)) as counter:
-        classes, learnt = mine.classes, _learnt(mine)
+    with Filter.open(model) as opened, _show.progress("judging", _inputs.total(inputs)) as counter:
+        classes, learnt = opened.classes, _learnt(opened)
+        if plots and len(classes) > 2:
+            raise click.UsageError("--plot needs a filter of two classes.")
         for document in _show.tracked(inputs.sources, counter):
             _check_label(document, classes)
-            verdict = mine.judge(document.content)
+            verdict = opened.judge(document.content)
             truth.append(str(document.label))
             given.append(verdict.label)
             scores.append(verdict.score)
@@ -49,50 +58,51 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
         _show.note(f"{known:,} of {len(truth):,} documents were learnt by this filter: the figures flatter it.")
     positive = classes[1] if len(classes) == 2 else None
     with _show.progress("measuring"):
-        found = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
-    mark = found["false_positive_rate"].value if positive else None
-    if plots and positive is None:
-        raise click.UsageError("--plot needs a filter of two classes.")
+        measured = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
+    mark = measured["false_positive_rate"].value if positive else None
     for path in plots:
-        evaluation.draw_roc({Path(model).name or model: found.roc}, path, mark=mark)
+        evaluation.draw_roc({Path(model).name or model: measured.roc}, path, mark=mark)
     if _show.wants_json(as_json):
-        _show.print_json({**found.to_dict(), "learnt_before": known, "plots": list(plots)})
+        _show.print_json({**measured.to_dict(), "learnt_before": known, "plots": list(plots)})
     else:
-        _print_evaluation(found, plots, mark)
+        _print_evaluation(measured, plots, mark)
 
 
-def _learnt(mine: Any) -> set[str]:
-    """Give the fingerprints of what the filter has learnt and not forgotten."""
+def _learnt(opened: Filter) -> set[str]:
+    """Return the fingerprints of what the filter has learnt and not forgotten."""
     latest: dict[str, str] = {}
-    for row in mine.history(limit=None):  # the latest first
+    for row in opened.history(limit=None):  # the latest first
         if row["fingerprint"]:
             latest.setdefault(row["fingerprint"], row["action"])
     return {fingerprint for fingerprint, action in latest.items() if action == "learn"}
 
 
-def _check_label(document: Any, classes: list[str]) -> None:
+def _check_label(document: Document, classes: Sequence[str]) -> None:
     from surebayes.errors import BadInput
 
     if document.label not in classes:
         raise BadInput(f"{document.name}: the filter has no class {document.label!r}; it has {', '.join(classes)}.")
 
 
-def _print_evaluation(found: Any, plots: tuple[str, ...], mark: float | None) -> None:
+_AT_THE_THRESHOLD = ("false_positive_rate", "recall", "precision", "f1", "lam_percent", "accuracy", "macro_f1")
+
+
+def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | None) -> None:
     from surebayes.filter.evaluation import roc_text
 
-    counts = ", ".join(f"{count:,} {name}" for name, count in found.classes.items())
-    rows = [
-        (name, figure.value, "" if figure.low is None else f"{figure.low:.4g} to {figure.high:.4g}", figure.about)
-        for name, figure in found.figures.items()
-    ]
-    _show.print_table(("measure", "value", f"{found.confidence:.0%} interval", ""), rows, f"{counts}:")
-    cells = [(t, g, n) for (t, g), n in sorted(found.confusion.items())]
+    counts = ", ".join(f"{count:,} {name}" for name, count in measured.classes.items())
+    here = {name: measured[name] for name in _AT_THE_THRESHOLD if name in measured.figures}
+    _show.print_figures(here, measured.confidence, f"{counts}; at the threshold in use:")
+    cells = [(t, g, n) for (t, g), n in sorted(measured.confusion.items())]
     _show.print_table(("truth", "given", "documents"), cells)
-    if found.roc:
-        click.echo(roc_text(found.roc, mark=mark))
+    ranking = {name: figure for name, figure in measured.figures.items() if name not in here}
+    if ranking:
+        _show.print_figures(ranking, measured.confidence, "At other thresholds:")
+    if measured.roc:
+        click.echo(roc_text(measured.roc, width=max(min(60, _show.console().width - 30), 20), mark=mark))
         click.echo("       ▲ the threshold in use" if mark is not None and mark <= 0.1 else "")
     for path in plots:
-        click.echo(f"drawn: {path}")
+        _show.say(f"drawn: {path}")
 
 
 @click.command(

@@ -148,10 +148,8 @@ def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice
     held = report["held_out"]
     click.echo()
     if held["figures"]:
-        rows = [
-            (name, f["value"], _show.interval(f["low"], f["high"]), f["about"]) for name, f in held["figures"].items()
-        ]
-        _show.print_table(("measure", "value", "95% interval", ""), rows, f"On the {held['documents']:,} set aside:")
+        figures = {name: tuple(figure.values()) for name, figure in held["figures"].items()}
+        _show.print_figures(figures, 0.95, f"On the {held['documents']:,} set aside:")
     if advice is not None:
         advice.print()
 

@@ -68,6 +68,8 @@ class Source:
         Whether a row without a label is an error.
     scores : bool
         Whether the text of a table is a score: numbers are then taken too, as text.
+    multilabel : bool
+        Whether a column of lists gives a document none, one or several labels; else a row must have one.
     skip_bad : callable, optional
         Called with the sentence that would have been the error of a file or row; that one is left out, the rest is
         read.
@@ -93,6 +95,7 @@ class Source:
     encoding: str = "utf-8"
     labelled: bool = True
     scores: bool = False
+    multilabel: bool = False
     skip_bad: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -177,7 +180,7 @@ class Sources:
 
     def counts(self) -> dict[str, int]:
         """Return how many documents each label has; reads all of them once."""
-        return dict(Counter(document.label for document in self if document.label is not None))
+        return dict(Counter(label for document in self for label in _labels(document)))
 
     def labels(self) -> list[str]:
         """Return the labels: in the order of the sources where these have one, sorted where a table gives them.
@@ -185,8 +188,14 @@ class Sources:
         Only tables without a label of their own are read.
         """
         found = dict.fromkeys(source.label for source in self.sources if source.label is not None)
-        inside = {d.label for source in self.sources if source.label is None for d in source if d.label is not None}
+        tables = (source for source in self.sources if source.label is None)
+        inside = {label for source in tables for document in source for label in _labels(document)}
         return [*found, *sorted(inside - set(found))]
+
+
+def _labels(document: Document) -> tuple[str, ...]:
+    label = document.label
+    return () if label is None else (label,) if isinstance(label, str) else label
 
 
 def guess_format(path: str | os.PathLike[str]) -> str:

@@ -19,7 +19,7 @@ _BATCH = 256  # rows of a Parquet file held at a time
 
 
 class Document(NamedTuple):
-    """One document: where it is from, what it holds, its label if it has one, and how many bytes were read for it.
+    """One document: where it is from, what it holds, its label (or labels) if it has one, and the bytes read for it.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Document(NamedTuple):
 
     name: str
     content: bytes | str
-    label: str | None
+    label: str | tuple[str, ...] | None
     size: int
 
 
@@ -175,6 +175,13 @@ def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> D
         what = "no text" if text is None else f"a {type(text).__name__} instead of a text"
         source.refuse(f"{where} has {what} in {source.text!r}.")
         return None
+    if isinstance(label, (list, tuple)):
+        if source.multilabel:
+            return Document(where, text, tuple(sorted({_plain_label(name) for name in label})), size)
+        if len(label) != 1:
+            source.refuse(f"{where} has {len(label)} labels in {source.label_column!r} where one is expected: {label}.")
+            return None
+        label = label[0]
     if isinstance(label, str):
         label = label.strip()
     if source.labelled and (label is None or label == ""):

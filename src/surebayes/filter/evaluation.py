@@ -61,7 +61,7 @@ class Evaluation:
         return self.figures[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything but the ROC as plain values; intervals under ``NAME_interval``."""
+        """Return everything but the ROC as plain values; intervals under ``NAME_interval``."""
         plain: dict[str, Any] = {"documents": self.documents, "classes": dict(self.classes), "positive": self.positive}
         for name, figure in self.figures.items():
             plain[name] = figure.value
@@ -100,8 +100,8 @@ def evaluate(
     classes = dict(sorted(Counter(truth).items()))
     right = sum(t == g for t, g in zip(truth, given))
     figures = {
-        "accuracy": _rate(right, len(truth), confidence, "given labels that are right"),
-        "macro_f1": Figure(metrics.macro_f1(list(truth), list(given)), about="mean of the classes' F1"),
+        "accuracy": _rate(right, len(truth), confidence, "accuracy: labels that are right"),
+        "macro_f1": Figure(metrics.macro_f1(list(truth), list(given)), about="mean F1 of the classes"),
     }
     roc: list[tuple[float, float]] = []
     if positive is not None:
@@ -127,29 +127,29 @@ def _rate(successes: int, trials: int, confidence: float, about: str) -> Figure:
 
 def _of_labels(y: list[bool], called: list[bool], confidence: float) -> dict[str, Figure]:
     positives, negatives, alarms = sum(y), len(y) - sum(y), sum(called)
-    found = sum(truth and said for truth, said in zip(y, called))
-    false = alarms - found
-    lam = metrics.lam_percent(false / negatives, 1 - found / positives)
-    f1 = 2 * found / max(alarms + positives, 1)
+    right = sum(truth and alarm for truth, alarm in zip(y, called))
+    false = alarms - right
+    lam = metrics.lam_percent(false / negatives, 1 - right / positives)
+    f1 = 2 * right / max(alarms + positives, 1)
     return {
-        "false_positive_rate": _rate(false, negatives, confidence, "negatives called positive"),
-        "recall": _rate(found, positives, confidence, "positives called positive"),
-        "precision": _rate(found, alarms, confidence, "alarms that are right"),
-        "f1": Figure(f1, about="harmonic mean of precision and recall"),
-        "lam_percent": Figure(lam, about="logistic average of both error rates, in percent"),
+        "false_positive_rate": _rate(false, negatives, confidence, "false positives, of all negatives"),
+        "recall": _rate(right, positives, confidence, "recall: positives that are found"),
+        "precision": _rate(right, alarms, confidence, "precision: alarms that are right"),
+        "f1": Figure(f1, about="F1: harmonic mean of the two"),
+        "lam_percent": Figure(lam, about="lam%: logistic mean of both errors"),
     }
 
 
 def _of_scores(y: list[bool], scores: list[float], confidence: float) -> dict[str, Figure]:
     wanted: dict[str, tuple[Any, dict[str, Any], str]] = {
         "auc": (metrics.roc_auc, {}, "area under the ROC curve"),
-        "auc_0.1": (metrics.partial_auc, {"max_fpr": 0.1}, "area up to 10% false positives, of the best possible"),
-        "roca_percent": (metrics.roca_percent, {}, "TREC's 1-ROCA%"),
+        "auc_0.1": (metrics.partial_auc, {"max_fpr": 0.1}, "area up to 10% false positives, 1 at best"),
+        "roca_percent": (metrics.roca_percent, {}, "1-ROCA%: area above the curve"),
         "tpr_at_fpr_0.0001": (metrics.tpr_at_fpr, {"x": 0.0001}, "recall at 0.01% false positives"),
         "tpr_at_fpr_0.001": (metrics.tpr_at_fpr, {"x": 0.001}, "recall at 0.1% false positives"),
         "tpr_at_fpr_0.01": (metrics.tpr_at_fpr, {"x": 0.01}, "recall at 1% false positives"),
         "specificity_at_full_recall": (metrics.specificity_at_recall, {}, "negatives below every positive"),
-        "break_even": (metrics.break_even, {}, "precision where it equals recall"),
+        "break_even": (metrics.break_even, {}, "break-even of precision and recall"),
     }
     figures = {}
     for name, (metric, options, about) in wanted.items():
@@ -170,7 +170,7 @@ def roc_text(
     max_fpr: float = LOW,
     mark: float | None = None,
 ) -> str:
-    """Draw a ROC curve, up to a false-positive rate, in Braille letters.
+    """Return a ROC curve, up to a false-positive rate, drawn in Braille letters.
 
     Parameters
     ----------
@@ -206,10 +206,11 @@ def roc_text(
             canvas[filled // 4][k // 2] |= _DOTS[filled % 4][k % 2]
         last = row
     lines = ["recall"]
+    step = (1 - floor) / max(height - 1, 1)
+    digits = 2 if step >= 0.01 else 3
     for k, letters in enumerate(canvas):
-        level = 1 - (1 - floor) * k / max(height - 1, 1)
         curve = "".join(chr(0x2800 + bits) if bits else " " for bits in letters)
-        lines.append(f"{level:5.2f} ┤{curve}".rstrip())
+        lines.append(f"{1 - step * k:5.{digits}f} ┤{curve}".rstrip())
     axis = ["─"] * (width + 1)
     for place in (0, width // 2, width):
         axis[place] = "┬"
@@ -223,7 +224,7 @@ def roc_text(
 
 
 def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
-    """Give the curve's height at a rate, corners joined by lines; of several at one rate the highest."""
+    """Return the curve's height at a rate, corners joined by lines; of several at one rate the highest."""
     best, before = 0.0, (0.0, 0.0)
     for fpr, tpr in roc:
         if fpr <= rate:
@@ -231,6 +232,14 @@ def _tpr(roc: Sequence[tuple[float, float]], rate: float) -> float:
             continue
         return best + (tpr - best) * (rate - before[0]) / (fpr - before[0])
     return best
+
+
+def check_picture(path: str | Path) -> str:
+    """Return the suffix of a picture's name; BadInput where it is none that can be drawn."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".png", ".svg", ".pdf"):
+        raise BadInput(f"A picture's name must end in .png, .svg or .pdf. Got {Path(path).name!r}.")
+    return suffix
 
 
 def draw_roc(
@@ -257,9 +266,7 @@ def draw_roc(
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise ImportError("Drawing pictures needs matplotlib: pip install 'surebayes[plots]'") from error
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".png", ".svg", ".pdf"):
-        raise BadInput(f"A picture's name must end in .png, .svg or .pdf. Got {Path(path).name!r}.")
+    suffix = check_picture(path)
     figure = Canvas(figsize=(6.4, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

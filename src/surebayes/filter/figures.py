@@ -49,13 +49,12 @@ def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:
     area, part = sum(_shares_below(outside, inside)) / len(inside), _partial_area(steps, 0.1)
     figures = {
         "auc": Figure(area, *_about_area(area, inside, outside), "area under the ROC curve"),
-        "auc_0.1": Figure(
-            part, *_about_area(part, inside, top), "area up to 10% false positives, of the best possible"
-        ),
+        "auc_0.1": Figure(part, *_about_area(part, inside, top), "area up to 10% false positives, 1 at best"),
     }
-    for x, said in ((0.001, "0.1%"), (0.01, "1%")):
-        found = max(true for false, true in steps if false / len(outside) <= x) / len(inside)
-        figures[f"tpr_at_fpr_{x:g}"] = Figure(found, *_wilson(found, len(inside)), f"recall at {said} false positives")
+    for x, shown in ((0.001, "0.1%"), (0.01, "1%")):
+        recall = max(true for false, true in steps if false / len(outside) <= x) / len(inside)
+        about = f"recall at {shown} false positives"
+        figures[f"tpr_at_fpr_{x:g}"] = Figure(recall, *_wilson(recall, len(inside)), about)
     return figures
 
 
@@ -72,7 +71,7 @@ def _steps(ranked: Sequence[tuple[float, Any]], positive: Any) -> list[tuple[int
 
 
 def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
-    """Give the area left of max_fpr, over max_fpr, with linear interpolation there."""
+    """Return the area left of max_fpr, over max_fpr, with linear interpolation there."""
     limit, area = max_fpr * steps[-1][0], 0.0
     for (start, low), (stop, high) in pairwise(steps):
         run = min(max(limit - start, 0.0), stop - start)
@@ -81,13 +80,13 @@ def _partial_area(steps: Sequence[tuple[int, int]], max_fpr: float) -> float:
 
 
 def _shares_below(ranked: list[float], scores: Iterable[float]) -> list[float]:
-    """Give for each score which share of some others, ascending, lies below it, equal ones counting half."""
+    """Return for each score which share of some others, ascending, lies below it, equal ones counting half."""
     twice = 2 * len(ranked)
     return [(bisect_left(ranked, score) + bisect_right(ranked, score)) / twice for score in scores]
 
 
 def _about_area(area: float, inside: list[float], outside: list[float]) -> tuple[float, float]:
-    """Give the interval of an area, the mean over pairs: DeLong's variance, on the scale of log-odds."""
+    """Return the interval of an area, the mean over pairs: DeLong's variance, on the scale of log-odds."""
     if not 0 < area < 1 or min(len(inside), len(outside)) < 2:
         return (0.0, 1.0) if min(len(inside), len(outside)) < 2 else (area, area)
     variances = (_variance(_shares_below(a, b)) / len(b) for a, b in ((outside, inside), (inside, outside)))
@@ -103,7 +102,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _wilson(share: float, n: int) -> tuple[float, float]:
-    """Give Wilson's interval of a share of n.
+    """Return Wilson's interval of a share of n.
 
     Examples
     --------

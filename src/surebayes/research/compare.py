@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,10 +24,8 @@ from sklearn.utils.multiclass import type_of_target
 from surebayes import metrics
 from surebayes.research.papers._report import Plot, Record, Result
 
-__all__ = ["Comparison", "classifier_of", "compare", "splits_of"]
+__all__ = ["Comparison", "compare", "splits_of"]
 
-# Where a classifier given by its name may come from: a name must not run anything else.
-SOURCES = ("surebayes", "sklearn")
 LOWER_IS_BETTER = frozenset({"roca_percent", "lam_percent"})
 FPR = tuple(np.linspace(0, 0.14, 71).round(4).tolist())
 
@@ -43,46 +39,6 @@ RANKING: Mapping[str, Callable[[Any, Any], float]] = {
     "roca_percent": metrics.roca_percent,
 }
 """Measures of a score for one class; for more than two classes their mean over the classes."""
-
-
-def classifier_of(text: str) -> Any:
-    """Build a classifier from its name and settings; settings are literals.
-
-    Parameters
-    ----------
-    text : str
-        A name of surebayes, or the full name of a scikit-learn class, with or without settings.
-
-    Examples
-    --------
-    >>> from surebayes.research.compare import classifier_of
-    >>> classifier_of("OpinionPoolNB(top=100)")
-    OpinionPoolNB(top=100)
-    >>> classifier_of("sklearn.linear_model.LogisticRegression(C=10)")
-    LogisticRegression(C=10)
-    """
-    try:
-        parsed = ast.parse(text.strip(), mode="eval").body
-        call = parsed if isinstance(parsed, ast.Call) else None
-        name = ast.unparse(call.func if call else parsed)
-        if call and call.args:
-            raise ValueError("settings need names")
-        settings = {str(pair.arg): ast.literal_eval(pair.value) for pair in (call.keywords if call else [])}
-    except (SyntaxError, ValueError) as error:
-        raise ValueError(
-            f"A classifier is given as Name or Name(setting=value, ...). Got {text!r} ({error})."
-        ) from None
-    module, _, own = name.rpartition(".")
-    source = module or "surebayes"
-    if source.split(".")[0] not in SOURCES:
-        raise ValueError(f"A classifier must come from {' or '.join(SOURCES)}. Got {name!r}.")
-    try:
-        found = getattr(importlib.import_module(source), own)
-    except (ImportError, AttributeError):
-        raise ValueError(f"There is no {own!r} in {source}.") from None
-    if not (isinstance(found, type) and hasattr(found, "fit")):
-        raise ValueError(f"{name!r} is no classifier.")
-    return found(**settings)
 
 
 def splits_of(

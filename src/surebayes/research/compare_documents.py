@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
 from surebayes.corpora.formats import received
 from surebayes.errors import BadInput
 from surebayes.mail.message import read_message
-from surebayes.research.compare import Comparison, classifier_of, compare
+from surebayes.research.compare import RANKING, Comparison, compare
+from surebayes.research.named_classifiers import classifier_of
 from surebayes.text.count_vectorizer import CountVectorizer
 
 DEFAULTS = (
@@ -21,6 +24,16 @@ DEFAULTS = (
     "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC",
 )
 """The classifiers where none is named."""
+MULTILABEL_DEFAULTS = (
+    "OpinionPoolNB",
+    "MultinomialNB(tf='binary', contrast='rest')",
+    "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC",
+)
+"""The same where documents may have several labels."""
+
+
+MEASURES = ("micro_f1", "macro_f1", "accuracy", "lam_percent", *RANKING)
+"""The measures by name; accuracy needs one label a document, lam_percent two classes."""
 
 
 class PlainText(TransformerMixin, BaseEstimator):
@@ -47,7 +60,7 @@ class PlainText(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Sequence[Any]) -> list[str]:
-        """Give the texts."""
+        """Return the texts."""
         return [_mail_text(document) if self.reader == "mail" else _text(document) for document in X]
 
 
@@ -67,7 +80,7 @@ def steps_of(text: str, reader: str = "mail") -> Any:
     Parameters
     ----------
     text : str
-        As `surebayes.compare.classifier_of` reads it, with transformers of counts before it if wanted. `ViewPool` reads
+        As `named_classifiers.classifier_of` reads it, with transformers of counts before it if wanted. `ViewPool` reads
         documents itself; all others get counts of words.
     reader : {"mail", "text"}
         What documents are.
@@ -86,7 +99,7 @@ def steps_of(text: str, reader: str = "mail") -> Any:
 
 
 def times_of(documents: Sequence[Any], names: Sequence[str]) -> list[int]:
-    """Tell when each mail was received; BadInput names the first that doesn't say."""
+    """Return when each mail was received; BadInput names the first that doesn't say."""
     times = []
     for document, name in zip(documents, names):
         raw = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
@@ -99,8 +112,8 @@ def times_of(documents: Sequence[Any], names: Sequence[str]) -> list[int]:
 
 def compare_documents(
     documents: Sequence[Any],
-    labels: Sequence[str],
-    classifiers: Sequence[str] = DEFAULTS,
+    labels: Sequence[str | Sequence[str]],
+    classifiers: Sequence[str] | None = None,
     reader: str = "mail",
     **options: Any,
 ) -> Comparison:
@@ -110,18 +123,57 @@ def compare_documents(
     ----------
     documents : sequence of bytes or str
         Mails or texts.
-    labels : sequence of str
-        Their labels.
-    classifiers : sequence of str
+    labels : sequence of str, or of sequences of str
+        Their labels: one each, or none, one or several each. A classifier of one label then answers for each label by
+        itself.
+    classifiers : sequence of str, optional
         As `steps_of` reads them.
     reader : {"mail", "text"}
         What documents are.
     **options
-        Of `surebayes.compare.compare`.
+        Of `surebayes.research.compare.compare`.
 
     Returns
     -------
     Comparison
     """
-    built: Mapping[str, Any] = {text: steps_of(text, reader) for text in classifiers}
-    return compare(built, list(documents), list(labels), **options)
+    if is_multilabel(labels):
+        chosen = MULTILABEL_DEFAULTS if classifiers is None else classifiers
+        return compare({text: _for_each_label(steps_of(text, reader)) for text in chosen}, list(documents),
+                       _indicator(labels), **options)  # fmt: skip
+    chosen = DEFAULTS if classifiers is None else classifiers
+    return compare({text: steps_of(text, reader) for text in chosen}, list(documents), list(labels), **options)
+
+
+def is_multilabel(labels: Sequence[str | Sequence[str]]) -> bool:
+    """Whether documents have lists of labels."""
+    return any(not isinstance(label, str) for label in labels)
+
+
+def _indicator(labels: Sequence[str | Sequence[str]]) -> Any:
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    return MultiLabelBinarizer().fit_transform([(label,) if isinstance(label, str) else label for label in labels])
+
+
+class _EachLabel(OneVsRestClassifier):
+    """One classifier for each label; a rare label that a split's training rows lack is no cause for a warning."""
+
+    def fit(self, X: Any, y: Any, **parameters: Any) -> _EachLabel:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Label not .* is present in all training examples")
+            super().fit(X, y, **parameters)
+        return self
+
+
+def _for_each_label(steps: Any) -> Any:
+    """Return a classifier of several labels; one that knows a single label is repeated for each."""
+    from sklearn.utils import get_tags
+
+    last = steps[-1] if hasattr(steps, "steps") else steps
+    tags = get_tags(last).classifier_tags
+    if tags is None or tags.multi_label:
+        return steps
+    if last is steps:
+        return _EachLabel(steps)
+    return make_pipeline(*(step for _, step in steps.steps[:-1]), _EachLabel(last))

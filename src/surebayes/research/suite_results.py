@@ -217,45 +217,32 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
 # ---------------------------------------------------------------------- tables
 
 
-def _cells(results: Sequence[Result]) -> Iterator[tuple[str, list[str], list[tuple[bool, list[str]]]]]:
-    """Give each table's title, columns and lines, the best first; a line says whether it is the best."""
-    for kind in dict.fromkeys((r.table, r.corpus) for r in results):
-        own = [r for r in results if (r.table, r.corpus) == kind]
-        lower = kind[0] == "online"
-        columns = ["system", "1-ROCA%" if lower else "AUC_0.1", "TPR at 0.1% FPR", "CPU s", "setting"]
-        lines = [_line(own, system, lower) for system in dict.fromkeys(r.system for r in own)]
-        best = min(line[0] for line in lines)
-        ranked = sorted(lines, key=lambda line: line[0])
-        yield f"{kind[1]}: {kind[0]}", columns, [(worth == best, cells) for worth, cells in ranked]
+Table = tuple[str, list[str], list[tuple[bool, list[str]]]]
+"""A title, the names of columns, and lines of cells, each with whether it is the best."""
 
 
-def tables(results: Sequence[Result]) -> list[Any]:
-    """Make `rich` tables: one for each corpus and kind of comparison, the best system in bold.
+def tables(results: Sequence[Result]) -> list[Table]:
+    """Arrange results in tables: one for each corpus and kind of comparison, the best system first.
 
     Parameters
     ----------
     results : sequence of Result
         Of a suite.
-
-    Returns
-    -------
-    list of rich.table.Table
-        To be printed by a rich console.
     """
-    from rich.table import Table
-
-    made = []
-    for title, columns, lines in _cells(results):
-        made.append(Table(title=title))
-        for column in columns:
-            made[-1].add_column(column, justify="left" if column in ("system", "setting") else "right")
-        for best, cells in lines:
-            made[-1].add_row(*cells, style="bold" if best else None)
-    return made
+    arranged = []
+    for kind in dict.fromkeys((r.table, r.corpus) for r in results):
+        members = [r for r in results if (r.table, r.corpus) == kind]
+        lower = kind[0] == "online"
+        columns = ["system", "1-ROCA%" if lower else "AUC_0.1", "TPR at 0.1% FPR", "CPU s", "setting"]
+        lines = [_line(members, system, lower) for system in dict.fromkeys(r.system for r in members)]
+        best = min(worth for worth, _ in lines)
+        ranked = sorted(lines, key=lambda line: line[0])
+        arranged.append((f"{kind[1]}: {kind[0]}", columns, [(worth == best, cells) for worth, cells in ranked]))
+    return arranged
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Write the same tables in Markdown.
+    """Return the same tables in Markdown.
 
     Parameters
     ----------
@@ -273,7 +260,7 @@ def markdown(results: Sequence[Result]) -> str:
     | **guess** | 0.5000 [0.4000, 0.6000] | 0.100 [0.000, 0.200] | 1.0 |  |
     """
     pieces = []
-    for title, columns, lines in _cells(results):
+    for title, columns, lines in tables(results):
         rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
         for best, (system, *cells) in lines:
             named = f"**{system}**" if best else system
@@ -283,12 +270,12 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _line(results: Sequence[Result], system: str, lower: bool) -> tuple[float, list[str]]:
-    own = [r for r in results if r.system == system]
-    mean = {name: float(np.mean([getattr(r, name) for r in own])) for name in _NUMBERS}
+    members = [r for r in results if r.system == system]
+    mean = {name: float(np.mean([getattr(r, name) for r in members])) for name in _NUMBERS}
     auc = f"{mean['auc']:.4f} [{mean['auc_low']:.4f}, {mean['auc_high']:.4f}]"
     tpr = f"{mean['tpr']:.3f} [{mean['tpr_low']:.3f}, {mean['tpr_high']:.3f}]"
     worth = mean["auc"] if lower else -mean["auc"]
-    setting = own[0].setting if len({r.setting for r in own}) == 1 else f"mean of {len(own)}"
+    setting = members[0].setting if len({r.setting for r in members}) == 1 else f"mean of {len(members)}"
     return worth, [system, auc, tpr, f"{mean['seconds']:.1f}", setting]
 
 

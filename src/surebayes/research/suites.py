@@ -24,7 +24,8 @@ from surebayes.research import suite_peers
 from surebayes.research.suite_peers import Batch, counted, cpu_seconds
 from surebayes.research.suite_results import Key, Part, Result, markdown, run_parts, show_file, tables
 
-__all__ = ["MAIL", "TEXT", "Result", "flipped", "mail_suite", "markdown", "show_file", "tables", "text_suite"]
+__all__ = ["MAIL", "TEXT", "Result", "corpora_of", "flipped", "mail_suite", "markdown", "show_file", "systems_of",
+           "tables", "text_suite"]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -43,7 +44,7 @@ def _result(table: str, corpus: str, system: str, setting: str, y: BoolArray, s:
 
 
 def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
-    """Run a system and give its CPU time, that of programs it runs and of what it did not have to make included."""
+    """Run a system and return its CPU time, that of programs it runs and of what it did not have to make included."""
     started = cpu_seconds()
     scores, said = function(batch, batch.labels, setting)
     return scores, said, cpu_seconds() - started + batch.charged
@@ -123,6 +124,28 @@ def mail_suite(
             keys += [("online", name, system, None)] if system in streams else []
             parts.append(Part("mail", name, system, [k for k in keys if k[2] in wanted], share))
     return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
+
+
+def corpora_of(suite: str) -> tuple[str, ...]:
+    """Return the corpora that a suite can be run on: mail with two classes, or the texts it knows how to split.
+
+    Examples
+    --------
+    >>> from surebayes.research.suites import corpora_of
+    >>> "spamassassin" in corpora_of("mail"), "sms_spam" in corpora_of("mail"), "sms_spam" in corpora_of("text")
+    (True, False, True)
+    """
+    if suite == "text":
+        return TEXT
+    entries = corpora.catalogue()
+    return tuple(name for name, entry in entries.items() if entry.kind == "mail" and entry.obtainable)
+
+
+def systems_of(suite: str) -> list[str]:
+    """Return the systems that a suite compares here: ours, and those whose programs are installed."""
+    if suite == "text":
+        return [*TEXT_OURS, *(name for name in suite_peers.available() if name in suite_peers.FOR_TEXT)]
+    return [*OURS, *suite_peers.available(), suite_peers.SLOW]
 
 
 def _wanted(systems: Iterable[str] | None, known: Sequence[str]) -> set[str]:
@@ -218,7 +241,7 @@ def online_pool(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str
 
 
 def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
-    """Give the splits of a corpus: its folds, or one task for each class against the rest.
+    """Return the splits of a corpus: its folds, or one task for each class against the rest.
 
     Parameters
     ----------
@@ -299,9 +322,9 @@ def text_suite(
     list of Result
         Means over the tasks; the intervals are of the mean, tasks drawn with replacement.
     """
-    found = [*TEXT_OURS, *(k for k in suite_peers.available() if k in suite_peers.FOR_TEXT)]
-    wanted = _wanted(systems, found)
-    keys: list[Key] = [("text", name, system, None) for name in names for system in found if system in wanted]
+    known = systems_of("text")
+    wanted = _wanted(systems, known)
+    keys: list[Key] = [("text", name, system, None) for name in names for system in known if system in wanted]
     parts = [Part("text", key[1], key[2], [key], share) for key in keys]
     return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
 
@@ -328,7 +351,7 @@ def _text_part(part: Part) -> Iterator[Result]:
 
 
 def run_part(part: Part) -> Iterator[Result]:
-    """Run one system on one corpus and give its results as they come."""
+    """Run one system on one corpus and yield its results as they come."""
     return (_mail_part if part.suite == "mail" else _text_part)(part)
 
 

@@ -1,0 +1,91 @@
+"""Classifiers by name: of surebayes, of scikit-learn, or of a module of the user's own."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import sys
+from typing import Any
+
+__all__ = ["classifier_of"]
+
+SOURCES = ("surebayes", "sklearn")
+"""Where a dotted name may come from; to import anything else takes a colon, MODULE:NAME, which can't be a slip."""
+_OWN = re.compile(r"\s*([A-Za-z_][\w.]*):([A-Za-z_].*)", re.DOTALL)
+
+
+def classifier_of(text: str) -> Any:
+    """Build a classifier from its name and settings; settings are literals.
+
+    Parameters
+    ----------
+    text : str
+        A name of surebayes, the full name of a scikit-learn class, or MODULE:NAME of any other class, which is looked
+        for in the present folder too; with or without settings.
+
+    Examples
+    --------
+    >>> from surebayes.research.named_classifiers import classifier_of
+    >>> classifier_of("OpinionPoolNB(top=100)")
+    OpinionPoolNB(top=100)
+    >>> classifier_of("sklearn.linear_model.LogisticRegression(C=10)")
+    LogisticRegression(C=10)
+    >>> classifier_of("sklearn.naive_bayes:ComplementNB(alpha=0.1)")
+    ComplementNB(alpha=0.1)
+    """
+    foreign = _OWN.fullmatch(text)
+    name, settings = _parsed(foreign[2] if foreign else text, text)
+    if foreign:
+        module, attribute = foreign[1], name
+    else:
+        module, _, attribute = name.rpartition(".")
+        module = module or "surebayes"
+        if module.split(".")[0] not in SOURCES:
+            raise ValueError(
+                f"A classifier must come from {' or '.join(SOURCES)}, or be written MODULE:NAME. Got {name!r}."
+            )
+    factory = _imported(module, attribute, foreign is not None)
+    if not (isinstance(factory, type) and hasattr(factory, "fit")):
+        raise ValueError(f"{name!r} is no classifier.")
+    try:
+        return factory(**settings)
+    except TypeError as error:
+        raise ValueError(f"{text!r} can't be made: {error}.") from None
+
+
+def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings of Name(setting=value, ...)."""
+    try:
+        parsed = ast.parse(text.strip(), mode="eval").body
+        call = parsed if isinstance(parsed, ast.Call) else None
+        name = ast.unparse(call.func if call else parsed)
+        if call and call.args:
+            raise ValueError("settings need names")
+        return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in (call.keywords if call else [])}
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"A classifier is given as Name or Name(setting=value, ...). Got {whole!r} ({error})."
+        ) from None
+
+
+def _imported(module: str, attribute: str, foreign: bool) -> Any:
+    here = os.getcwd()
+    added = foreign and here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found
+    except ImportError as error:
+        missing = f"There is no {attribute!r} in {module}" if not foreign else f"{module} can't be imported: {error}"
+        raise ValueError(f"{missing}.") from None
+    except AttributeError:
+        raise ValueError(f"There is no {attribute!r} in {module}.") from None
+    except Exception as error:
+        if not foreign:
+            raise
+        raise ValueError(f"{module} can't be imported: {type(error).__name__}: {error}.") from error
