@@ -247,7 +247,7 @@ def test_evaluate_measures_and_draws(run, trained, later, tmp_path):
     assert record["auc_interval"][0] <= record["auc"] <= record["auc_interval"][1]
     assert all(plot.stat().st_size > 1000 for plot in plots)
     shown = run(*words, "--no-json").out
-    for part in ("tpr_at_fpr_0.001", "false_positive_rate", "recall", "false positives"):
+    for part in ("recall at 0.1% false positives", "false positives, of all negatives", "recall:", "threshold in use"):
         assert part in shown
 
 
@@ -539,8 +539,16 @@ def test_reproduce_gives_a_list(run, tmp_path):
         (("reproduce", "kim-seo-rim", "--table", "2"), 66, "SUREBAYES_DATA"),
         (("reproduce", "frank-bouckaert", "--figure", "1", "--set", "nonsense=1"), 2, "no option 'nonsense'"),
         (("compare",), 2, "No documents"),
-        (("compare", "--ham", "x", "--spam", "y", "-c", "os.system"), 65, "must come from surebayes or sklearn"),
+        (("compare", "--ham", "x", "--spam", "y", "-c", "os.system"), 2, "must come from surebayes or sklearn"),
         (("trec", "/no/such/index"), 66, "There is no index"),
+        (("reproduce", "frank-bouckaert", "--figure", "2"), 66, "SUREBAYES_DATA"),
+        (("reproduce", "kim-seo-rim", "--table", "4"), 66, "SUREBAYES_DATA"),
+        (("reproduce", "frank-bouckaert", "--figure", "2", "--set", "runs=abc"), 2, "runs must be a whole number"),
+        (("reproduce", "frank-bouckaert", "--figure", "2", "--set", "runs"), 2, "NAME=VALUE"),
+        (("compare", "--suite", "mail", "--corpus", "sms_spam"), 2, "The mail suite has no corpus 'sms_spam'"),
+        (("compare", "--suite", "text", "--system", "guess"), 2, "The text suite has no system 'guess'"),
+        (("compare", "--ham", "x", "--spam", "y", "--measure", "luck"), 2, "There is no measure 'luck'"),
+        (("compare", "--ham", "x", "--spam", "y", "-c", "nothing:MyNB"), 2, "can't be imported"),
     ],
 )
 def test_what_is_wrong_is_said(run, words, code, said):
@@ -618,3 +626,46 @@ def test_damaged_content_of_a_row_is_a_problem(run, mine):
     ran = run("doctor", "-m", mine)
     assert ran.code == 1
     assert any("row 5" in record["detail"] for record in ran.records())
+
+
+def test_compare_takes_a_column_of_lists_for_several_labels(run, tmp_path):
+    rows = [
+        {"text": text, "topics": topics}
+        for text, topics in (
+            ("gold and silver", ["gold", "silver"]),
+            ("corn prices", ["corn"]),
+            ("gold corn", ["corn", "gold"]),
+        )
+    ] * 12
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("compare", "--reader", "text", "--jsonl", tmp_path / "t.jsonl", "--label", "topics", "--repeats", "2")
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    (record,) = ran.records()
+    assert "accuracy" not in next(iter(record["means"].values()))
+    assert run(*words, "--positive", "gold").code == 2
+    assert run("train", "-m", tmp_path / "f", "--reader", "text", *words[3:7]).code == 65
+
+
+def test_help_of_compare_is_in_sections(run):
+    shown = run("compare", "--help").out
+    headings = re.findall(r"^(\w[\w ]+):$", shown, re.MULTILINE)
+    assert headings[:5] == [
+        "Documents",
+        "Tables",
+        "Classifiers and splits",
+        "Public corpora instead of your own documents",
+        "Running and results",
+    ]
+    from surebayes.cli import commands
+
+    for parameter in commands.commands["compare"].params:
+        assert parameter.opts[-1] in shown
+
+
+def test_a_call_uses_its_own_confidence(run, mine):
+    run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.5")
+    assert run("calibrate", "-m", mine).records()[0]["confidence"] == 0.5  # a renewal
+    (certificate,) = run("calibrate", "-m", mine, "--max-fpr", "0.1").records()
+    assert (certificate["max_fpr"], certificate["confidence"]) == (0.1, 0.95)

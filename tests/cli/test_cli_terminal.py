@@ -216,7 +216,7 @@ def test_demo_shows_the_commands_that_it_runs(tmp_path):
     assert ran.code == 0, ran.err
     shown = [line[2:] for line in ran.out.splitlines() if line.startswith("$ ")]
     assert [line.split()[1] for line in shown] == ["train", "calibrate", "evaluate", "explain"]
-    for part in ("is trained", "confidence 95%", "tpr_at_fpr_0.001", "correction", "Where to go next"):
+    for part in ("is trained", "confidence 95%", "recall at 0.1%", "correction", "Where to go next"):
         assert part in ran.out
     assert (tmp_path / "demo" / "roc.png").read_bytes().startswith(b"\x89PNG")
     again = run_script(*shown[-1].split()[1:])

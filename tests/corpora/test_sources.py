@@ -366,3 +366,18 @@ def test_bytes_are_unknown_for_standard_input(tmp_path):
 def test_unknown_format_is_refused():
     with pytest.raises(ValueError, match="must be one of auto, file"):
         Source("x", format="zip")
+
+
+def test_lists_of_labels(tmp_path):
+    table = tmp_path / "t.jsonl"
+    rows = [{"text": "a", "label": ["gold", "acq"]}, {"text": "b", "label": []}, {"text": "c", "label": ["acq"]}]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    several = Source(table, multilabel=True)
+    assert [document.label for document in several] == [("acq", "gold"), (), ("acq",)]
+    assert Sources([several]).counts() == {"acq": 2, "gold": 1}
+    assert Sources([several]).labels() == ["acq", "gold"]
+    with pytest.raises(BadInput, match="line 1 has 2 labels in 'label' where one is expected"):
+        list(Source(table))
+    left_out = []
+    assert [document.label for document in Source(table, skip_bad=left_out.append)] == ["acq"]
+    assert len(left_out) == 2

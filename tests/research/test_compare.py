@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from surebayes import MultinomialNB, OpinionPoolNB, metrics, papers
 from surebayes.research.compare import FPR, compare, splits_of
+from surebayes.research.compare_documents import compare_documents
 from surebayes.research.named_classifiers import classifier_of
 
 
@@ -104,3 +105,35 @@ def test_nothing_to_compare_is_refused():
         compare({"nb": MultinomialNB()}, [[1], [2]], [0, 0], split=KFold(2))
     with pytest.raises(ValueError, match="'holdout', 'cv', 'time'"):
         splits_of([0, 1], "weekly")
+
+
+# ---- names
+
+
+def test_class_of_ones_own_takes_a_colon(tmp_path, monkeypatch):
+    (tmp_path / "own_classifier_of_a_test.py").write_text(
+        "from sklearn.naive_bayes import ComplementNB\n\n\nclass MyNB(ComplementNB):\n    pass\n"
+    )
+    (tmp_path / "broken_module_of_a_test.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert classifier_of("own_classifier_of_a_test:MyNB(alpha=0.25)").get_params()["alpha"] == 0.25
+    for text, said in (
+        ("own_classifier_of_a_test.MyNB", "MODULE:NAME"),
+        ("own_classifier_of_a_test:Nothing", "no 'Nothing'"),
+        ("own_classifier_of_a_test:MyNB(beta=1)", "can't be made"),
+        ("no_such_module_of_a_test:MyNB", "can't be imported"),
+        ("broken_module_of_a_test:MyNB", "ZeroDivisionError"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            classifier_of(text)
+
+
+def test_several_labels_a_document():
+    texts = ["gold and silver", "corn prices", "gold corn", "nothing here"] * 12
+    labels = [("gold", "silver"), ("corn",), ("corn", "gold"), ()] * 12
+    names = ["OpinionPoolNB", "sklearn.svm.LinearSVC"]
+    found = compare_documents(texts, labels, names, "text", repeats=2)
+    assert found.names == names
+    assert "accuracy" not in found.values
+    assert all(found.mean("auc")[name] > 0.9 for name in names)
+    assert all(found.mean("micro_f1")[name] > 0.7 for name in names)

@@ -12,8 +12,8 @@ from surebayes.research.papers import __main__ as command
 from surebayes.research.papers import _random_draws, frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
 from surebayes.research.papers._baselines import BalancedWinnow, TunedSVM, maximum_entropy
 from surebayes.research.papers._cache import Cache, code_digest, digest
-from surebayes.research.papers._porter import stem
 from surebayes.research.papers._lab import CountedCorpus, seen_columns
+from surebayes.research.papers._porter import stem
 from surebayes.research.papers._text import Words
 
 
@@ -396,3 +396,48 @@ def test_kolcz_yih_findings_hold_or_are_told(lab):
         row: result.value(row, "DSFS", "enron_spam") - result.value(row, "all features", "enron_spam") for row in rows
     }
     assert max(lift, key=lift.__getitem__) == "NB"
+
+
+# ---- options
+
+
+def test_every_output_says_with_which_options_it_was_run(tmp_path):
+    (result,) = papers.reproduce("frank-bouckaert", "figure 1", share=0.2, vocabulary=100)
+    written = StringIO()
+    from rich.console import Console
+
+    papers.print_rich(result, Console(file=written, width=80))
+    papers.write([result], tmp_path, formats=())
+    outputs = [written.getvalue(), papers.as_json([result]), papers.as_markdown(result)]
+    outputs += [(tmp_path / f"results.{suffix}").read_text() for suffix in ("csv", "json", "md")]
+    assert all("run with share=0.2, vocabulary=100" in " ".join(output.split()) for output in outputs)
+    (usual,) = papers.reproduce("frank-bouckaert", "figure 1")
+    assert "run with" not in papers.as_json([usual])
+
+
+@pytest.mark.corpus
+def test_number_of_runs_is_what_was_run(lab):
+    (result,) = papers.reproduce("frank-bouckaert", "figure 2", lab, runs=2, corpora="webkb", documents=300)
+    measured = [record for record in result.records if record.corpus.startswith("webkb")]
+    assert measured
+    assert all(record.setting.startswith("two runs of 66/34") for record in measured)
+    assert all("run with" in record.setting for record in result.records)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"runs": "abc"}, "runs must be a whole number of at least 1. Got 'abc'"),
+     ({"runs": 0}, "at least 1. Got 0"), ({"runs": True}, "Got True"), ({"runs": 2.5}, "Got 2.5"),
+     ({"corpora": [1]}, "each of it a word"), ({"corpora": []}, "must be a list"),
+     ({"documents": "many"}, "documents must be a whole number"), ({"nothing": 1}, "no option 'nothing'")],
+)  # fmt: skip
+def test_value_that_does_not_suit_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        papers.reproduce("frank-bouckaert", "figure 2", **options)
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_no_paper_fails_without_corpora(paper, tmp_path, monkeypatch):
+    monkeypatch.delenv("SUREBAYES_DATA", raising=False)
+    for result in papers.reproduce(paper, lab=papers.Lab(tmp_path, tmp_path / "cache")):
+        assert isinstance(papers.as_markdown(result), str)

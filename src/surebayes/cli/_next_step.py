@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from surebayes.cli._show import percent, say, visible
 from surebayes.errors import smallest_rate
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
 
 _RATES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
@@ -63,6 +66,16 @@ def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, conf
         f"a promise on false alarms needs more documents that it has not learnt: {needed(0.05, confidence):,} for "
         f"{percent(0.05)}, {needed(0.001, confidence):,} for {percent(0.001)}; give them to `surebayes calibrate`",
     )
+
+
+def for_filter(opened: Filter, model: str) -> Advice | None:
+    """Return what to do with a filter next; None where its threshold makes a promise that holds."""
+    from surebayes.filter import settings
+
+    status, wanted = opened.status(), settings.resolve(model)
+    if status["certificate"] is not None and not status["certificate"]["stale"]:
+        return None
+    return after_training(model, status["reserved"], wanted["max_fpr"].value, wanted["confidence"].value)
 
 
 def needed(max_fpr: float, confidence: float) -> int:

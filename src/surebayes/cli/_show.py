@@ -318,7 +318,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def print_figures(figures: Mapping[str, Sequence[Any]], confidence: float, title: str) -> None:
-    """Print measures as (value, low, high, what it is), by name; the name is that of JSON, shown where there is room."""
+    """Print measures, each (value, low, high, what it is), by the name that JSON has, shown where there is room."""
     wide = console().width >= 110
     header = ("", "value", f"{percent(confidence)} interval", *(("in JSON",) if wide else ()))
     rows = [

@@ -49,8 +49,8 @@ _SECTIONS = {
 @setting("reader")
 @click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
     "A classifier: a name of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with "
-    "settings in parentheses if wanted. ViewPool reads documents itself, all others get counts of words; ' + ' puts steps "
-    "before one. May be repeated."
+    "settings in parentheses if wanted. ViewPool reads documents itself, all others get counts of words; ' + ' puts "
+    "steps before one. May be repeated."
 ))  # fmt: skip
 @setting("split", about=(
     "Random hold-outs, cross-validation, or by time: mails by when they were received, rows of a table as they stand."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from surebayes.cli import _inputs, _show
+from surebayes.cli import _inputs, _next_step, _show
 from surebayes.cli._command import Command, model_option, setting
 
 if TYPE_CHECKING:
@@ -135,40 +135,43 @@ def calibrate(
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it; calibrating again without --max-fpr and --confidence renews it at once, with the promise that it had.
+    renew it. Without --max-fpr and --confidence the promise that the filter has is renewed at once.
     """
     from surebayes.filter.filter import Filter
 
-    if ctx.get_parameter_source("max_fpr") is ParameterSource.DEFAULT:
-        max_fpr = None  # what was promised last time
-    if ctx.get_parameter_source("confidence") is ParameterSource.DEFAULT:
-        confidence = None
+    sources = [ctx.get_parameter_source(name) for name in ("max_fpr", "confidence")]
+    if all(source is ParameterSource.DEFAULT for source in sources):
+        max_fpr = confidence = None  # the promise of last time
     given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
     inputs = _inputs.taken(options) if given else None
-    with Filter.open(model) as mine, _show.progress("calibrating") as counter:
-        wanted = positive or (mine.classes[1] if len(mine.classes) == 2 else None)
+    with Filter.open(model) as opened, _show.progress("calibrating") as counter:
+        wanted = positive or (opened.classes[1] if len(opened.classes) == 2 else None)
         more = {
-            "negatives": _of_side(inputs, False, wanted, mine.classes, counter),
-            "positives": _of_side(inputs, True, wanted, mine.classes, counter),
+            "negatives": _of_side(inputs, False, wanted, opened.classes, counter),
+            "positives": _of_side(inputs, True, wanted, opened.classes, counter),
         }
-        found = mine.calibrate(max_fpr, confidence, positive=positive, **more)
+        certificate = opened.calibrate(max_fpr, confidence, positive=positive, **more)
     if inputs:
         inputs.report()
     if _show.wants_json(as_json):
-        _show.print_json(found.to_dict())
+        _show.print_json(certificate.to_dict())
         return
-    _show.say(f"{found}.", indent=2)
-    _show.say(f"It rests on {found.n_negatives:,} documents that were never learnt, and holds for model {found.model}.")
+    _show.say(f"{certificate}.", indent=2)
+    _show.say(
+        f"It rests on {certificate.n_negatives:,} documents that were never learnt, and holds for model "
+        f"{certificate.model}."
+    )
 
 
 def _of_side(
-    inputs: _inputs.Inputs | None, positive: bool, wanted: str | None, classes: list[str], counter: _show.Progress
-) -> Iterator[Any]:
+    inputs: _inputs.Inputs | None, positive: bool, wanted: str | None, classes: Sequence[str], counter: _show.Progress
+) -> Iterator[bytes | str]:
     """Yield the contents of one side; sources of the other side's label aren't opened, tables are read for both."""
     from surebayes.corpora.sources import Sources
 
-    own = [s for s in inputs.sources.sources if s.label is None or (s.label == wanted) == positive] if inputs else []
-    for document in _show.tracked(Sources(own), counter):
+    every = inputs.sources.sources if inputs else []
+    sources = [source for source in every if source.label is None or (source.label == wanted) == positive]
+    for document in _show.tracked(Sources(sources), counter):
         _check_label(document, classes)
         if (document.label == wanted) == positive:
             yield document.content
@@ -192,21 +195,20 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     """
     from surebayes.filter.filter import Filter
 
-    with Filter.open(model, renew=renew) as mine:
+    with Filter.open(model, renew=renew) as opened:
         with _show.progress("tuning"):
-            found = mine.retune(weights)
-        classes, known = mine.classes, mine.certificate
-        promised = known is not None and not known.stale
+            tuned = opened.retune(weights)
+        classes, advice = opened.classes, _next_step.for_filter(opened, model)
     if _show.wants_json(as_json):
-        _show.print_json(found)
+        _show.print_json(tuned)
         return
-    several = found["weights"] if isinstance(found["weights"], list) else [found["weights"]]
+    several = tuned["weights"] if isinstance(tuned["weights"], list) else [tuned["weights"]]
     names = [""] if len(several) == 1 else [f" of class {name}" for name in classes]
-    for own, whose in zip(several, names):
-        rows = sorted(own.items(), key=lambda item: -item[1])
-        _show.print_table(("expert", "weight"), rows, f"Weights{whose}, from {found['documents']:,} documents:")
-    if not promised:
-        click.echo(f"Next: surebayes calibrate -m {model}")
+    for by_expert, whose in zip(several, names):
+        rows = sorted(by_expert.items(), key=lambda item: -item[1])
+        _show.print_table(("expert", "weight"), rows, f"Weights{whose}, from {tuned['documents']:,} documents:")
+    if advice is not None:
+        advice.print()
 
 
 @click.command(
@@ -246,13 +248,11 @@ def trec(index: str, limit: int | None, results: str | None, as_json: bool | Non
             if lines is not None:
                 lines.write(judged.line() + "\n")
 
-        found = jig.run(index, limit=limit, seen=seen, **options)
+        result = jig.run(index, limit=limit, seen=seen, **options)
+    plain = result.to_dict()
     if _show.wants_json(as_json):
-        _show.print_json({**found.to_dict(), "feedback": options["feedback"]})
+        _show.print_json({**plain, "feedback": options["feedback"]})
         return
-    plain = found.to_dict()
     ends = plain.pop("intervals")
-    rows = [
-        (name, value, "{:.4g} to {:.4g}".format(*ends[name]) if name in ends else "") for name, value in plain.items()
-    ]
+    rows = [(name, value, _show.interval(*ends.get(name, (None, None)))) for name, value in plain.items()]
     _show.print_table(("measure", "value", "95% interval"), rows, f"{index}, {options['feedback']} feedback:")

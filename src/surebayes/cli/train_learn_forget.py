@@ -63,7 +63,10 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
                 documents = _inputs.content_and_label(inputs, counter)
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step)
             report = _summary(trained, done, len(inputs.skipped))
-            advice = _advice(trained, model)
+            certificate = trained.certificate
+            advice = (
+                None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
+            )
     except BaseException:
         if new:
             _take_away(model, before)
@@ -121,18 +124,6 @@ def _summary(trained: Filter, done: dict[str, int], skipped: int) -> dict[str, A
         figures = {name: figure._asdict() for name, figure in measured.items()}
     record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
     return {**record, "held_out": {"documents": len(labels), "figures": figures}}
-
-
-def _advice(trained: Filter, model: str) -> _next_step.Advice | None:
-    """Return what to do next; None where the filter has a promise that holds."""
-    from surebayes.filter import settings
-
-    status = trained.status()
-    if status["certificate"] is not None and not status["certificate"]["stale"]:
-        return None
-    wanted = settings.resolve(model)
-    promise = wanted["max_fpr"].value, wanted["confidence"].value
-    return _next_step.after_training(model, status["reserved"], *promise)
 
 
 def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice | None) -> None:

@@ -99,7 +99,9 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     lab = lab or Lab()
     results = []
     for name, function in chosen.items():
-        given = {key: checked_option(accepted[name][key], options[key]) for key in accepted[name] if key in options}
+        given = {
+            key: checked_option(accepted[name][key], value) for key, value in options.items() if key in accepted[name]
+        }
         try:
             results.append(_with_options(function(lab, **given), given))
         except CorpusMissing as error:
