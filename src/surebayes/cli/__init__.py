@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
+from typing import TextIO
 
 import click
 
@@ -81,10 +83,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error, debug)
 
 
+@cache
+def _nowhere() -> TextIO:
+    """Return the file that what nobody wants goes to: one, open as long as the process."""
+    return open(os.devnull, "w")  # noqa: SIM115
+
+
 def _run(words: list[str]) -> int:
     for name in ("stdout", "stderr"):  # `2>&-`: what is said is lost, as asked, but nothing else
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it is open as long as the process
+            setattr(sys, name, _nowhere())
     if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
         sys.stdout.reconfigure(errors="backslashreplace")
     asked, code = os.environ.get(COMPLETE), 0

@@ -50,7 +50,7 @@ def read_scores(source: Source) -> tuple[list[float], list[str]]:
             continue
         assert label is not None
         scores.append(score)
-        labels.append(label)
+        labels.append(str(label))
     return scores, labels
 
 
