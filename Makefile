@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow check bench clean sanitize fuzz bench-peers format-c
+.PHONY: setup demo test test-slow test-faults check bench clean sanitize fuzz bench-peers format-c
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -25,6 +25,10 @@ test: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# A fault at every operation on files: the process dies, the disk fails or is full, the power goes.
+test-faults: setup
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/filter/test_faults.py tests/filter/test_crash.py
 
 check: setup
 	$(BIN)/ruff check .

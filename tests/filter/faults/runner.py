@@ -1,0 +1,328 @@
+"""Run with faults.so preloaded: let a scenario fail at every operation on its files, and look at what is left.
+
+    python runner.py faults.so SCENARIO MODE [STEP]
+
+MODE is kill, eio, enospc, short or power. Prints one JSON object; raises where something acknowledged is lost, the
+history lies, or the filter can't be used any more.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import surebayes as sb
+from surebayes.errors import StoreError
+from surebayes.filter.judge import MappedModel
+from surebayes.synthetic import mail_stream
+
+MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}
+MAILS = [(mail.raw, mail.label) for mail in mail_stream(24, seed=9)]
+SMALL = {"model": "words", "width": 2**10}
+DEAD, REFUSED = 113, 7
+
+
+# ---------------------------------------------------------------------- what is done
+
+
+def say(pipe, word):
+    LIBRARY.fault_say(str(word).encode())
+    os.write(pipe, f"{word}\n".encode())
+
+
+class Scenario:
+    """A filter with some lessons, what is done to it, and what must be true of it afterwards."""
+
+    def prepare(self, place):
+        with sb.Filter.create(place / "f", **SMALL) as mine:
+            for raw, label in MAILS[:4]:
+                mine.teach(raw, label)
+
+    def act(self, place, pipe):
+        raise NotImplementedError
+
+    def check(self, place, done):
+        """Look at what is left; `done` has the words that were said before the fault."""
+        raise NotImplementedError
+
+
+def check_filter(path):
+    """Open a filter and check everything of it; return how many documents it has learnt, and its history."""
+    MappedModel(str(path)).scores(MAILS[0][0])
+    with sb.Filter.open(path) as mine:
+        assert mine.problems() == [], mine.problems()
+        documents = sum(mine.status()["documents"].values()) + sum(mine.status()["reserved"].values())
+        history = mine.history()
+    assert not [name for name in os.listdir(path) if name.startswith(".tmp-")] or len(os.listdir(path)) < 12
+    return documents, history
+
+
+class Teach(Scenario):
+    """Lessons one by one: those that were acknowledged are there."""
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            for i in range(4, 7):
+                mine.teach(*MAILS[i])
+                say(pipe, i)
+            mine.forget(MAILS[0][0])
+            say(pipe, "forgotten")
+
+    def check(self, place, done):
+        check_filter(place / "f")
+        with sb.Filter.open(place / "f") as mine:
+            for word in done:
+                if word == "forgotten":
+                    assert mine.forget(MAILS[0][0]) == "unknown"
+                else:
+                    assert mine.teach(*MAILS[int(word)]) == "already"
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 6
+
+
+class Train(Scenario):
+    """Many documents: training once more has each of them once."""
+
+    journal = True
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            mine.train(MAILS, reserve=0.2 if self.journal else 0, journal=self.journal)
+            say(pipe, "trained")
+
+    def check(self, place, done):
+        documents, history = check_filter(place / "f")
+        bulk = [row for row in history if row["action"] == "bulk"]
+        if not self.journal:  # all of it or nothing, and the history says so
+            assert documents == (len(MAILS) if bulk else 4), (documents, bulk)
+        if done:
+            assert documents == len(MAILS)
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == len(MAILS)
+
+
+class TrainWithoutJournal(Train):
+    journal = False
+
+
+class Create(Scenario):
+    """A new filter: there, or to be made once more."""
+
+    def prepare(self, place):
+        pass
+
+    def act(self, place, pipe):
+        with sb.Filter.create(place / "f", **SMALL) as mine:
+            say(pipe, "made")
+            mine.teach(*MAILS[0])
+            say(pipe, "taught")
+
+    def check(self, place, done):
+        if done or (place / "f" / "manifest.json").exists():
+            assert check_filter(place / "f")[0] >= ("taught" in done)
+            return
+        shutil.rmtree(place / "f", ignore_errors=True)
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 1
+
+
+class Import(Scenario):
+    """An archive: imported whole, or the folder has no filter."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        with sb.Filter.open(place / "f") as mine:
+            mine.export(place / "f.zip")
+        shutil.rmtree(place / "f")
+
+    def act(self, place, pipe):
+        sb.Filter.import_(place / "f.zip", place / "f").close()
+        say(pipe, "imported")
+
+    def check(self, place, done):
+        if done or (place / "f" / "manifest.json").exists():
+            assert check_filter(place / "f")[0] == 4
+            return
+        shutil.rmtree(place / "f", ignore_errors=True)
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 4
+
+
+class Export(Scenario):
+    """An archive of a filter: the one before, or the new one."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        with sb.Filter.open(place / "f") as mine:
+            mine.export(place / "f.zip")
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            mine.teach(*MAILS[4])
+            say(pipe, "taught")
+            mine.export(place / "f.zip")
+            say(pipe, "exported")
+
+    def check(self, place, done):
+        assert check_filter(place / "f")[0] >= 4 + ("taught" in done)
+        sb.Filter.import_(place / "f.zip", place / "g").close()
+        assert check_filter(place / "g")[0] in ((5,) if "exported" in done else (4, 5))
+
+
+SCENARIOS = {
+    "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),
+    "import": Import(), "export": Export(),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+def run(scenario, place, arm):
+    """Carry a scenario out in a process of its own; return how it ended, what it said, and how many operations."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reading)
+            arm()
+            try:
+                scenario.act(place, writing)
+                code = 0
+            except (StoreError, OSError) as error:
+                say(writing, f"error {error}")
+                code = REFUSED
+            say(writing, f"operations {LIBRARY.fault_seen()}")
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with open(reading) as pipe:
+        words = pipe.read().split("\n")[:-1]
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    operations = [int(word.split()[1]) for word in words if word.startswith("operations ")]
+    done = [word for word in words if not word.startswith(("operations ", "error "))]
+    return code, done, operations[0] if operations else None
+
+
+def fault_everywhere(scenario, mode, step):
+    """Let every operation fail, one at a time."""
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = pathlib.Path(scratch, "whole")
+        whole.mkdir()
+        scenario.prepare(whole)
+
+        def attempt(at, how):
+            place = pathlib.Path(scratch, "place")
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(whole, place)
+            code, done, operations = run(
+                scenario, place, lambda: LIBRARY.fault_arm(os.fsencode(place), ctypes.c_long(at), how)
+            )
+            assert code in (0, DEAD, REFUSED), (at, code)
+            try:
+                scenario.check(place, done)
+            except BaseException as error:
+                raise AssertionError(f"operation {at} of {mode}, after {done}") from error
+            return operations
+
+        operations = attempt(2**40, 0)
+        for at in range(0, operations, step):
+            attempt(at, MODES[mode])
+    return {"operations": operations, "points": len(range(0, operations, step))}
+
+
+def read_log(path):
+    """Read the operations that were recorded: (name, path, other path, offset, content)."""
+    with open(path, "rb") as log:
+        while line := log.readline():
+            name, where, other, offset, size = line.decode().rstrip("\n").split("\t")
+            yield name, where, other, int(offset), log.read(int(size)) if name == "write" else b""
+
+
+class Disk:
+    """What a disk holds, and what it is sure to hold."""
+
+    def __init__(self, place):
+        self.place = str(place)
+        self.now = {str(path): path.read_bytes() for path in pathlib.Path(place).rglob("*") if path.is_file()}
+        self.sure = dict(self.now)  # the content that was flushed, by the name that was flushed
+        self.names = {path: path for path in self.now}  # names that the flushed folders have
+
+    def apply(self, name, path, other, offset, content):
+        """Carry an operation out."""
+        if name in ("create", "truncate"):
+            if name == "truncate" or path not in self.now:
+                self.now[path] = b""
+        elif name == "write":
+            before = self.now.get(path, b"").ljust(offset, b"\0")
+            self.now[path] = before[:offset] + content + before[offset + len(content) :]
+        elif name == "resize":
+            self.now[path] = self.now.get(path, b"")[:offset].ljust(offset, b"\0")
+        elif name == "rename":
+            self.now[other] = self.now.pop(path, b"")
+            self.sure[other + "\0" + path] = self.sure.pop(path, b"")
+        elif name == "unlink":
+            self.now.pop(path, None)
+        elif name == "flush":
+            if path in self.now:
+                self.sure[path] = self.now[path]
+            else:  # a folder: its names last
+                for key in [key for key in self.sure if "\0" in key and os.path.dirname(key.split("\0")[0]) == path]:
+                    self.sure[key.split("\0")[0]] = self.sure.pop(key)
+                for gone in [key for key in self.sure if os.path.dirname(key) == path and "\0" not in key]:
+                    if gone not in self.now:
+                        del self.sure[gone]
+
+    def after_power_loss(self, keeps_names):
+        """The files of a disk: with the names of now and only what was flushed in them, or with the names of then."""
+        if not keeps_names:
+            return {key: value for key, value in self.sure.items() if "\0" not in key}
+        renamed = {key.split("\0")[0]: value for key, value in self.sure.items() if "\0" in key}
+        return {path: renamed.get(path, self.sure.get(path, b"")) for path in self.now}
+
+
+def lose_power(scenario, step):
+    """Let the power go after every operation: what was not flushed is lost, with or without the latest names."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place, log = pathlib.Path(scratch, "place"), os.path.join(scratch, "log")
+        place.mkdir()
+        scenario.prepare(place)
+        disk = Disk(place)
+        code, _, _ = run(scenario, place, lambda: LIBRARY.fault_record(os.fsencode(place), os.fsencode(log)))
+        assert code == 0, code
+        operations = list(read_log(log))
+        points, done = 0, []
+        for at, operation in enumerate(operations):
+            disk.apply(*operation)
+            if operation[0] == "said" and not operation[1].startswith(("operations ", "error ")):
+                done.append(operation[1])
+            if at % step:
+                continue
+            for keeps_names in (True, False):
+                shutil.rmtree(place)
+                place.mkdir()
+                for path, content in disk.after_power_loss(keeps_names).items():
+                    if not path.endswith("-shm"):  # made anew by whoever comes first after a start
+                        os.makedirs(os.path.dirname(path), exist_ok=True)
+                        pathlib.Path(path).write_bytes(content)
+                points += 1
+                try:
+                    scenario.check(place, done)
+                except BaseException as error:
+                    raise AssertionError(f"after operation {at} {operation[:3]}, {keeps_names=}") from error
+    return {"operations": len(operations), "points": points}
+
+
+if __name__ == "__main__":
+    LIBRARY = ctypes.CDLL(sys.argv[1])
+    LIBRARY.fault_seen.restype = ctypes.c_long
+    chosen, how = SCENARIOS[sys.argv[2]], sys.argv[3]
+    every = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    result = lose_power(chosen, every) if how == "power" else fault_everywhere(chosen, how, every)
+    print(json.dumps(result))
