@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-faults check bench clean sanitize fuzz bench-peers format-c
+.PHONY: setup demo test test-slow test-faults test-spark check bench bench-cluster clean sanitize fuzz bench-peers format-c
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -29,6 +29,13 @@ test-slow: setup
 # A fault at every operation on files: the process dies, the disk fails or is full, the power goes.
 test-faults: setup
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/filter/test_faults.py tests/filter/test_crash.py
+
+# Fits and scores on a Spark of two executors on this machine. Needs a Java runtime (installed here where apt-get can).
+test-spark: setup
+	command -v java >/dev/null || apt-get install -y --no-install-recommends openjdk-17-jre-headless || \
+	  { echo "make test-spark needs a Java runtime: install one and run again"; exit 1; }
+	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
+	SUREBAYES_SPARK=1 $(BIN)/python -m pytest -m spark tests/cluster/test_spark.py
 
 check: setup
 	$(BIN)/ruff check .
