@@ -40,6 +40,9 @@ enum {{
 {ids}
 }};
 
+/* of an element within SVG or MathML; no kind of its name */
+enum {{ EL_FOREIGN = {foreign} }};
+
 typedef struct {{ char name[HTML_NAME]; int what, id; }} Element;
 typedef struct {{ const char *name; int code, second, bare; }} Reference; /* bare: also without a semicolon */
 typedef struct {{ const char *name; int value; }} Colour;
@@ -161,6 +164,7 @@ def files() -> dict[str, str]:
         longest=max(map(len, named)),
         longest_bare=max(len(name) for name, (_, _, bare) in named.items() if bare),
         kinds=rows([f"EL_{kind} = {1 << i}" for i, kind in enumerate(tables.KINDS)]),
+        foreign=1 << len(tables.KINDS),
         ids=rows([f"ID_{name.upper()} = {i}" for i, name in enumerate(tables.NAMED, 1)]),
     )
     parts = [

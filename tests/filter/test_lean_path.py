@@ -28,7 +28,8 @@ ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
     "surebayes.filter.one_shot",
     "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._mail", "surebayes.kernels._text",
-    "surebayes.mail", "surebayes.mail.header_tokens", "surebayes.mail.headers", "surebayes.mail.message",
+    "surebayes.mail", "surebayes.mail.charsets", "surebayes.mail.header_tokens", "surebayes.mail.headers",
+    "surebayes.mail.message",
     "surebayes.persist", "surebayes.persist.manifest",
     "_blake2", "_json", "binascii", "math", "mmap",
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surebayes.kernels import html_references, html_twin
+from surebayes.kernels import html_references, html_tables, html_twin
 
 try:
     from surebayes.kernels import _mail as kernel
@@ -50,7 +50,31 @@ SHOWN = [
     ("<ul><li>one<li>two</ul>", "one\ntwo"),
     ("<select><option>a<option>b</select>", "a\nb"),
     ("<template>x</template>y", "y"),
+    ("<div><template></div>x</template>y", "y"),
+    ("<template><table><td></template>y", "y"),
+    ("<svg><title/></svg>y", "y"),
+    ("<svg><style/><script/><path d='x'/></svg>y", "y"),
+    ("<svg><title>x</svg>y", "y"),
+    ("<svg>a<desc>x</desc><text>b</text></svg>c", "abc"),
+    ("<svg><style>x<b>y", "y"),
+    ("<svg><p>y", "y"),
+    ("<svg><font size=1>y", "y"),
+    ("<math><mi><p>a</p></mi><mo/>b</math>c", "a\nbc"),
+    ("<svg><![CDATA[<b>&amp;]]]>c</svg>d<![CDATA[x]]>", "<b>&amp;]cd"),
+    ("<svg><![CDATA[never closed", "never closed"),
+    ("<svg><plaintext>a</plaintext>b</svg>c", "abc"),
+    ("<script><!-- <script>x</script> --></script>y", "y"),
+    ("<script><!-- <script>x</script> x</script>y", "y"),
+    ("<script><!--></script>y", "y"),
+    ("<script>x<!-- </script>y", "y"),
+    ("<script><!-- <scripty>x</script>y", "y"),
+    ("<head style='display:none'>y", "y"),
+    ("&ccaron;&aogon;&acy;&nGt;&fjlig;", "čąа≫\u20d2fj"),
 ]
+VOIDS = (
+    "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "image", "img", "input", "keygen",
+    "link", "meta", "param", "source", "track", "wbr",
+)  # fmt: skip
 
 HIDDEN = [
     '<p style="display:none">x</p>',
@@ -79,6 +103,8 @@ HIDDEN = [
     "<div><span hidden>x</div>",
     '<div style="font-size:0"><b style="font-size:2em">x</b></div>',
     "<datalist><option>x</datalist>",
+    "<style>p { color: red }</style><font color=white>x</font>",
+    "<style>p { background: red }</style><p class=a style='background:#fff'><font color=white>x</font></p>",
 ]
 
 NOT_HIDDEN = [
@@ -100,6 +126,13 @@ NOT_HIDDEN = [
     "<font color=white><font color=black>x",
     '<p title="display:none">x',
     "<b data-style=display:none>x",
+    "<style>td { BACKGROUND: navy }</style><td><font color=white>x",
+    "<style>.a { background: navy }</style><body bgcolor=white><p class=a><font color=white>x",
+    "<style>#a { background: navy }</style><body bgcolor=white><p id=a><font color=white>x",
+    "<link rel='StyleSheet' href=y><font color=white>x",
+    '<p style="background:linear-gradient(#000, #111)"><font color=white>x',
+    '<p style="background-image:linear-gradient(#000, #111);background-color:#fff"><font color=white>x',
+    "<font color=white><p style='background:dodgerblue'>x",
 ]
 
 
@@ -129,6 +162,20 @@ def test_what_only_looks_hidden_is_shown(scan, html):
 )
 def test_text_after_a_hidden_element_is_shown(scan, html):
     assert scan(html + "<p>after", 0).endswith("after")
+
+
+@pytest.mark.parametrize("name", VOIDS)
+def test_an_element_without_content_hides_nothing_but_itself(scan, name):
+    for attribute in ("hidden", "style=display:none", 'style="font-size:0"', "style='color:#fff'", "style=opacity:0"):
+        for slash in ("", " /"):
+            html = f"<p>a<{name} {attribute} alt=x{slash}>b"
+            assert "".join(scan(html, 0).split()) == "ab"
+            assert "".join(scan(html, ALT_TEXT).split()) == "ab"
+
+
+def test_colours_are_those_of_css():
+    colours = pytest.importorskip("matplotlib.colors").CSS4_COLORS
+    assert {name: f"#{value:06X}" for name, value in html_tables.COLOURS.items()} == colours
 
 
 def test_alt_texts_and_link_targets_are_options(scan):
@@ -175,6 +222,9 @@ PIECES = (
     "<div|style='max-height:0;overflow:hidden'> <x|style=opacity:0> </x> <q|style=visibility:hidden> </q> "
     "<q|style=visibility:visible> <p|style='font:0/0|a'> <i|style='color:rgb(255,|250,255)'> </i> <tr|hidden> <dd> "
     "<i|style='color:transparent'> <i|style='dis/*x*/play:no&#110;e'> <option> <dt> <caption> <tbody> <th> <br> "
+    "<svg> </svg> <svg/> <math> </math> <mi> <g/> <desc> </desc> <title/> <style/> <foreignObject> </foreignObject> "
+    "<![CDATA[ ]]> <template> </template> <img|hidden> <link|rel=stylesheet> background <p|class=x> <p|id=y> <script "
+    "<head|hidden> <font|face=x> </br> &nGt; &fjlig; <span> <q|style='background-image:url(x);background:#fff'> "
     "<i|style='background:url(a|b)|red'> <i|style='background:red|url(x)'> <hr/> <y> </y> <i|\0=x> <a\0b> <é> "
     "<aé|style=display:none> </aé> <averyveryverylongname|hidden> </averyveryverylongnamX> <DIV|STYLE='DISPLAY:NONE'>"
 ).replace("|", "\N{NO-BREAK SPACE}")

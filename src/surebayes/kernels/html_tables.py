@@ -15,8 +15,8 @@ CELL = frozenset(("td", "th"))
 """A blank around it."""
 VOID = frozenset(
     (
-        "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source", "track",
-        "wbr",
+        "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "image", "img", "input", "keygen",
+        "link", "meta", "param", "source", "track", "wbr",
     )
 )  # fmt: skip
 """Never has content."""
@@ -44,15 +44,29 @@ LIST = frozenset(("dir", "dl", "menu", "ol", "ul"))
 FORMAT = frozenset(("a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"))
 """Its end tag reaches over blocks."""
 
+BREAKOUT = frozenset(
+    (
+        "b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em", "embed", "h1", "h2",
+        "h3", "h4", "h5", "h6", "head", "hr", "i", "img", "li", "listing", "menu", "meta", "nobr", "ol", "p", "pre",
+        "ruby", "s", "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u", "ul", "var",
+    )
+)  # fmt: skip
+"""Its start tag ends SVG and MathML."""
+INTEGRATION = frozenset(("desc", "foreignobject", "mi", "mn", "mo", "ms", "mtext", "title"))
+"""In SVG or MathML its content is HTML."""
+UNDRAWN = frozenset(("desc", "metadata", "script", "style", "title"))
+"""In SVG its content isn't shown."""
+
 KINDS = {
     "BLOCK": BLOCK, "CELL": CELL, "VOID": VOID, "RAW": RAW, "SHOWN_RAW": SHOWN_RAW, "RCDATA": RCDATA,
     "HIDDEN": HIDDEN, "TABLE": TABLE, "PAGE": PAGE, "BREAK": BREAK, "LIST": LIST, "FORMAT": FORMAT,
+    "BREAKOUT": BREAKOUT, "INTEGRATION": INTEGRATION, "UNDRAWN": UNDRAWN,
 }  # fmt: skip
 """The kinds in the order of their bits."""
 
 NAMED = (
     "body", "caption", "dd", "dt", "font", "li", "option", "p", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
-    "plaintext", "a",
+    "plaintext", "a", "br", "head", "link", "math", "script", "style", "svg", "template",
 )  # fmt: skip
 """Elements that the scanner knows by name: those that others close, and those with attributes of their own."""
 

@@ -13,7 +13,7 @@ _DEPTH = 128  # open elements that are kept
 _NAME = 15  # bytes of a tag's name that count
 _STYLE = 1024  # bytes of a style that are read
 _SPACE, _BREAK_LINE = 1, 2  # what is due before the next visible character
-_UNKNOWN, _UNSEEN = -1, -2  # colours
+_UNKNOWN, _UNSEEN, _PAPER = -1, -2, -3  # colours; the last is what is behind the page
 
 
 def _encoded(names: "frozenset[str]") -> "frozenset[bytes]":
@@ -21,8 +21,9 @@ def _encoded(names: "frozenset[str]") -> "frozenset[bytes]":
 
 
 _BLOCK, _CELL, _VOID, _RAW, _SHOWN_RAW, _RCDATA, _HIDDEN, _TABLE, _PAGE, _BREAK, _LIST, _FORMAT = map(
-    _encoded, KINDS.values()
+    _encoded, list(KINDS.values())[:12]
 )
+_BREAKOUT, _INTEGRATION, _UNDRAWN = map(_encoded, list(KINDS.values())[12:])
 _COLOURS = {name.encode(): value for name, value in COLOURS.items()}
 
 _WHITE = b" \t\n\r\f"
@@ -38,7 +39,9 @@ _rgb = re.compile(
     rb"rgba?\([ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*[,)]"
 )
 _hex = re.compile(rb"#(?:([0-9a-f]{6})(?:..)?|([0-9a-f]{3}).?)$|([0-9a-f]{6})$", re.DOTALL)
-_KEPT = frozenset(b"style size src color bgcolor background text alt href hidden".split())
+_FONT = frozenset((b"color", b"face", b"size"))
+_script_end = re.compile(rb"<!--|-->|<(/?)script(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE)
+_KEPT = frozenset(b"style size src color bgcolor background text alt href hidden class id face rel".split())
 
 
 def html_text(html: str, flags: int = 0) -> str:
@@ -74,9 +77,12 @@ class _Scan:
         self.out: list[bytes] = []
         self.due = 0
         self.shown = True
+        self.closed = False  # whether the last tag ended in "/>"
         # display, visibility, font size 0, colour of letters and of what is behind them
-        self.look = (False, False, False, _UNKNOWN, 0xFFFFFF)
-        self.open: list[tuple[bytes, tuple[bool, bool, bool, int, int]]] = []  # name, the look before
+        self.look = (False, False, False, _UNKNOWN, _PAPER)
+        # name, whether it is SVG or MathML, whether HTML goes on within it, the look before
+        self.open: list[tuple[bytes, bool, bool, tuple[bool, bool, bool, int, int]]] = []
+        self.sheet = False  # whether a style sheet may colour what is behind the text
 
     # -- output
 
@@ -123,21 +129,48 @@ class _Scan:
     def judge(self) -> None:
         gone, unseen, zero, letters, paper = self.look
         same = letters == _UNSEEN
+        if paper == _PAPER and not self.sheet:
+            paper = 0xFFFFFF
         if letters >= 0 and paper >= 0:
             same = all(abs((letters >> shift & 255) - (paper >> shift & 255)) <= 15 for shift in (0, 8, 16))
         self.shown = bool(self.flags & KEEP_HIDDEN) or not (gone or unseen or zero or same)
 
     def close(self, name: bytes, walls: frozenset[bytes] = frozenset()) -> None:
-        """Close the topmost open element of that name, unless a table or a wall is in between."""
+        """Close the topmost open element of that name, unless a table, a template or a wall is in between."""
         for depth in range(len(self.open) - 1, -1, -1):
-            other, before = self.open[depth]
+            other, foreign, integration, _ = self.open[depth]
             if other == name:
-                self.look = before
-                del self.open[depth:]
-                self.judge()
+                self.close_from(depth)
                 return
-            if other == b"table" or other in walls:
+            if name == b"template":  # its end tag closes whatever was left open in it
+                continue
+            if other in (b"table", b"template") or integration or (other in walls and not foreign):
                 return
+
+    def close_from(self, depth: int) -> None:
+        """Close the open elements from a place on."""
+        self.look = self.open[depth][-1]
+        del self.open[depth:]
+        self.judge()
+
+    def inside_foreign(self) -> bool:
+        """Whether tags are those of SVG or MathML here."""
+        return bool(self.open) and self.open[-1][1] and not self.open[-1][2]
+
+    def break_out(self) -> None:
+        """Leave SVG and MathML: a tag came that only HTML has."""
+        while self.inside_foreign():
+            self.close_from(len(self.open) - 1)
+
+    def end_foreign(self, name: bytes) -> bool:
+        """Close an element of SVG or MathML; say whether its name was open there."""
+        for depth in range(len(self.open) - 1, -1, -1):
+            if not self.open[depth][1]:
+                break
+            if self.open[depth][0] == name:
+                self.close_from(depth)
+                return True
+        return False
 
     def close_implied(self, name: bytes) -> None:
         """Close what a start tag closes that was left open."""
@@ -160,19 +193,34 @@ class _Scan:
             self.close(b"td")
             self.close(b"th")
 
-    def start(self, name: bytes, attributes: dict[bytes, bytes]) -> None:
-        self.close_implied(name)
+    def start(self, name: bytes, attributes: dict[bytes, bytes], foreign: bool, void: bool) -> None:
+        """Open an element: its look is that of the text to come."""
         before = self.look
-        if attributes or name in _HIDDEN:
-            self.look = _apply(before, name, attributes)
-        if name not in _PAGE and name not in _VOID:
-            if len(self.open) < _DEPTH:
-                self.open.append((name, before))
+        hidden = name in (_UNDRAWN if foreign else _HIDDEN)
+        if attributes or hidden:
+            self.look = _apply(before, name, attributes, hidden, self.sheet)
+        if foreign or name not in _PAGE:
+            if void:
+                pass
+            elif len(self.open) < _DEPTH:
+                self.open.append((name, foreign, foreign and name in _INTEGRATION, before))
             else:
                 self.look = before  # too deep to know where it ends
         self.judge()
 
+    def boundary(self, name: bytes) -> None:
+        if name in _BLOCK or name in _BREAK:
+            self.ask(_BREAK_LINE)
+        elif name in _CELL:
+            self.ask(_SPACE)
+
     def end(self, name: bytes) -> None:
+        if self.open and self.open[-1][1]:
+            if self.end_foreign(name):
+                return
+            if name in (b"p", b"br"):
+                self.break_out()
+        self.boundary(name)
         if name in _TABLE:
             self.close(name)
         else:
@@ -192,6 +240,7 @@ class _Scan:
                 break
             if data[at] == 62:
                 self.at = at + 1
+                self.closed = gap.group().endswith(b"/")  # type: ignore[union-attr]
                 return found
             match = _attribute.match(data, at)
             assert match  # the first byte is one that a name can start with
@@ -206,7 +255,7 @@ class _Scan:
                     at = stop + 1
                 else:
                     at = stop = _unquoted.match(data, at).end()  # type: ignore[union-attr]
-            if 3 <= len(name) <= 10:
+            if 2 <= len(name) <= 10:
                 name = name.lower()
                 if name in _KEPT and name not in found:
                     found[name] = data[start:stop]
@@ -235,24 +284,64 @@ class _Scan:
         attributes = self.attributes(full.end())
         if attributes is None:
             return
-        if name in _BLOCK or name in _BREAK:
-            self.ask(_BREAK_LINE)
-        elif name in _CELL:
-            self.ask(_SPACE)
         if closing:
             self.end(name)
             return
-        self.start(name, attributes)
+        inside = self.inside_foreign()
+        if inside and (name in _BREAKOUT or (name == b"font" and _FONT & attributes.keys())):
+            self.break_out()
+            inside = False
+        foreign = inside or name in (b"svg", b"math")
+        if not foreign:
+            self.boundary(name)
+            self.close_implied(name)
+        void = self.closed if foreign else name in _VOID
+        before = self.look
+        self.start(name, attributes, foreign, void)
         if self.flags & ALT_TEXT:
             self.write_attribute(b"alt")
         if self.flags & LINK_TARGETS:
             self.write_attribute(b"href")
             self.write_attribute(b"src")
-        if name in _RAW or name in _SHOWN_RAW or name in _RCDATA:
-            stop = len(data) if name == b"plaintext" else self.find_end_tag(full.group())
-            if name not in _RAW and self.shown:
-                self.write(self.at, stop, raw=name in _SHOWN_RAW)
-            self.at = stop
+        if void:  # what it says of itself ends with it
+            self.look = before
+            if name == b"link" and not foreign and b"stylesheet" in attributes.get(b"rel", b"").lower():
+                self.sheet = True
+            self.judge()
+        if not foreign and (name in _RAW or name in _SHOWN_RAW or name in _RCDATA):
+            self.raw(name, full.group())
+
+    def raw(self, name: bytes, full_name: bytes) -> None:
+        """Read the content of an element that holds no tags."""
+        start, stop = self.at, len(self.data)
+        if name == b"script":
+            stop = self.find_script_end()
+        elif name != b"plaintext":
+            stop = self.find_end_tag(full_name)
+        self.at = stop
+        if name not in _RAW and self.shown:
+            self.write(start, stop, raw=name in _SHOWN_RAW)
+        if name == b"style" and not self.sheet and b"background" in self.data[start:stop].lower():
+            self.sheet = True
+            self.judge()
+
+    def find_script_end(self) -> int:
+        """Find where a script ends: within <!-- a <script> hides the next </script>."""
+        state, size, at = 0, len(self.data), self.at  # plain, escaped, escaped twice
+        while found := _script_end.search(self.data, at):
+            word, at = found.group(), found.end()
+            if word == b"<!--":
+                state = state or 1
+                at -= 2  # these hyphens may end it
+            elif word == b"-->":
+                state = 0
+            elif found.group(1):
+                if state < 2:
+                    return found.start()
+                state = 1 if at < size else 2
+            elif state == 1 and at < size:
+                state = 2
+        return size
 
     def comment(self) -> None:
         data, at = self.data, self.at + 4
@@ -284,6 +373,11 @@ class _Scan:
                 self.tag()
             elif data.startswith(b"<!--", at):
                 self.comment()
+            elif data.startswith(b"<![CDATA[", at) and self.open and self.open[-1][1]:
+                stop = data.find(b"]]>", at + 9)
+                self.at = size if stop < 0 else stop + 3
+                if self.shown:
+                    self.write(at + 9, size if stop < 0 else stop, raw=True)
             elif second in (b"!", b"?") or (second == b"/" and third):
                 bracket = data.find(b">", at)
                 self.at = bracket + 1 if bracket >= 0 else size
@@ -297,11 +391,15 @@ class _Scan:
 
 
 def _apply(
-    look: tuple[bool, bool, bool, int, int], name: bytes, attributes: dict[bytes, bytes]
+    look: tuple[bool, bool, bool, int, int], name: bytes, attributes: dict[bytes, bytes], hidden: bool, sheet: bool
 ) -> tuple[bool, bool, bool, int, int]:
     """Work out the look of an element from its parent's and its own attributes."""
     gone, unseen, zero, letters, paper = look
     displayed = False
+    if name == b"head":
+        return look  # it ends before there is anything to be seen
+    if sheet and (b"class" in attributes or b"id" in attributes):
+        paper = _UNKNOWN  # a style sheet may say what is behind it
     if b"bgcolor" in attributes:
         paper = _attribute_colour(attributes[b"bgcolor"])
     if b"background" in attributes:
@@ -317,7 +415,7 @@ def _apply(
     look = (gone, unseen, zero, letters, paper)
     if b"style" in attributes:
         look, displayed = _apply_style(look, attributes[b"style"])
-    if (b"hidden" in attributes and not displayed) or name in _HIDDEN:
+    if (b"hidden" in attributes and not displayed) or hidden:
         look = (True, *look[1:])
     return look
 
@@ -326,7 +424,7 @@ def _apply_style(
     look: tuple[bool, bool, bool, int, int], style: bytes
 ) -> tuple[tuple[bool, bool, bool, int, int], bool]:
     gone, unseen, zero, letters, paper = look
-    clipped = flat = clear = False
+    clipped = flat = clear = image = False
     display = -1
     for declaration in _plain_style(style).split(b";"):
         name, colon, value = declaration.partition(b":")
@@ -353,12 +451,16 @@ def _apply_style(
             first = re.match(rb"(?:\([^)]*(?:\)|$)|[^ \t\n\r\f(])*", value).group()  # type: ignore[union-attr]
             if first not in (b"none", b"transparent", b"inherit"):
                 paper = _UNKNOWN if len(first) < len(value) else _colour(first)
+        elif name == b"background-image":
+            image = value not in (b"none", b"inherit", b"initial")
         elif name == b"opacity":
             clear = _size(value) == 1
         elif name == b"overflow":
             clipped = value == b"hidden"
         elif name in (b"max-height", b"height", b"max-width", b"width"):
             flat = flat or _size(value) == 1
+    if image:
+        paper = _UNKNOWN
     if display == 1 or clear or (clipped and flat):
         gone = True
     return (gone, unseen, zero, letters, paper), display == 0

@@ -164,6 +164,8 @@ class _Reader:
         if len(data) > 2 * room:
             data = data[: 2 * room]
             self.truncated = True
+        if self.truncated and not charset:
+            data = _whole_letters(data)
         text = self.helpers[2](data, charset, self.fallback)
         if "\r" in text:
             text = text.replace("\r\n", "\n")
@@ -182,6 +184,20 @@ class _Reader:
         if coding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
             return decode_uu(data, self.room // 45 + 1)  # full lines hold 45 bytes
         return data, True
+
+
+def _whole_letters(data: bytes) -> bytes:
+    r"""Leave out the start of a letter of UTF-8 at the end of data that were cut.
+
+    Examples
+    --------
+    >>> _whole_letters(b"caf\xc3"), _whole_letters(b"caf\xc3\xa9"), _whole_letters(b"a\xe2\x82")
+    (b'caf', b'caf\xc3\xa9', b'a')
+    """
+    for back, least in ((1, 0xC2), (2, 0xE0), (3, 0xF0)):
+        if len(data) >= back and least <= data[-back] <= 0xF4:
+            return data[:-back]
+    return data
 
 
 def decode_uu(data: bytes, count: int) -> tuple[bytes, bool]:

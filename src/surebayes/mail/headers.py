@@ -1,140 +1,11 @@
-"""Header fields of a mail: fields, encoded words, character sets and parameters."""
+"""Header fields of a mail: fields, encoded words and parameters."""
 
 import binascii
-import codecs
-import encodings
-from encodings.aliases import aliases
 
-# What mail says and Python's codecs know under another name.
-_ALIASES = {
-    "ansi": "cp1252",
-    "big5-eten": "big5",
-    "chinesebig5": "big5",
-    "gb2312_charset": "gb2312",
-    "iso-8859-8-i": "iso-8859-8",
-    "iso-8859-8-e": "iso-8859-8",
-    "ks_c_5601": "cp949",
-    "unicode-1-1-utf-7": "utf-7",
-    "utf8mb4": "utf-8",
-    "windows-31j": "cp932",
-    "x-gbk": "gbk",
-    "x-mac-roman": "mac-roman",
-    "x-sjis": "shift_jis",
-    "x-euc-jp": "euc_jp",
-}
-# Codecs of Python that are no character sets of mail: punycode and idna take quadratic time, the others interpret
-# escapes or always fail.
-_NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw-unicode-escape", "unicode-escape"})
-# Where the declared set fails, the larger one that senders mean by it (and that holds the smaller).
-_SUPERSETS = {
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "euc_kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "cp950",
-}
-# Only these are looked up: Python remembers every name that it fails to find, so hostile names would fill its memory.
-_PYTHON_NAMES = frozenset(
-    (
-        *aliases, *aliases.values(), "cp720", "cp737", "cp856", "cp874", "cp875", "cp1006", "koi8_r", "koi8_t",
-        "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "utf_8_sig",
-    )
-)  # fmt: skip
-# Codecs that replace invalid bytes themselves. All others but UTF-7, -16 and -32 have one byte a letter.
-_REPLACE_FAST = frozenset(
-    (
-        "ascii", "utf-8", "utf-8-sig", "iso8859-1", "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004",
-        "euc_jisx0213", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk", "hz", "iso2022_jp", "iso2022_jp_1",
-        "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr", "johab", "shift_jis",
-        "shift_jis_2004", "shift_jisx0213", "latin-1",
-    )
-)  # fmt: skip
-_tables: dict[str, str] = {}  # codec -> the letters of its 256 bytes; there are 75 such codecs
-_known_charsets: dict[str, str] = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "iso8859-1"}
-_CACHE_SIZE = 256  # entries of each cache; a full one is emptied, so hostile mail can't grow it
+from surebayes.mail.charsets import CACHE_SIZE, codec_name, decode_text, decode_undeclared
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(byte for byte in range(256) if byte not in _BASE64)
-
-
-def codec_name(label: str) -> str:
-    """Name the codec of a declared character set; empty where there is none.
-
-    Examples
-    --------
-    >>> codec_name("US-ASCII"), codec_name("x-sjis"), codec_name("klingon")
-    ('ascii', 'shift_jis', '')
-    """
-    name = _known_charsets.get(label)
-    if name is None:
-        plain = label.strip(" \t\r\n\"'").lower()
-        plain = encodings.normalize_encoding(_ALIASES.get(plain, plain))
-        name = ""
-        if plain in _PYTHON_NAMES:
-            try:
-                info = codecs.lookup(plain)
-                name = info.name if info._is_text_encoding and info.name not in _NO_CHARSETS else ""
-            except LookupError:  # mbcs and oem, but on Windows
-                pass
-        if len(_known_charsets) >= _CACHE_SIZE:
-            _known_charsets.clear()
-        _known_charsets[label] = name
-    return name
-
-
-def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -> str:
-    r"""Decode bytes by their declared character set, come what may.
-
-    Parameters
-    ----------
-    data : bytes
-        What was sent.
-    charset : str or None
-        The codec of the declared set, "" for a set that nobody knows, None where none was declared.
-    fallback : str, optional
-        The codec for bytes that are not valid in the declared set; by default they become U+FFFD.
-
-    Returns
-    -------
-    str
-        Without lone surrogates. An unknown set is read as UTF-8 if it is that, else as Latin-1.
-
-    Examples
-    --------
-    >>> decode_text(b"caf\xe9", "utf-8", "cp1252"), decode_text(b"caf\xe9", "")
-    ('café', 'café')
-    """
-    try:
-        text = data.decode(charset or "utf-8")
-    except UnicodeError:
-        if charset == "":
-            return _repaired(data, fallback or "latin-1")
-        charset = charset or "utf-8"
-        return _repaired(data, _SUPERSETS.get(charset) or fallback or charset)
-    return _without_surrogates(text) if charset == "utf-7" else text
-
-
-def _repaired(data: bytes, codec: str) -> str:
-    """Decode what isn't valid, in linear time with a small constant.
-
-    Python's handler for errors="replace" takes 80 to 160 ns a byte where a codec has no short cut of its own.
-    """
-    if codec in _REPLACE_FAST:
-        return data.decode(codec, "replace")
-    if codec.startswith("utf-"):  # what is valid at the start, then ASCII
-        try:
-            return _without_surrogates(data.decode(codec))
-        except UnicodeDecodeError as error:
-            valid = data[: error.start].decode(codec, "replace")
-            return _without_surrogates(valid) + data[error.start :].decode("ascii", "replace")
-    if codec not in _tables:
-        _tables[codec] = "".join([bytes((byte,)).decode(codec, "replace") for byte in range(256)])
-    return codecs.charmap_decode(data, "strict", _tables[codec])[0]
-
-
-def _without_surrogates(text: str) -> str:
-    """Lone surrogates, which UTF-7 alone lets through, as question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def decode_base64(data: bytes) -> bytes:
@@ -164,10 +35,7 @@ def decode_base64(data: bytes) -> bytes:
 
 def plain_header(value: bytes) -> str:
     """Decode a field without encoded words: ASCII, or what was sent raw."""
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
+    return decode_undeclared(value)
 
 
 def decode_header(value: bytes, encoded_words: int = 100) -> str:
@@ -314,7 +182,7 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
     Examples
     --------
     >>> content_kind(b' Text/HTML; charset="US-ASCII"')
-    ('text/html', 'ascii', b'')
+    ('text/html', 'cp1252', b'')
     >>> content_kind(b"multipart/mixed; boundary*0=a; boundary*1=b")
     ('multipart/mixed', None, b'ab')
     """
@@ -331,7 +199,7 @@ def content_kind(value: bytes) -> tuple[str, str | None, bytes]:
         boundary = (parameter(value, low, b"boundary") or b"").rstrip() if name[:10] == b"multipart/" else b""
         kind = name.decode("latin-1"), charset, boundary
         if not boundary and len(value) < 200:
-            if len(_known_kinds) >= _CACHE_SIZE:
+            if len(_known_kinds) >= CACHE_SIZE:
                 _known_kinds.clear()
             _known_kinds[value] = kind
     return kind

@@ -14,15 +14,14 @@ except ImportError:  # pragma: no cover - a Python without it
     from hashlib import blake2b
 
 from surebayes.kernels import kernel
+from surebayes.mail.charsets import codec_name, decode_text
 from surebayes.mail.header_tokens import header_tokens
 from surebayes.mail.headers import (
     Headers,
     _known_kinds,
-    codec_name,
     content_kind,
     decode_base64,
     decode_header,
-    decode_text,
     filename,
 )
 
@@ -234,8 +233,8 @@ def read_message(
     link_targets : bool
         Take the targets of links and images in.
     fallback_charset : str, optional
-        How to decode bytes that are not valid in their declared character set (UTF-8 where none is declared).
-        By default each becomes U+FFFD, as in Python's own decoders with ``errors="replace"``.
+        How to decode bytes that are not valid in their declared character set; by default each becomes U+FFFD. Where
+        no set is declared, or one that nobody knows, text that isn't UTF-8 is decoded so, by default as Windows-1252.
 
     Returns
     -------

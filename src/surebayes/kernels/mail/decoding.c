@@ -29,16 +29,12 @@ MailSet mail_set(PyObject *charset)
 {
     Py_ssize_t size;
     if (charset == Py_None)
-        return SET_UTF_8;
+        return SET_UNDECLARED;
     const char *name = PyUnicode_AsUTF8AndSize(charset, &size);
     if (!name) {
         PyErr_Clear();
         return SET_OTHER;
     }
-    if (!strcmp(name, "ascii"))
-        return SET_ASCII;
-    if (!strcmp(name, "iso8859-1"))
-        return SET_LATIN_1;
     if (!strcmp(name, "cp1252"))
         return SET_WINDOWS;
     if (!strcmp(name, "utf-8"))
@@ -70,7 +66,18 @@ static Py_ssize_t utf8_letter(const unsigned char *p, const unsigned char *end)
     return whole;
 }
 
-/* UTF-8 of bytes in one of the four sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room
+bool is_utf8(const unsigned char *p, Py_ssize_t size)
+{
+    for (const unsigned char *end = p + size; p < end;) {
+        Py_ssize_t n = utf8_letter(p, end);
+        if (n < 0)
+            return false;
+        p += n;
+    }
+    return true;
+}
+
+/* UTF-8 of bytes in one of the two sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room
  * for three times the size. */
 Py_ssize_t widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned char *out)
 {
@@ -100,11 +107,7 @@ Py_ssize_t widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned 
             continue;
         }
         uint32_t c = *p++;
-        if (set == SET_ASCII)
-            c = 0xFFFD;
-        else if (set == SET_WINDOWS && c < 0xA0)
-            c = html_c1[c - 0x80] >= 0x100 ? html_c1[c - 0x80] : 0xFFFD;
-        to += utf8_encode(c, to);
+        to += utf8_encode(c < 0xA0 ? html_c1[c - 0x80] : c, to);
     }
     return to - out;
 }

@@ -6,9 +6,9 @@
 
 typedef enum { CODING_NONE, CODING_BASE64, CODING_QUOTED, CODING_OTHER } MailCoding;
 
-/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. Four have all
- * their letters here. */
-typedef enum { SET_OTHER, SET_WITH_ASCII, SET_ASCII, SET_LATIN_1, SET_WINDOWS, SET_UTF_8 } MailSet;
+/* Character sets (as Python names them) in which ASCII bytes are ASCII letters: those most mail is in. Two have all
+ * their letters here, and so has what nobody declared: UTF-8 if it is that, else Windows-1252. */
+typedef enum { SET_OTHER, SET_WITH_ASCII, SET_UNDECLARED, SET_WINDOWS, SET_UTF_8 } MailSet;
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
@@ -20,8 +20,9 @@ bool value_starts(Span value, Py_ssize_t most, const char *word);
 
 MailCoding mail_coding(Span value);
 MailSet mail_set(PyObject *charset);
+bool is_utf8(const unsigned char *p, Py_ssize_t size);
 
-/* UTF-8 of bytes in one of the four sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room
+/* UTF-8 of bytes in one of the two sets, U+FFFD where Python's decoders with errors="replace" have one; `out` has room
  * for three times the size. */
 Py_ssize_t widen(const unsigned char *p, Py_ssize_t size, MailSet set, unsigned char *out);
 

@@ -23,6 +23,7 @@ typedef struct {
     unsigned char *out;
     Py_ssize_t size, room;
     int due, flags, shown, depth;
+    int sheet; /* whether a style sheet may colour what is behind the text */
     Look look;
     int id[HTML_DEPTH]; /* of the open elements; and more of them: */
     Open open[HTML_DEPTH];
@@ -188,11 +189,11 @@ static void scan_write(Scan *s, const unsigned char *p, const unsigned char *end
 static void scan_judge(Scan *s)
 {
     const Look *k = &s->look;
-    int same = k->letters == COLOUR_UNSEEN;
-    if (k->letters >= 0 && k->paper >= 0) {
+    int same = k->letters == COLOUR_UNSEEN, paper = k->paper == COLOUR_PAGE && !s->sheet ? 0xFFFFFF : k->paper;
+    if (k->letters >= 0 && paper >= 0) {
         same = 1;
         for (int shift = 0; shift < 24; shift += 8) {
-            int d = (k->letters >> shift & 255) - (k->paper >> shift & 255);
+            int d = (k->letters >> shift & 255) - (paper >> shift & 255);
             if (d > 15 || d < -15)
                 same = 0;
         }
@@ -200,24 +201,64 @@ static void scan_judge(Scan *s)
     s->shown = s->flags & HTML_KEEP_HIDDEN || !(k->gone || k->unseen || k->zero || same);
 }
 
+static void scan_boundary(Scan *s, int what)
+{
+    if (what & (EL_BLOCK | EL_BREAK))
+        scan_ask(s, HTML_BREAK);
+    else if (what & EL_CELL)
+        scan_ask(s, HTML_SPACE);
+}
+
 /* -- the stack of open elements */
 
-/* Close the topmost open element of that name, unless a table or a `wall` is in between. */
+/* Close the open elements from a place on. */
+static void scan_close_from(Scan *s, int place)
+{
+    s->look = s->open[place].before;
+    while (s->depth > place)
+        s->count[s->id[--s->depth] & 255]--;
+    scan_judge(s);
+}
+
+/* Close the topmost open element of that name, unless a table, a template or a `wall` is in between. */
 static void scan_close(Scan *s, int id, int wall)
 {
     if (!s->count[id & 255])
         return;
     for (int i = s->depth - 1; i >= 0; i--) {
         if (s->id[i] == id) {
-            s->look = s->open[i].before;
-            while (s->depth > i)
-                s->count[s->id[--s->depth] & 255]--;
-            scan_judge(s);
+            scan_close_from(s, i);
             return;
         }
-        if (s->id[i] == ID_TABLE || s->open[i].what & wall)
+        if (id == ID_TEMPLATE) /* its end tag closes whatever was left open in it */
+            continue;
+        if (s->id[i] == ID_TABLE || s->id[i] == ID_TEMPLATE || s->open[i].what & (wall | EL_INTEGRATION))
             return;
     }
+}
+
+static inline int top_is(const Scan *s, int what)
+{
+    return s->depth && s->open[s->depth - 1].what & what;
+}
+
+/* Leave SVG and MathML: a tag came that only HTML has. */
+static void scan_break_out(Scan *s)
+{
+    while (top_is(s, EL_FOREIGN) && !top_is(s, EL_INTEGRATION))
+        scan_close_from(s, s->depth - 1);
+}
+
+/* Close an element of SVG or MathML; 0 if its name isn't open there. */
+static int scan_end_foreign(Scan *s, const Tag *tag)
+{
+    if (s->count[tag->id & 255])
+        for (int i = s->depth - 1; i >= 0 && s->open[i].what & EL_FOREIGN; i--)
+            if (s->id[i] == tag->id) {
+                scan_close_from(s, i);
+                return 1;
+            }
+    return 0;
 }
 
 /* Close what a start tag closes that was left open. */
@@ -248,9 +289,9 @@ static void scan_close_implied(Scan *s, const Tag *tag)
     }
 }
 
+/* Open an element: its look is that of the text to come. */
 static void scan_start(Scan *s, const Tag *tag)
 {
-    scan_close_implied(s, tag);
     Look before = s->look;
     apply_tag(&s->look, tag);
     if (!(tag->what & (EL_PAGE | EL_VOID))) {
@@ -264,20 +305,35 @@ static void scan_start(Scan *s, const Tag *tag)
     scan_judge(s);
 }
 
-static void scan_end(Scan *s, const Tag *tag)
+/* Where a start tag belongs: to HTML, or to SVG and MathML, where names mean something else and "/>" ends an element.
+ */
+static void scan_place(Scan *s, Tag *tag)
 {
+    int inside = top_is(s, EL_FOREIGN) && !top_is(s, EL_INTEGRATION);
+    if (inside && (tag->what & EL_BREAKOUT || (tag->id == ID_FONT && (tag->colour.at || tag->size.at || tag->face)))) {
+        scan_break_out(s);
+        inside = 0;
+    }
+    if (inside || tag->id == ID_SVG || tag->id == ID_MATH)
+        tag->what = EL_FOREIGN | (tag->what & EL_INTEGRATION) | (tag->what & EL_UNDRAWN ? EL_HIDDEN : 0) |
+                    (tag->closed ? EL_VOID : 0);
+    else
+        tag->what &= ~EL_INTEGRATION;
+}
+
+static void scan_end(Scan *s, Tag *tag)
+{
+    if (top_is(s, EL_FOREIGN)) {
+        if (scan_end_foreign(s, tag))
+            return;
+        if (tag->id == ID_P || tag->id == ID_BR)
+            scan_break_out(s);
+    }
+    scan_boundary(s, tag->what);
     if (tag->what & EL_TABLE)
         scan_close(s, tag->id, 0);
     else
         scan_close(s, tag->id, tag->what & (EL_BLOCK | EL_FORMAT) ? EL_TABLE : EL_TABLE | EL_BLOCK);
-}
-
-static void scan_boundary(Scan *s, int what)
-{
-    if (what & (EL_BLOCK | EL_BREAK))
-        scan_ask(s, HTML_BREAK);
-    else if (what & EL_CELL)
-        scan_ask(s, HTML_SPACE);
 }
 
 /* -- tags */
@@ -302,7 +358,13 @@ static void keep_attribute(Tag *tag, Span name, Span value)
              : is_name(name, "src", 3)  ? &tag->src
                                         : NULL;
         break;
-    case 'c': to = is_name(name, "color", 5) ? &tag->colour : NULL; break;
+    case 'c':
+        to = is_name(name, "color", 5) ? &tag->colour : NULL;
+        tag->marked |= is_name(name, "class", 5);
+        break;
+    case 'f': tag->face |= is_name(name, "face", 4); break;
+    case 'i': tag->marked |= is_name(name, "id", 2); break;
+    case 'r': to = is_name(name, "rel", 3) ? &tag->rel : NULL; break;
     case 'b':
         to = is_name(name, "bgcolor", 7) ? &tag->paper : is_name(name, "background", 10) ? &tag->image : NULL;
         break;
@@ -324,11 +386,13 @@ static int scan_attributes(Scan *s, Tag *tag)
 {
     const unsigned char *p = s->at, *end = s->end;
     for (;;) {
-        while (p < end && (is_html_space(*p) || *p == '/'))
-            p++;
+        int slash = 0;
+        for (; p < end && (is_html_space(*p) || *p == '/'); p++)
+            slash = *p == '/';
         if (p >= end)
             break;
         if (*p == '>') {
+            tag->closed = slash;
             s->at = p + 1;
             return 1;
         }
@@ -379,6 +443,52 @@ static const unsigned char *find_end_tag(Scan *s, Span name)
     return s->end;
 }
 
+/* Whether a word is at p, in any case, and the name of a tag ends after it. */
+static int is_tag_at(const unsigned char *p, const unsigned char *end, const char *word, Py_ssize_t size)
+{
+    if (end - p < size || !is_name((Span){p, size}, word, size))
+        return 0;
+    return p + size == end || html_bytes[p[size]] & 2;
+}
+
+/* Where a script ends: within <!-- a <script> hides the next </script>. */
+static const unsigned char *find_script_end(Scan *s)
+{
+    enum { PLAIN, ESCAPED, TWICE } state = PLAIN;
+    const unsigned char *p = s->at, *end = s->end,
+                        *hyphens = p; /* "-->" ends the state if its hyphens lie from here on */
+    for (; p < end; p++) {
+        if (*p == '>' && state != PLAIN && p - hyphens >= 2 && p[-1] == '-' && p[-2] == '-')
+            state = PLAIN;
+        if (*p != '<')
+            continue;
+        if (end - p > 3 && p[1] == '!' && p[2] == '-' && p[3] == '-') {
+            if (state == PLAIN) {
+                state = ESCAPED;
+                hyphens = p + 2;
+            }
+            p += 3;
+        } else if (end - p > 1 && p[1] == '/' && is_tag_at(p + 2, end, "script", 6)) {
+            if (state != TWICE)
+                return p;
+            if (end - p > 8)
+                state = ESCAPED;
+        } else if (state == ESCAPED && is_tag_at(p + 1, end, "script", 6) && end - p > 7)
+            state = TWICE;
+    }
+    return end;
+}
+
+/* Whether a word in lower case is in a span. */
+static int mentions(const unsigned char *p, const unsigned char *end, const char *word)
+{
+    Py_ssize_t size = (Py_ssize_t)strlen(word);
+    for (; end - p >= size; p++)
+        if ((*p | 32) == word[0] && is_name((Span){p, size}, word, size))
+            return 1;
+    return 0;
+}
+
 static void scan_write_attribute(Scan *s, Span value)
 {
     if (!value.at || !s->shown)
@@ -388,13 +498,30 @@ static void scan_write_attribute(Scan *s, Span value)
     scan_ask(s, HTML_SPACE);
 }
 
+/* The content of an element that holds no tags. */
+static void scan_raw(Scan *s, const Tag *tag, Span name)
+{
+    const unsigned char *start = s->at, *stop = s->end;
+    if (tag->id == ID_SCRIPT)
+        stop = find_script_end(s);
+    else if (tag->id != ID_PLAINTEXT)
+        stop = find_end_tag(s, name);
+    s->at = stop;
+    if (!(tag->what & EL_RAW) && s->shown)
+        scan_write(s, start, stop, tag->what & EL_SHOWN_RAW, 0);
+    if (tag->id == ID_STYLE && !s->sheet && mentions(start, stop, "background")) {
+        s->sheet = 1;
+        scan_judge(s);
+    }
+}
+
 static void scan_tag(Scan *s)
 {
     int closing = s->at[1] == '/';
     Tag tag;
     tag.style.at = tag.colour.at = tag.paper.at = tag.text.at = tag.image.at = tag.size.at = NULL; /* memset is slow */
-    tag.alt.at = tag.href.at = tag.src.at = NULL;
-    tag.hidden = 0;
+    tag.alt.at = tag.href.at = tag.src.at = tag.rel.at = NULL;
+    tag.hidden = tag.marked = tag.closed = tag.face = 0;
     Span name = {s->at + 1 + closing, 0};
     Key key = {0, 0};
     while (name.at + name.size < s->end && !(html_bytes[name.at[name.size]] & 2)) {
@@ -405,11 +532,16 @@ static void scan_tag(Scan *s)
     find_element(name, key, &tag);
     if (!scan_attributes(s, &tag))
         return;
-    scan_boundary(s, tag.what);
     if (closing) {
         scan_end(s, &tag);
         return;
     }
+    scan_place(s, &tag);
+    scan_boundary(s, tag.what);
+    if (!(tag.what & EL_FOREIGN))
+        scan_close_implied(s, &tag);
+    tag.marked = tag.marked && s->sheet;
+    Look before = s->look;
     scan_start(s, &tag);
     if (s->flags & HTML_ALT_TEXT)
         scan_write_attribute(s, tag.alt);
@@ -417,12 +549,14 @@ static void scan_tag(Scan *s)
         scan_write_attribute(s, tag.href);
         scan_write_attribute(s, tag.src);
     }
-    if (tag.what & (EL_RAW | EL_SHOWN_RAW | EL_RCDATA)) {
-        const unsigned char *stop = tag.id == ID_PLAINTEXT ? s->end : find_end_tag(s, name);
-        if (!(tag.what & EL_RAW) && s->shown)
-            scan_write(s, s->at, stop, tag.what & EL_SHOWN_RAW, 0);
-        s->at = stop;
+    if (tag.what & EL_VOID) { /* what it says of itself ends with it */
+        s->look = before;
+        if (tag.id == ID_LINK && tag.rel.at && mentions(tag.rel.at, tag.rel.at + tag.rel.size, "stylesheet"))
+            s->sheet = 1;
+        scan_judge(s);
     }
+    if (tag.what & (EL_RAW | EL_SHOWN_RAW | EL_RCDATA))
+        scan_raw(s, &tag, name);
 }
 
 /* -- everything else that starts with < */
@@ -458,6 +592,18 @@ static void skip_comment(Scan *s)
     s->at = end;
 }
 
+/* Text as it is, within SVG or MathML. */
+static void scan_cdata(Scan *s)
+{
+    const unsigned char *start = s->at + 9, *stop = start, *end = s->end;
+    while (stop < end && (stop = memchr(stop, ']', (size_t)(end - stop))) &&
+           !(end - stop > 2 && stop[1] == ']' && stop[2] == '>'))
+        stop++;
+    s->at = stop && end - stop > 2 ? stop + 3 : end;
+    if (s->shown)
+        scan_write(s, start, stop && end - stop > 2 ? stop : end, 1, 0);
+}
+
 static void scan_run(Scan *s)
 {
     scan_judge(s);
@@ -475,6 +621,8 @@ static void scan_run(Scan *s)
             scan_tag(s);
         else if (next == '!' && s->end - p > 3 && p[2] == '-' && p[3] == '-')
             skip_comment(s);
+        else if (next == '!' && top_is(s, EL_FOREIGN) && s->end - p > 8 && !memcmp(p, "<![CDATA[", 9))
+            scan_cdata(s);
         else if (next == '!' || next == '?' || (next == '/' && s->end - p > 2))
             skip_to_bracket(s);
         else {
@@ -497,9 +645,9 @@ Py_ssize_t html_visible(const unsigned char *data, Py_ssize_t size, int flags, u
     s->out = out;
     s->size = 0;
     s->room = HTML_ROOM(size);
-    s->due = s->depth = 0;
+    s->due = s->depth = s->sheet = 0;
     s->flags = flags;
-    s->look = (Look){.letters = COLOUR_UNKNOWN, .paper = 0xFFFFFF};
+    s->look = (Look){.letters = COLOUR_UNKNOWN, .paper = COLOUR_PAGE};
     memset(s->count, 0, sizeof s->count);
     if (size > 4096) {
         Py_BEGIN_ALLOW_THREADS

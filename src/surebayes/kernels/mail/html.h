@@ -9,7 +9,8 @@ enum { HTML_KEEP_HIDDEN = 1, HTML_ALT_TEXT = 2, HTML_LINK_TARGETS = 4 };
 /* bytes that the visible text of so many bytes may have: &nGt; is five and stands for six */
 #define HTML_ROOM(size) ((size) + (size) / 5 + 16)
 
-enum { COLOUR_UNKNOWN = -1, COLOUR_UNSEEN = -2 };
+/* COLOUR_PAGE: what is behind the page, white as long as no style sheet may say otherwise */
+enum { COLOUR_UNKNOWN = -1, COLOUR_UNSEEN = -2, COLOUR_PAGE = -3 };
 
 /* display, visibility, font size, and the colours of letters and of what is behind them */
 typedef struct {
@@ -18,8 +19,8 @@ typedef struct {
 
 typedef struct {
     int id, what;
-    Span style, colour, paper, text, image, size, alt, href, src;
-    int hidden;
+    Span style, colour, paper, text, image, size, alt, href, src, rel;
+    int hidden, marked, closed, face; /* the attribute hidden; a class or id; "/>"; the attribute face */
 } Tag;
 
 /* what a byte does: 1 white space, 2 ends a tag's name, 4 ends an attribute's name, 8 needs care in text */

@@ -150,7 +150,7 @@ static void apply_style(Look *look, Span style, int *displayed)
 {
     unsigned char plain[STYLE_LENGTH];
     Span rest = {plain, plain_style(style, plain)};
-    int clipped = 0, flat = 0, clear = 0, gone = -1;
+    int clipped = 0, flat = 0, clear = 0, image = 0, gone = -1;
     while (rest.size) {
         const unsigned char *semicolon = memchr(rest.at, ';', (size_t)rest.size);
         Span one = {rest.at, semicolon ? semicolon - rest.at : rest.size};
@@ -193,7 +193,9 @@ static void apply_style(Look *look, Span style, int *displayed)
             Span first = {value.at, n};
             if (!span_is(first, "none") && !span_is(first, "transparent") && !span_is(first, "inherit"))
                 look->paper = n < value.size ? COLOUR_UNKNOWN : read_colour(first);
-        } else if (span_is(name, "opacity"))
+        } else if (span_is(name, "background-image"))
+            image = !span_is(value, "none") && !span_is(value, "inherit") && !span_is(value, "initial");
+        else if (span_is(name, "opacity"))
             clear = length_kind(value) == 1;
         else if (span_is(name, "overflow"))
             clipped = span_is(value, "hidden");
@@ -201,6 +203,8 @@ static void apply_style(Look *look, Span style, int *displayed)
                  span_is(name, "width"))
             flat |= length_kind(value) == 1;
     }
+    if (image)
+        look->paper = COLOUR_UNKNOWN;
     if (gone == 1 || clear || (clipped && flat))
         look->gone = 1;
     *displayed = gone == 0;
@@ -219,6 +223,10 @@ static int attribute_colour(Span v)
 void apply_tag(Look *look, const Tag *tag)
 {
     int displayed = 0;
+    if (tag->id == ID_HEAD)
+        return; /* it ends before there is anything to be seen */
+    if (tag->marked)
+        look->paper = COLOUR_UNKNOWN; /* a style sheet may say what is behind it */
     if (tag->paper.at)
         look->paper = attribute_colour(tag->paper);
     if (tag->image.at)

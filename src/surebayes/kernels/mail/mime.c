@@ -63,7 +63,11 @@ static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize
     MailSet set = mail_set(charset);
     if (!(odd & 1) && set != SET_OTHER)
         return put_text(r, data, size, odd & 2, html);
-    if (set == SET_LATIN_1 || (set >= SET_ASCII && r->fallback == Py_None)) {
+    if (set == SET_UNDECLARED && is_utf8(data, size))
+        return put_text(r, data, size, odd & 2, html);
+    if (set == SET_UNDECLARED && r->fallback == Py_None)
+        set = SET_WINDOWS;
+    if (set == SET_WINDOWS || (set == SET_UTF_8 && r->fallback == Py_None)) {
         unsigned char *wide = PyMem_Malloc(3 * (size_t)size);
         if (!wide)
             return MAIL_ERROR;
@@ -275,7 +279,8 @@ static MailStatus read_part(MailReader *r, const unsigned char *start, const uns
     return status;
 }
 
-/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words. */
+/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words, or it
+ * isn't UTF-8. */
 static PyObject *mail_subject(Span value)
 {
     if (!value.size)
@@ -310,7 +315,7 @@ static PyObject *mail_subject(Span value)
     PyObject *subject = PyUnicode_DecodeUTF8((const char *)out, to - out, NULL);
     if (!subject && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
         PyErr_Clear();
-        subject = PyUnicode_DecodeLatin1((const char *)out, to - out, NULL);
+        subject = PyBytes_FromStringAndSize((const char *)value.at, value.size);
     }
     if (out != small)
         PyMem_Free(out);
