@@ -8,5 +8,16 @@ any executor of `concurrent.futures`, or none; the other functions with engines 
 from surebayes.cluster.fits import fit
 from surebayes.cluster.on_dask import fit_dask, score_dask
 from surebayes.cluster.on_spark import fit_spark, score_spark
+from surebayes.cluster.summaries import PositiveCounts, ScoreSummary
+from surebayes.cluster.summarizing import summarize
 
-__all__ = ["fit", "fit_dask", "fit_spark", "score_dask", "score_spark"]
+__all__ = [
+    "PositiveCounts",
+    "ScoreSummary",
+    "fit",
+    "fit_dask",
+    "fit_spark",
+    "score_dask",
+    "score_spark",
+    "summarize",
+]

@@ -11,7 +11,6 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from typing import Any
 
-from surebayes.cluster.passes import Answer, Pass
 from surebayes.cluster.progress import bar
 from surebayes.errors import BadInput, PartFailed
 
@@ -43,10 +42,10 @@ class ExecutorEngine:
         self.progress = progress
         self.passes = 0
 
-    def run(self, task: Pass, what: str) -> Answer:
-        """Ask every part."""
+    def run(self, task: Any, what: str) -> Any:
+        """Ask every part; `task` is a `Pass`, or another function whose answers merge."""
         self.passes += 1
-        total = Answer()
+        total = task.nothing()
         with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
             for answer in self._here(task) if self.executor is None else self._there(task, self.executor):
                 total = total.merge(answer)
@@ -55,7 +54,7 @@ class ExecutorEngine:
                 advance()
         return total
 
-    def _here(self, task: Pass) -> Iterator[Answer]:
+    def _here(self, task: Any) -> Iterator[Any]:
         for number, part in enumerate(self.parts):
             for attempt in itertools.count():
                 try:
@@ -65,11 +64,11 @@ class ExecutorEngine:
                     if attempt >= self.retries:
                         raise
 
-    def _there(self, task: Pass, executor: Executor) -> Iterator[Answer]:
+    def _there(self, task: Any, executor: Executor) -> Iterator[Any]:
         """Keep twice as many parts under way as there are workers; ask again where a part failed."""
         workers = getattr(executor, "_max_workers", None) or UNKNOWN_WORKERS
         waiting = iter(enumerate(self.parts))
-        under_way: dict[Future[Answer], int] = {}
+        under_way: dict[Future[Any], int] = {}
         failures: dict[int, int] = {}
         with _sent(task, executor) as ask:
             try:
@@ -107,7 +106,7 @@ def _give_up(number: int, error: BaseException, too_often: bool) -> None:
 
 
 @contextmanager
-def _sent(task: Pass, executor: Executor) -> Iterator[Callable[[int, Any], Answer]]:
+def _sent(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
     """Give what is submitted for each part.
 
     Processes on this machine read the task, which holds the vocabulary and its weights, from a file, once each.
@@ -127,12 +126,12 @@ def _sent(task: Pass, executor: Executor) -> Iterator[Callable[[int, Any], Answe
 class _FromFile:
     """A task in a file; a process keeps the last one that it read."""
 
-    last: tuple[str, Pass] | None = None
+    last: tuple[str, Any] | None = None
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def __call__(self, number: int, part: Any) -> Answer:
+    def __call__(self, number: int, part: Any) -> Any:
         kept = _FromFile.last
         if kept is None or kept[0] != self.path:
             with open(self.path, "rb") as opened:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from surebayes.cluster.fits import fit_on
-from surebayes.cluster.passes import Answer, Pass, merged
+from surebayes.cluster.passes import merged
 from surebayes.cluster.progress import bar
 from surebayes.cluster.scores import Judge, judged
 from surebayes.errors import BadInput
@@ -57,7 +57,7 @@ def fit_dask(
     given as pairs travel from here to the workers in each pass: give functions, or delayed ones, where they are large.
     """
     return fit_on(
-        DaskEngine(_delayed_parts(parts, estimator, text, label), _client(client), retries, progress), estimator
+        DaskEngine(delayed_parts(parts, estimator, text, label), the_client(client), retries, progress), estimator
     )
 
 
@@ -91,7 +91,7 @@ def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str 
         return documents.map_partitions(judge.pairs)
     model = _lazy(estimator)
     tasks = [_lazy(_scores)(model, _delayed(part)) for part in documents]
-    return _client(client).gather(_client(client).compute(tasks))
+    return the_client(client).gather(the_client(client).compute(tasks))
 
 
 def _scores(estimator: Any, part: Any) -> Any:
@@ -110,7 +110,7 @@ class DaskEngine:
         self.progress = progress
         self.passes = 0
 
-    def run(self, task: Pass, what: str) -> Answer:
+    def run(self, task: Any, what: str) -> Any:
         """Ask every part."""
         self.passes += 1
         distributed = _distributed()
@@ -126,15 +126,14 @@ class DaskEngine:
             del futures  # an answer is let go as soon as it was added to others
             for _ in waiting:
                 advance()
-        answer: Answer = root.result()
-        return answer
+        return root.result()
 
 
-def _ask(task: Pass, number: int, part: Any) -> Answer:
+def _ask(task: Any, number: int, part: Any) -> Any:
     return task(number, part)
 
 
-def _delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
+def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
     """Return one delayed pair of documents and labels for each part."""
     if hasattr(parts, "map_partitions") and hasattr(parts, "columns"):
         column = text if hasattr(estimator, "steps") else None
@@ -165,7 +164,7 @@ def _bag_pair(pairs: Any) -> tuple[Any, Any]:
     return [document for document, _ in pairs], np.array([label for _, label in pairs])
 
 
-def _client(client: Any) -> Any:
+def the_client(client: Any) -> Any:
     return _distributed().get_client() if client is None else client
 
 

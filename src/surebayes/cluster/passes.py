@@ -6,10 +6,10 @@ labels and terms. So neither the order of the parts nor the shape of the tree in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -21,6 +21,8 @@ from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics, Sums
 from surebayes.errors import BadInput, PartFailed
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,22 +212,23 @@ class Pass:
     draw: Draw | None = None
     classes: np.ndarray | None = None  # None in the first pass
 
+    def nothing(self) -> Answer:
+        """Return the answer of no part."""
+        return Answer()
+
     def __call__(self, number: int, source: Any) -> Answer:
         """Ask one part.
 
         A part that can't be used is answered with a refusal; any other error is raised as `PartFailed`, and it may
         be worth trying again.
         """
-        try:
+
+        def ask() -> Answer:
             part = self.reader.read(source)
             answer = self._ask(part) if isinstance(part, Part) else Answer(n_columns=part)
-        except BadInput as error:
-            return Answer(refusal=f"part {number}: {error}")
-        except OverflowError as error:
-            return Answer(refusal=f"part {number}: {error}")
-        except Exception as error:
-            raise PartFailed(number, f"{type(error).__name__}: {error}") from error
-        return replace(answer, first=number)
+            return replace(answer, first=number)
+
+        return asked(number, ask, lambda refusal: Answer(refusal=refusal))
 
     def _ask(self, part: Part) -> Answer:
         documents = part.documents(self.classes)
@@ -244,10 +247,19 @@ class Pass:
         )
 
 
-def merged(answers: Iterable[Answer]) -> Answer:
+def asked(number: int, ask: Callable[[], A], refuse: Callable[[str], A]) -> A:
+    """Ask a part; name it where it can't be used, which is final, or can't be read, which may be worth another try."""
+    try:
+        return ask()
+    except (BadInput, OverflowError) as error:
+        return refuse(f"part {number}: {error}")
+    except Exception as error:
+        raise PartFailed(number, f"{type(error).__name__}: {error}") from error
+
+
+def merged(answers: Sequence[Any]) -> Any:
     """Add up answers, which stay as they are: an engine may need them again."""
-    answers = iter(answers)
-    total = next(answers, Answer()).copy()
-    for answer in answers:
+    total = answers[0].copy()
+    for answer in answers[1:]:
         total = total.merge(answer)
     return total

@@ -185,6 +185,19 @@ def recall_threshold(
     return math.nextafter(float(np.partition(scores, allowed)[allowed]), -math.inf), allowed
 
 
+def allowed_above(n: int, max_fpr: float, confidence: float, mislabelled: Mislabelled = (0, 0)) -> int:
+    """Return how many of n negatives may lie above a threshold that vouches for a false-positive rate.
+
+    Parameters and errors are those of :func:`order_statistic_threshold`, which needs the scores only for the threshold.
+
+    Examples
+    --------
+    >>> allowed_above(10_000, max_fpr=0.001, confidence=0.95)
+    4
+    """
+    return _allowed_or_raise(n, max_fpr, confidence, NotEnoughNegatives, checked_mislabelled(mislabelled))
+
+
 def _allowed_or_raise(
     n: int, rate: float, confidence: float, error: type[TooFewDocuments], mislabelled: Mislabelled
 ) -> int:

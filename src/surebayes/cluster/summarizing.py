@@ -1,0 +1,143 @@
+"""The scores of a model on documents in parts, summarized where the documents are."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surebayes.cluster.executors import ExecutorEngine
+from surebayes.cluster.on_dask import DaskEngine, delayed_parts, the_client
+from surebayes.cluster.parts import pair_of
+from surebayes.cluster.passes import asked
+from surebayes.cluster.scores import Judge
+from surebayes.cluster.summaries import BITS, TOP, PositiveCounts, ScoreSummary
+from surebayes.errors import BadInput
+
+
+def summarize(
+    estimator: Any,
+    parts: Any,
+    executor: Executor | None = None,
+    *,
+    client: Any = None,
+    pos_label: Any = None,
+    exact: bool = True,
+    top: int = TOP,
+    bits: int = BITS,
+    retries: int = 2,
+    progress: bool | None = None,
+) -> ScoreSummary:
+    """Summarize a model's scores on documents that come in parts.
+
+    Parameters
+    ----------
+    estimator : fitted classifier or Pipeline of two classes
+        What judges.
+    parts : sequence of pairs, or of functions that return a pair
+        (documents or rows, labels) each; documents that the model was not trained on. With `client` whatever
+        `fit_dask` takes.
+    executor : concurrent.futures.Executor, default=None
+        What reads and judges the parts; None does it here.
+    client : distributed.Client, default=None
+        A Dask cluster that does it instead.
+    pos_label : label, default=None
+        Whose alarms are counted; ``classes_[1]`` if None. With ``classes_[0]`` scores are negated.
+    exact : bool, default=True
+        Whether positives are counted exactly at the top scores of the negatives: every part is judged twice.
+    top, bits : int
+        See `ScoreSummary`.
+    retries, progress
+        See `fit`.
+
+    Returns
+    -------
+    ScoreSummary
+        Ask it for `tpr_at_fpr`, `partial_auc`, `threshold` and `certify`.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from surebayes import CountVectorizer, OpinionPoolNB, cluster
+    >>> parts = [(["cheap pills", "lunch today"], [1, 0]), (["cheap watches", "see you at lunch"], [1, 0])]
+    >>> model = cluster.fit(make_pipeline(CountVectorizer(), OpinionPoolNB()), parts)
+    >>> cluster.summarize(model, parts).tpr_at_fpr(0.0)
+    Interval(low=1.0, high=1.0)
+    """
+    classes = estimator.classes_
+    if len(classes) != 2 or np.ndim(classes) != 1:
+        raise TypeError(f"Summaries are of scores for two classes. Got a model of {len(classes)}: {list(classes)}.")
+    positive = classes[1] if pos_label is None else pos_label
+    if positive not in classes.tolist():
+        raise ValueError(f"pos_label must be one of the classes {classes.tolist()}. Got {pos_label!r}.")
+    engine: Any
+    if client is None:
+        engine = ExecutorEngine(list(parts), executor, retries, progress)
+    else:
+        engine = DaskEngine(delayed_parts(parts, estimator, "text", "label"), the_client(client), retries, progress)
+    judging = Judging(estimator, positive, ScoreSummary(top, bits))
+    summary: ScoreSummary = _answered(engine.run(judging, "scores"))
+    if not exact or not summary.n_positives:
+        return summary
+    return summary.with_positives(_answered(engine.run(replace(judging, empty=summary.counter()), "positives")))
+
+
+def _answered(answer: Judged) -> Any:
+    if answer.refusal:
+        raise BadInput(answer.refusal)
+    return answer.found
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was found in some parts, or why one can't be used."""
+
+    found: Any
+    refusal: str | None = None
+
+    def merge(self, other: Judged) -> Judged:
+        """Add another answer."""
+        if self.refusal or other.refusal:
+            return self if self.refusal else other
+        return Judged(self.found.merge(other.found))
+
+    def copy(self) -> Judged:
+        """Return itself: nothing changes it."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """A task: judge a part and add its scores to an empty summary, or its positives to counts."""
+
+    estimator: Any
+    positive: Any
+    empty: ScoreSummary | PositiveCounts
+
+    def nothing(self) -> Judged:
+        """Return the answer of no part."""
+        return Judged(self.empty)
+
+    def __call__(self, number: int, source: Any) -> Judged:
+        """Judge one part."""
+        return asked(number, lambda: Judged(self._found(source)), lambda refusal: Judged(None, refusal))
+
+    def _found(self, source: Any) -> ScoreSummary | PositiveCounts:
+        documents, labels = pair_of(source)
+        labels = np.asarray(labels)
+        strange = ~np.isin(labels, self.estimator.classes_)
+        if strange.any():
+            raise BadInput(
+                f"the label {labels[strange].tolist()[0]!r} is none of the classes {self.estimator.classes_.tolist()}."
+            )
+        try:
+            scores = Judge(self.estimator).of(documents)[1]
+            truth = labels == self.positive
+            signed = scores if self.positive == self.estimator.classes_[1] else -scores
+            if isinstance(self.empty, PositiveCounts):
+                return self.empty.count(signed, truth)
+            return self.empty.add(signed, truth)
+        except ValueError as error:
+            raise BadInput(str(error)) from error
