@@ -62,9 +62,7 @@ KERNEL_FLAGS = -shared -fPIC -std=c11 -fvisibility=hidden -DPy_LIMITED_API=0x030
 sanitize: setup
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/kernels/*.so
-	for file in src/surebayes/kernels/_*.c; do \
-	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) $$file -o build/sanitize/surebayes/kernels/$$(basename $$file .c).abi3.so -lm || exit 1; done
-	for name in text mail; do \
+	for name in text mail pool; do \
 	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \

@@ -7,7 +7,8 @@ from glob import glob
 from setuptools import Extension, setup
 
 KERNELS = "src/surebayes/kernels"
-flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"]
+# no contraction: a score is the same to the last bit on the Python twin
+flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden", "-ffp-contract=off"]
 flags += os.environ.get("SUREBAYES_CFLAGS", "").split()
 
 
@@ -27,6 +28,6 @@ def kernel(name, sources):
 
 # A kernel is one file, or a folder of files of one idea each.
 files = {os.path.basename(path)[:-2]: [path] for path in glob(f"{KERNELS}/_*.c")}
-folders = {f"_{name}": glob(f"{KERNELS}/{name}/*.c") for name in ("text", "mail")}
+folders = {f"_{name}": glob(f"{KERNELS}/{name}/*.c") for name in ("text", "mail", "pool")}
 
 setup(ext_modules=[kernel(name, sources) for name, sources in sorted({**files, **folders}.items())])

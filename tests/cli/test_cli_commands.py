@@ -11,7 +11,7 @@ import pytest
 from command_line import copy_of, run_here, write_mails, write_mbox
 from surebayes import synthetic
 from surebayes.corpora.sources import Source
-from surebayes.filter import lessons
+from surebayes.filter import teaching
 from surebayes.filter.filter import Filter
 
 
@@ -298,10 +298,10 @@ def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, 
     assert again["n_negatives"] == first["n_negatives"]
     assert doctor()[0] == "ok"
     with Filter.open(mine, renew=False) as opened:
-        reserved = [e for e, _ in opened._journal.heads() if e.action == "reserve" and e.label == "ham"]
+        reserved = [e for e, _ in opened._durable.journal.heads() if e.action == "reserve" and e.label == "ham"]
         with opened.bulk():
             for event in reserved[:-3]:
-                opened._submit(lambda write, name=event.fingerprint: lessons.forget(write, name, None))
+                opened._durable.submit(lambda write, name=event.fingerprint: teaching.forget(write, name, None))
         opened.teach(b"Subject: one more", "ham")
     state, detail = doctor()
     assert state == "note"

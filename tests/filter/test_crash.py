@@ -91,7 +91,7 @@ def survive(path, kills, longest):
         open_end = said and said[-1][0] == "begin" and (int(said[-1][1]), said[-1][2])
         MappedModel(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
         with sb.Filter.open(path) as mine:
-            messages = mine._loaded().messages
+            messages = mine._durable.loaded().messages
             for i, fingerprint in enumerate(fingerprints):
                 found = messages[fingerprint][1] if fingerprint in messages else "forget"
                 expected = known.get(i, "forget")
@@ -147,13 +147,13 @@ class FoundOut(Exception):
 def everything(path):
     """All that a filter answers, from its files alone and through its journal."""
     lean = MappedModel(str(path))
-    scores = [lean.scores(raw) for raw, _ in MAILS]
+    scores = [list(lean.scores(raw)) for raw, _ in MAILS]
     with sb.Filter.open(path) as mine:
         judged = [mine.judge(raw).score for raw, _ in MAILS]
-        state = mine._loaded()
+        state = mine._durable.loaded()
         told = mine.teach(b"Subject: one more\n\nmessage", "ham")
         messages = {f: (a, label) for f, (a, label, _) in state.messages.items()}
-        bodies = [unpack_rows(mine._journal.body(row))[1] for _, _, row in state.messages.values()]
+        bodies = [unpack_rows(mine._durable.journal.body(row))[1] for _, _, row in state.messages.values()]
         if problems := mine.problems():
             raise FoundOut(problems)
         after = [mine.judge(raw).score for raw, _ in MAILS]

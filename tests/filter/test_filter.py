@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives
-from surebayes.filter import keeper, lessons
-from surebayes.filter import state as state_module
+from surebayes.filter import bulk, durable, journal, one_shot, teaching, tuning
 from surebayes.filter.journal import Journal, unpack_rows
-from surebayes.filter.judge import Document, MappedModel, decide
+from surebayes.filter.judge import MappedModel
 from surebayes.filter.state import State
+from surebayes.kernels import pool_twin
+from surebayes.pool import engine, table
+from surebayes.pool.document import Document, packable
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=5)]
@@ -40,6 +42,12 @@ def taught(path, mails, **options):
     for raw, label in mails:
         assert mine.teach(raw, label) == "learnt"
     return mine
+
+
+def opinions(mine):
+    """What every expert says of some mails."""
+    state = mine._durable.loaded()
+    return [list(state.ask(state.see(raw)).opinions) for raw, _ in MAILS[:8]]
 
 
 def from_imap(raw):
@@ -84,17 +92,17 @@ def test_reversal_is_how_often_it_must_be_taught(tmp_path):
             verdict = mine.judge(raw)
             copies = verdict.reversal
             assert copies >= 1
-            state = mine._loaded()
-            rows = state.rows(Document(raw, "mail"))
+            state = mine._durable.loaded()
+            seen = state.see(raw)
             other = mine.classes[verdict.label == mine.classes[0]]
             if copies > 50:
                 continue
             for n in range(int(copies)):
-                assert decide(state.scoring, state.scores(rows))[0] == verdict.label, n
-                state.count(rows, (), other, 1, 1)
-            assert decide(state.scoring, state.scores(rows))[0] == other
+                assert state.decide(seen)[0] == verdict.label, n
+                state.count(seen.rows, (), other, 1, 1)
+            assert state.decide(seen)[0] == other
             for _ in range(int(copies)):
-                state.count(rows, (), other, 1, -1)
+                state.count(seen.rows, (), other, 1, -1)
 
 
 def test_nothing_is_said_before_both_classes_were_seen(tmp_path):
@@ -162,9 +170,9 @@ def test_whatever_happened_the_counts_are_those_of_what_is_known(tmp_path_factor
                 expected = "learnt" if i not in known else "already" if known[i] == what else "moved"
                 assert mine.teach(raw, what) == expected
                 known[i] = what
-        scores = [mine._loaded().opinions(mine._loaded().rows(Document(raw, "mail"))) for raw, _ in MAILS[:8]]
+        scores = opinions(mine)
     with taught(path / "g", [(MAILS[i][0], label) for i, label in known.items()], **SMALL) as plain:
-        assert scores == [plain._loaded().opinions(plain._loaded().rows(Document(raw, "mail"))) for raw, _ in MAILS[:8]]
+        assert scores == opinions(plain)
     assert tables(path / "f")[0] == tables(path / "g")[0]
 
 
@@ -174,21 +182,110 @@ def test_scores_are_the_same_however_they_are_asked_for(tmp_path, options):
     live = [mine.judge(raw).score for raw, _ in MAILS]
     mine.close()
     with sb.Filter.open(tmp_path / "f") as again:
-        assert again._state is None
+        assert again._durable.is_mapped
         assert [again.judge(raw).score for raw, _ in MAILS] == live
-        again._loaded()
+        again._durable.loaded()
         assert [again.judge(raw).score for raw, _ in MAILS] == live
     model = MappedModel(str(tmp_path / "f"))
     assert [model.scores(raw)[0] for raw, _ in MAILS] == live
 
 
-def test_scores_are_those_of_the_pool(tmp_path):
-    plain = [(raw, label) for raw, label in MAILS if b"\r\n" not in raw]
-    with taught(tmp_path / "f", plain[:60], width=2**18) as mine:
-        pool = sb.ViewPool(n_features=2**18)
-        pool.partial_fit([raw for raw, _ in plain[:60]], [label for _, label in plain[:60]], classes=["ham", "spam"])
-        scores = [mine.judge(raw).score for raw, _ in plain[60:]]
-        assert scores == pytest.approx(pool.decision_function([raw for raw, _ in plain[60:]]).tolist(), rel=1e-9)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.permutations(range(40)), st.sampled_from(["mail", "text"]))
+def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, reader):
+    """The same lessons through ViewPool, a filter in memory, its files, `classify` and `surebayes filter`."""
+    path = tmp_path_factory.mktemp("same") / "f"
+    lessons = [MAILS[i] for i in order[:25]]
+    later = [raw for raw, _ in MAILS[36:44]]
+    pool = sb.ViewPool(reader, n_features=2**12)
+    pool.partial_fit([raw for raw, _ in lessons], [label for _, label in lessons], classes=["ham", "spam"])
+    expected = pool.decision_function(later).tolist()
+    with taught(path, lessons, reader=reader, width=2**12) as mine:
+        assert [mine.judge(raw).score for raw in later] == expected
+        assert mine._durable.loaded().engine.weights == pool._engine.weights
+    with sb.Filter.open(path) as again:
+        assert again._durable.is_mapped
+        assert [again.judge(raw).score for raw in later] == expected
+        again._durable.loaded()
+        assert [again.judge(raw).score for raw in later] == expected
+    model = MappedModel(str(path))
+    assert [model.scores(raw)[0] for raw in later] == expected
+    for pays in (0, 10**9):
+        with mock.patch.object(bulk, "PAYS", pays):
+            assert [decision[1] for decision in bulk.BulkJudge(str(path)).judge(later)] == expected
+    for raw, score in zip(later, expected):
+        fields = dict(one_shot.verdict_fields(str(path), raw, False)[0])
+        assert float(fields[b"X-Surebayes-Score"]) == score
+
+
+@pytest.mark.parametrize("reader", ["mail", "text"])
+def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path, reader):
+    """What `train` weighs and freezes is that of `ViewPool.fit` on the same held-out third."""
+    path = tmp_path / "f"
+    with sb.Filter.create(path, reader=reader, width=2**14) as mine:
+        mine.train(MAILS, reserve=0)
+        live = [mine.judge(raw).score for raw, _ in MAILS]
+    documents = sorted((Document(raw, reader).fingerprint, raw, label) for raw, label in MAILS)
+    held = [teaching.is_held_out(fingerprint) for fingerprint, _, _ in documents]
+    pool = sb.ViewPool(reader, "reliability" if reader == "mail" else "stack", n_features=2**14)
+    # the filter learns the held-out documents last, as they come; the order of the others changes nothing
+    order = np.argsort(held, kind="stable")
+    when = np.array(held, int)[order]
+    pool.fit(
+        [documents[i][1] for i in order],
+        [documents[i][2] for i in order],
+        order=np.where(when, 10**6, np.arange(len(when))),
+    )
+    if sum(held) == len(held) // 3:  # then the pool holds out the very same ones
+        assert pool._engine.weights == mine_weights(path)
+        assert pool.decision_function([raw for raw, _ in MAILS]).tolist() == live
+    model = MappedModel(str(path))
+    assert [model.scores(raw)[0] for raw, _ in MAILS] == live
+
+
+def mine_weights(path):
+    with sb.Filter.open(path) as mine:
+        return mine._durable.loaded().engine.weights
+
+
+def test_a_small_training_after_a_large_one_is_lessons(tmp_path):
+    with sb.Filter.create(tmp_path / "f", width=2**14) as mine, sb.Filter.create(tmp_path / "g", width=2**14) as other:
+        for each in (mine, other):
+            each.train(MAILS[:100], reserve=0)
+        mine.train(MAILS[100:110], reserve=0)
+        for _, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS[100:110]):
+            other.teach(raw, label)
+        weights = mine._durable.loaded().engine.weights
+        assert weights == other._durable.loaded().engine.weights
+        mine.train(MAILS[110:], reserve=0)
+        assert mine._durable.loaded().engine.weights != weights
+        assert mine.problems() == []
+
+
+def test_the_second_stage_is_frozen_kept_and_taken_back(tmp_path):
+    path = tmp_path / "f"
+    with sb.Filter.create(path, reader="text", width=2**14) as mine:
+        mine.train(MAILS[:150], reserve=0)
+        stages = [stage.table.entries() for stage in mine._durable.loaded().engine.stages]
+        assert len(stages) == 4
+        assert all(stages)
+        mine.teach(*MAILS[155])
+        mine.absorb("before")
+        before, version = tables(path), mine.versions()[0]["version"]
+        assert [stage.table.entries() for stage in mine._durable.loaded().engine.stages] == stages
+        mine.retune()
+        assert tables(path)[0] != before[0]
+        mine.rollback(version)
+        assert tables(path) == before
+        assert mine.problems() == []
+        text = io.StringIO()
+        mine.dump(text)
+        scores = [mine.judge(raw).score for raw, _ in MAILS]
+    with sb.Filter.open(path) as again:  # replayed from the journal: the model on disk is older
+        assert [again.judge(raw).score for raw, _ in MAILS] == scores
+    text.seek(0)
+    with sb.Filter.restore(text, tmp_path / "g") as restored:
+        assert [restored.judge(raw).score for raw, _ in MAILS] == scores
 
 
 def test_many_labels_and_plain_text(tmp_path):
@@ -260,7 +357,9 @@ def test_a_message_set_aside_is_not_learnt_until_it_is_taught(tmp_path):
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS, reserve=0.5)
         reserved = [
-            raw for raw, label in MAILS if label == "ham" and lessons.is_reserved(sb.read_message(raw).fingerprint, 0.5)
+            raw
+            for raw, label in MAILS
+            if label == "ham" and teaching.is_reserved(sb.read_message(raw).fingerprint, 0.5)
         ]
         before = mine.status()
         assert before["reserved"]["ham"] == len(reserved)
@@ -323,29 +422,31 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
 def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, monkeypatch, model):
     results = []
     for held, chunk in ((64 * 2**20, 64), (5000, 7), (0, 1)):
-        monkeypatch.setattr(lessons, "HELD", held)
-        monkeypatch.setattr(lessons, "CHUNK", chunk)
-        monkeypatch.setattr(lessons, "BATCH", 10 * chunk)
+        monkeypatch.setattr(teaching, "HELD", held)
+        monkeypatch.setattr(teaching, "CHUNK", chunk)
+        monkeypatch.setattr(teaching, "BATCH", 10 * chunk)
         with sb.Filter.create(tmp_path / str(held), model=model, width=2**14) as mine:
             mine.train(MAILS, reserve=0.3)
         results.append(tables(tmp_path / str(held)))
     assert results[0] == results[1] == results[2]
+    assert len(weights := results[0][1]["weights"][0]) == (1 if model == "words" else 21)
+    assert model == "words" or len(set(weights)) > 1  # weighed by how the experts did
     with sb.Filter.create(tmp_path / "taught", model=model, width=2**14) as mine:
         for fingerprint, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS):
-            if not lessons.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
+            if not teaching.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
                 mine.teach(raw, label)
-    assert tables(tmp_path / "taught") == results[0]
+    assert tables(tmp_path / "taught")[0] == results[0][0]  # the counts are the same, the weights moved step by step
 
 
 def test_one_expert_has_no_weights_to_move(tmp_path):
     with taught(tmp_path / "f", MAILS[:30], **SMALL) as mine:
-        state = mine._loaded()
-        assert state.settings["weights"] == [[2 * 2**40]]
-        assert unpack_rows(mine._journal.body(1))[1] == []
+        state = mine._durable.loaded()
+        assert state.settings.weights == [[2 * 2**40]]
+        assert unpack_rows(mine._durable.journal.body(1))[1] == []
 
 
 def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
-    monkeypatch.setattr(lessons, "FEWEST", 5)
+    monkeypatch.setattr(tuning, "FEWEST", 5)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS[:100], reserve=0.5)
         first = mine.calibrate(max_fpr=0.2, confidence=0.9)
@@ -385,7 +486,7 @@ def testlessons_renew_a_promise_when_there_were_enough(tmp_path):
         renewed = mine.certificate
         for i in range(3):
             mine.teach(b"Subject: %d\n\nmore of it" % i, "ham")
-        mine._next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
+        mine._durable.next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
         mine.absorb()
         assert mine.certificate.stale
     with sb.Filter.open(tmp_path / "f") as mine:  # closing catches up; what others wrote is known
@@ -395,7 +496,7 @@ def testlessons_renew_a_promise_when_there_were_enough(tmp_path):
         reserved = [
             raw
             for raw, label in MAILS
-            if label == "ham" and lessons.is_reserved(Document(raw, "mail").fingerprint, 0.5)
+            if label == "ham" and teaching.is_reserved(Document(raw, "mail").fingerprint, 0.5)
         ]
         for raw in reserved[:-5]:
             assert mine.teach(raw, "ham") == "learnt"
@@ -427,7 +528,9 @@ def test_retuning(tmp_path):
         mine.train(MAILS, reserve=0)
         before = [mine.judge(raw).score for raw, _ in MAILS]
         counts = tables(tmp_path / "f")[0]
-        found = mine.retune("reliability")
+        assert mine.retune("reliability")["documents"] > 40
+        assert [mine.judge(raw).score for raw, _ in MAILS] == before  # as `train` had weighed them
+        found = mine.retune("stack")
         assert len(found["weights"]) == 21
         assert found["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] != before
@@ -435,7 +538,7 @@ def test_retuning(tmp_path):
         mine.absorb()
         kept = tables(tmp_path / "f")
         assert mine.forget(MAILS[3][0]) == "forgotten"  # learnt before: must not move the new weights
-        assert mine._loaded().settings["weights"] == kept[1]["weights"]
+        assert mine._durable.loaded().settings.weights == kept[1]["weights"]
         assert mine.problems() == []
 
 
@@ -604,32 +707,33 @@ def test_two_processes_write(tmp_path):
 
 
 def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "ABSORB_SECONDS", 0.05)
+    monkeypatch.setattr(durable, "ABSORB_SECONDS", 0.05)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.teach(*MAILS[0])
         deadline = time.monotonic() + 20
         while mine.status()["unabsorbed"] and time.monotonic() < deadline:
             time.sleep(0.01)
         assert mine.status()["unabsorbed"] == 0
-        monkeypatch.setattr(keeper, "ABSORB_SECONDS", 1000)
-        monkeypatch.setattr(keeper, "ABSORB_AFTER", 5)
-        mine._next_absorb = (0.0, 0.0)
+        monkeypatch.setattr(durable, "ABSORB_SECONDS", 1000)
+        monkeypatch.setattr(durable, "ABSORB_AFTER", 5)
+        mine._durable._next_absorb = (0.0, 0.0)
         for raw, label in MAILS[1:7]:
             mine.teach(raw, label)
         assert mine.status()["unabsorbed"] < 5
 
 
 def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch):
-    """One message at a time, by numpy alone: the same scores and counts, what was judged before it is taught too."""
+    """The twin learns, judges and forgets to the same bits, what was judged before it is taught too."""
     found = []
-    for names in ((), ("consult", "count_row", "gather")):
-        for name in names:
-            monkeypatch.setattr(state_module, name, None)
-        with sb.Filter.create(tmp_path / f"f{len(names)}", **{**SMALL, "model": "pool"}) as mine:
+    for name in ("kernel", "twin"):
+        if name == "twin":
+            for module in (engine, journal, table):
+                monkeypatch.setattr(module, "_kernel", pool_twin)
+        with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
             scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))
-            state = mine._loaded()
-            found.append((scores, state.settings["weights"], state.tables))
+            state = mine._durable.loaded()
+            found.append((scores, state.settings.weights, state.engine.sums))
     assert found[0] == found[1]
 
 
@@ -640,25 +744,25 @@ def test_a_lesson_that_changes_nothing_leaves_the_journal_free(tmp_path):
         assert other.teach(*MAILS[4]) == "learnt"
         assert mine.teach(*MAILS[4]) == "already"
         with pytest.raises(ValueError, match="refused"):
-            mine._submit(mock.Mock(side_effect=ValueError("refused")))
+            mine._durable.submit(mock.Mock(side_effect=ValueError("refused")))
         assert other.teach(*MAILS[5]) == "learnt"
         assert mine.teach(*MAILS[5]) == "already"
 
 
 def test_absorbing_takes_no_more_than_a_tenth_of_the_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "ABSORB_SECONDS", 1000)
-    monkeypatch.setattr(keeper, "ABSORB_AFTER", 1)
+    monkeypatch.setattr(durable, "ABSORB_SECONDS", 1000)
+    monkeypatch.setattr(durable, "ABSORB_AFTER", 1)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         for wait in ((math.inf, 0.0), (0.0, math.inf)):  # by the clock, by the processor
-            mine._next_absorb = wait
+            mine._durable._next_absorb = wait
             before = mine.status()["unabsorbed"]
             assert mine.teach(*MAILS[before]) == "learnt"
             assert mine.status()["unabsorbed"] == before + 1
-        mine._next_absorb = (0.0, 0.0)
+        mine._durable._next_absorb = (0.0, 0.0)
         mine.teach(*MAILS[5])
         assert mine.status()["unabsorbed"] == 0
-        assert mine._next_absorb[0] > time.monotonic() - 1
-        assert mine._next_absorb[1] > 0
+        assert mine._durable._next_absorb[0] > time.monotonic() - 1
+        assert mine._durable._next_absorb[1] > 0
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
@@ -682,8 +786,8 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "fsync", no_room)
         with pytest.raises(OSError, match="No space left"):
             mine.absorb()
-        monkeypatch.setattr(keeper, "ABSORB_AFTER", 1)
-        mine._next_absorb = (0.0, 0.0)
+        monkeypatch.setattr(durable, "ABSORB_AFTER", 1)
+        mine._durable._next_absorb = (0.0, 0.0)
         assert mine.teach(*MAILS[21]) == "learnt"  # the journal has it, the model can wait
         monkeypatch.setattr(os, "fsync", fsync)
     with sb.Filter.open(tmp_path / "f") as again:
@@ -724,9 +828,8 @@ def test_a_journal_set_back_is_noticed(tmp_path):
 
 def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
     with taught(tmp_path / "f", MAILS[:3], width=2**16) as mine:
-        state = mine._loaded()
+        state = mine._durable.loaded()
         assert isinstance(state, State)
-        rows, moved = unpack_rows(mine._journal.body(2))
-        expected = state.rows(Document(MAILS[1][0], "mail"))
-        assert [r.tolist() for r in rows] == [r.tolist() for r in expected]
+        rows, moved = unpack_rows(mine._durable.journal.body(2))
+        assert rows == packable(state.see(MAILS[1][0]).rows)
         assert len(moved) == 21

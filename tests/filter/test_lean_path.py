@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes import _entry
-from surebayes.filter import judge, one_shot
+from surebayes.filter import one_shot
 from surebayes.filter.judge import MappedModel
 from surebayes.filter.one_shot import OWN, with_fields
+from surebayes.kernels import kernel
 from surebayes.kernels.mail_twin import FILTER_FIELDS, header_end, without_fields
+from surebayes.mail.message import MAX_BYTES
 from surebayes.synthetic import mail_stream
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -27,11 +29,13 @@ MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
     "surebayes.filter.one_shot",
-    "surebayes.kernels", "surebayes.kernels._lookup", "surebayes.kernels._mail", "surebayes.kernels._text",
+    "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.charsets", "surebayes.mail.header_tokens", "surebayes.mail.headers",
     "surebayes.mail.message",
     "surebayes.persist", "surebayes.persist.manifest",
-    "_blake2", "_json", "binascii", "math", "mmap",
+    "surebayes.pool", "surebayes.pool.buffers", "surebayes.pool.document", "surebayes.pool.engine",
+    "surebayes.pool.second_stage", "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights",
+    "_blake2", "_json", "binascii", "itertools", "math", "mmap",
 }  # fmt: skip
 
 
@@ -136,7 +140,7 @@ def test_strange_mails_come_out(raw, model, monkeypatch):
 
 def test_a_huge_mail_is_passed_through(model, monkeypatch):
     raw = b"Subject: big\n\n" + b"some words here\n" * 2_200_000
-    assert len(raw) > 2 * judge.MAX_BYTES
+    assert len(raw) > 2 * MAX_BYTES
     code, out, said = run(["-m", str(model)], raw, monkeypatch)
     assert (code, said) == (0, "")
     assert out.endswith(raw)
@@ -169,7 +173,7 @@ def test_a_mail_is_never_lost(wrong, strict, model, tmp_path, monkeypatch):
     elif wrong == "nothing named":
         argv = strict
     else:
-        monkeypatch.setattr(judge, "Document", lambda *a: 1 / 0)
+        monkeypatch.setattr("surebayes.pool.engine.Document", lambda *a: 1 / 0)
     raw = MAILS[0][0]
     code, out, said = run(argv, raw, monkeypatch)
     assert code == (75 if strict else 0)
@@ -205,7 +209,7 @@ def test_a_closed_output_is_not_a_mail_delivered(model):
 def test_the_python_kernels_give_the_same_score(model):
     script = (
         "import sys, warnings; warnings.simplefilter('ignore')\n"
-        "for name in ('_text', '_mail', '_lookup'): sys.modules['surebayes.kernels.' + name] = None\n"
+        "for name in ('_text', '_mail', '_pool'): sys.modules['surebayes.kernels.' + name] = None\n"
         "from surebayes.filter.judge import MappedModel\n"
         "print(repr(MappedModel(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
     )
@@ -246,7 +250,7 @@ def test_the_same_scores_on_all_of_spamassassin(corpora_folder, tmp_path):
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The package as a wheel installs it: with its kernels, and compiled."""
-    if not hasattr(judge.kernel(), "__file__") or not judge.kernel().__file__.endswith((".so", ".pyd")):
+    if not hasattr(kernel(), "__file__") or not kernel().__file__.endswith((".so", ".pyd")):
         pytest.skip("the compiled kernel is not built")
     work = tmp_path_factory.mktemp("wheel")
     for name in ("src", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
@@ -290,7 +294,7 @@ def test_only_small_modules_are_imported(installed, model):
         done, _ = start(installed, code, "filter", "-m", model, data=raw)
         imported = {name for name in done.stderr.decode().split() if not name.startswith("encodings.")}
         assert imported <= ALLOWED
-        assert {"surebayes.kernels._mail", "surebayes.kernels._text", "surebayes.kernels._lookup"} <= imported
+        assert {"surebayes.kernels._mail", "surebayes.kernels._text", "surebayes.kernels._pool"} <= imported
         assert b"X-Surebayes-Score" in done.stdout
 
 

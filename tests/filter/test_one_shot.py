@@ -220,10 +220,11 @@ def run_without(modules, *words, stdin=MAIL):
 
 @pytest.mark.parametrize("strict", [[], ["--exit-code"]])
 @pytest.mark.parametrize(
-    "missing", ["filter.judge", "mail", "mail.message", "persist.manifest", "errors", "kernels.lookup_twin"]
+    "missing",
+    ["filter.judge", "mail", "mail.message", "persist.manifest", "errors", "kernels.pool_twin", "pool.engine"],
 )
 def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
-    modules = [f"surebayes.{missing}", "surebayes.kernels._lookup"]
+    modules = [f"surebayes.{missing}", "surebayes.kernels._pool"]
     done = run_without(modules, "filter", "-m", model, *strict)
     assert done.returncode == (75 if strict else 0)
     assert is_whole(done.stdout)

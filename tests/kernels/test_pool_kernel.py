@@ -1,241 +1,466 @@
-"""Batches of rows in C and with numpy: the same sums, the same opinions, and no way to break them."""
+"""The pool's kernel in C and its twin: the same sums, the same opinions to the last bit, and no way to break them."""
+
+import math
+from array import array
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.feature_extraction import FeatureHasher
 
 from surebayes.kernels import pool_twin as twin
-from surebayes.pool.views import CountTable, Rows
+from surebayes.pool.document import Rows
+from surebayes.pool.table import FileTable, Sums, Table, file_parts
 
 compiled = pytest.importorskip("surebayes.kernels._pool", reason="the kernel is not built: the twin is all there is")
 
+KERNELS = [compiled, twin]
 WIDTH = 60
 
 
-@pytest.fixture(params=[compiled, twin], ids=["kernel", "twin"])
-def pool(request):
+@pytest.fixture(params=KERNELS, ids=["kernel", "twin"])
+def kernel(request):
     return request.param
 
 
-def flat(sets):
+def flat(sets, times=False):
     rows = [sorted(s) for s in sets]
-    indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-    return indptr, np.array([c for row in rows for c in row], np.int32)
+    indptr = array("q", [0, *np.cumsum([len(r) for r in rows]).tolist()])
+    columns = array("i", [c for row in rows for c in row])
+    return Rows(indptr, columns, array("I", [1 + c % 5 for c in columns]) if times else None)
 
 
-def learnt(module, rows, labels, classes, which=None, room=8):
-    place, counts = np.full(WIDTH, -1, np.int32), np.zeros((room, classes), np.int32)
-    which = np.arange(len(labels)) if which is None else which
-    done = size = alive = 0
-    while done < len(which):
-        before = done
-        done, size, more = module.count_rows(place, counts, *rows, which, classes, labels, done, size)
-        alive += more
-        if done < len(which):
-            assert done > before or len(counts) - size < WIDTH
-            counts = np.concatenate([counts, np.zeros((WIDTH, classes), np.int32)])
-    return place, counts[:size], size, alive
+def table_with(counts, width=WIDTH):
+    """A table in memory with these rows of counts, the first columns' in reverse order."""
+    counts = np.asarray(counts, np.int32)
+    table = Table(width, counts.shape[1])
+    order = np.arange(len(counts))[::-1]
+    np.frombuffer(table.place, np.int32)[order] = np.arange(1, len(counts) + 1)
+    table.values, table.size = bytearray(counts[order].tobytes()), len(counts)
+    return table
+
+
+def in_file(table, shift=3):
+    parts, places = file_parts(table.entries())
+    moved = {name: at + (shift if name != "n" else 0) for name, at in places.items()}
+    return FileTable.of_places(bytes(shift) + b"".join(parts), moved)
 
 
 batches = st.lists(st.sets(st.integers(0, WIDTH - 1), max_size=WIDTH), max_size=12)
 
 
+# ---------------------------------------------------------------------- learning
+
+
 @given(batches, st.integers(1, 20), st.data())
 @settings(max_examples=150)
-def test_both_learn_the_same(sets, classes, data):
+def test_both_learn_and_forget_the_same(sets, classes, data):
     rows, n = flat(sets), len(sets)
-    labels = np.array(data.draw(st.lists(st.integers(0, classes - 1), min_size=n, max_size=n)), np.int64)
-    which = np.array(data.draw(st.permutations(range(n)))[: n // 2 + 1], np.int64)
-    (place, counts, size, alive), other = (learnt(module, rows, labels, classes, which) for module in (compiled, twin))
-    np.testing.assert_array_equal(place, other[0])
-    np.testing.assert_array_equal(counts, other[1])
-    assert (size, alive) == other[2:]
-    for column in range(WIDTH):
-        expected = [sum(column in sets[d] for d in which if labels[d] == c) for c in range(classes)]
-        assert (counts[place[column]].tolist() if place[column] >= 0 else [0] * classes) == expected
-    assert alive == size == len({c for d in which for c in sets[d]})
+    labels = array("q", data.draw(st.lists(st.integers(0, classes - 1), min_size=n, max_size=n)))
+    which = array("q", data.draw(st.permutations(range(n)))[: n // 2 + 1])
+    weights = data.draw(st.none() | st.lists(st.integers(1, 9), min_size=n, max_size=n).map(lambda w: array("q", w)))
+    tables = []
+    for module in KERNELS:
+        table, done, alive = Table(WIDTH, classes), 0, 0
+        table.values = bytearray(4 * classes * 8)
+        while done < len(which):
+            done, table.size, more = module.add(table, rows, labels, which, done, weights)
+            alive += more
+            if done < len(which):
+                table.values += bytes(4 * classes * WIDTH)
+        assert module.totals(table)[0] == alive == table.size
+        tables.append(table)
+    assert bytes(tables[0].place) == bytes(tables[1].place)
+    assert bytes(tables[0].values) == bytes(tables[1].values)
+    assert compiled.pack_entries(tables[0]) == twin.pack_entries(tables[0])
+    assert compiled.totals(tables[0]) == twin.totals(tables[0])
+    expected = np.zeros((WIDTH, classes), int)
+    for d in which:
+        expected[list(sets[d]), labels[d]] += 1 if weights is None else weights[d]
+    assert np.array_equal(twin.gather(tables[0], classes, range(WIDTH)), expected)
+    changes = [module.take(table, rows, labels, which[:-1], weights) for module, table in zip(KERNELS, tables)]
+    assert changes[0] == changes[1]
+    assert bytes(tables[0].values) == bytes(tables[1].values)
+    before = bytes(tables[0].values)
+    for module, table in zip(KERNELS, tables):
+        if any(sets[d] for d in which):
+            with pytest.raises(ValueError, match="never learnt"):
+                module.take(table, rows, labels, array("q", [*which, *which]), weights)
+            assert bytes(table.values) == before
 
 
-@given(st.lists(batches, max_size=4), st.integers(2, 5), st.data())
-@settings(max_examples=100)
-def test_a_plain_table_becomes_the_table_of_arrays(parts, classes, data):
-    grown, table = CountTable(WIDTH, classes), CountTable(WIDTH, classes)
-    for sets in parts:
-        labels = data.draw(st.lists(st.integers(0, classes - 1), min_size=len(sets), max_size=len(sets)))
-        grown.plain.learn([np.array(sorted(s), "<i4").tobytes() for s in sets], labels)
-        table.learn(Rows(*flat(sets)), np.array(labels, np.int64))
-    assert grown.n_classes == table.n_classes
-    assert grown.plain is not None  # what is asked of plain sums leaves them as they are
-    assert grown == table
-    assert grown.plain is None
-    for sets in parts:  # and what was taken over can be changed
-        grown.learn(Rows(*flat(sets)), np.zeros(len(sets), np.int64))
-        grown.forget(Rows(*flat(sets)), np.zeros(len(sets), np.int64))
-    assert grown == table
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = grown.nothing
+@given(batches, st.integers(1, 5), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_a_table_goes_to_a_file_and_back(sets, classes, seed):
+    counts = np.random.default_rng(seed).integers(0, 3, (WIDTH, classes))
+    table = table_with(counts)
+    file, most = in_file(table), array("q", [2] * classes)
+    columns = sorted(set().union(*sets)) if sets else []
+    for module in KERNELS:
+        place = bytearray(4 * WIDTH)
+        values = module.load(file, classes, place, most)
+        again = SimpleNamespace(place=place, values=values)
+        assert twin.gather(again, classes, range(WIDTH)) == counts.tolist()
+    assert twin.gather(file, classes, columns) == counts[columns].tolist()
 
 
-def ask(module, place, counts, rows, which, contrasts, smoothings, experts, logs=50, total=1000.0):
-    classes = counts.shape[1]
-    out = np.full((len(which), len(contrasts), len(experts)), np.nan)
-    rng = np.random.default_rng(len(which))
-    totals = np.log(rng.uniform(total, 2 * total, (len(contrasts), len(smoothings), 2)))
-    table = np.log(np.arange(logs) + np.array(smoothings)[:, None])
-    module.score_rows(
-        place,
-        counts,
-        *rows,
-        which,
-        classes,
-        np.array(contrasts),
-        np.array(smoothings),
-        table,
-        totals,
-        np.array(experts),
-        out,
-    )
-    return out
+# ---------------------------------------------------------------------- opinions
 
 
-@given(batches, st.integers(2, 20), st.sampled_from([1, 3, 300, 2**31 // 20]), st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
-def test_both_have_the_same_opinions(sets, classes, most, seed):
+def ask(module, sums, experts, rows, contrasts, which=None, copied=0, copies=0, first=0, more=0):
+    n = len(rows) if which is None else len(which)
+    out = array("d", [math.nan]) * (n * len(contrasts) * (first + len(experts) + more))
+    module.score(rows, sums, experts, array("q", contrasts), out, first, which, copied, copies)
+    return np.array(out).reshape(n, len(contrasts), first + len(experts) + more)
+
+
+def expert(smoothing, top=0):
+    return SimpleNamespace(smoothing=smoothing, top=top)
+
+
+def staged(seed, contrasts, counted, kind):
     rng = np.random.default_rng(seed)
-    place = np.where(rng.random(WIDTH) < 0.2, -1, rng.permutation(WIDTH)).astype(np.int32)
-    counts = rng.integers(0, most + 1, (WIDTH, classes)).astype(np.int32)
-    counts[rng.random(WIDTH) < 0.2] = 0
-    which = rng.integers(0, max(len(sets), 1), 2 * len(sets)).astype(np.int64)
-    contrasts = [1] if classes == 2 else list(range(classes))
-    experts = [(0, 0), (0, 3), (1, 0), (-1, 7), (1, 1), (0, 10), (1, WIDTH)]
-    got, expected = (
-        ask(module, place, counts, flat(sets), which, contrasts, [0.01, 1.0], experts) for module in (compiled, twin)
-    )
-    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
-    assert np.isnan(got[:, :, 3]).all()  # an expert of another kind is left alone
-    assert np.isfinite(np.delete(got, 3, axis=2)).all()
+    values = rng.normal(size=(WIDTH, 1 + contrasts)).astype(np.float32)
+    values[rng.random(WIDTH) < 0.3] = 0
+    table = table_with(values.view(np.int32))
+    chosen = {"memory": table, "file": in_file(table), "none": None}[kind]
+    return SimpleNamespace(table=chosen, intercepts=array("d", rng.normal(size=contrasts)), counted=counted)
 
 
-def test_of_columns_as_strong_as_each_other_the_first_count(pool):
-    counts = np.array([[1, 0], [0, 1]] * 4, np.int32)
-    rows = flat([set(range(8))])
-    out = np.zeros((1, 1, 3))
-    totals, logs = np.log(np.full((1, 1, 2), 9.0)), np.log(np.arange(3.0) + 1)[None]
-    place = np.arange(8, dtype=np.int32)
-    experts = np.array([(0, 1), (0, 2), (0, 3)])
-    pool.score_rows(place, counts, *rows, np.array([0]), 2, np.array([1]), np.array([1.0]), logs, totals, experts, out)
+@given(
+    batches,
+    st.integers(2, 20),
+    st.sampled_from([1, 3, 300, 2**31 // 20 // 60]),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["memory", "file", "both"]),
+    st.sampled_from(["memory", "file", "none"]),
+    st.sampled_from([0, 0, 1, 70_000]),
+)
+@settings(max_examples=250, deadline=None)
+def test_both_have_the_same_opinions_to_the_last_bit(sets, classes, most, seed, kind, stage, copies):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, most + 1, (WIDTH, classes))
+    counts[rng.random(WIDTH) < 0.3] = 0
+    table, second = table_with(counts), table_with(rng.integers(0, 3, (WIDTH, classes)))
+    stack = {"memory": [(table, 1)], "file": [(in_file(table), 1)], "both": [(in_file(table), 1), (second, 3)]}[kind]
+    totals = (counts.sum(0) + 7).tolist()
+    sums = Sums(stack, classes, int((counts.sum(1) > 0).sum()), totals)
+    contrasts = [1] if classes == 2 else [-1, *range(1, classes)]
+    which = array("q", rng.integers(0, max(len(sets), 1), 2 * len(sets)).tolist())
+    experts = [expert(0.01), expert(0.01, 3), staged(seed, len(contrasts), True, stage), expert(1.0), expert(0.01, 10)]
+    found = [
+        ask(module, sums, experts, flat(sets, times=True), contrasts, which, classes - 1, copies, 2, 1)
+        for module in KERNELS
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.isnan(found[0][:, :, [0, 1, -1]]).all()  # places of other experts are left alone
+    asked = found[0][:, np.array(contrasts) >= 0, 2:-1]
+    assert np.isfinite(np.delete(asked, 2, axis=2)).all()
+    assert np.isfinite(asked[:, :, 2]).all() == (stage != "none" or not asked.size)
+    if classes > 2:
+        assert np.isnan(found[0][:, 0]).all()  # there is nothing to tell this class from
+
+
+@given(st.lists(st.sets(st.integers(0, 999), max_size=600), max_size=4), st.integers(0, 300), st.integers(0, 9))
+@settings(max_examples=40, deadline=None)
+def test_the_strongest_columns_are_the_same(sets, top, seed):
+    counts = np.random.default_rng(seed).integers(0, 4, (1000, 2))
+    sums = Sums([(table_with(counts, 1000), 1)], 2, 900, counts.sum(0).tolist())
+    experts = [expert(0.01, top), expert(0.01), expert(1.0, top)]
+    found = [ask(module, sums, experts, flat(sets), [1]) for module in KERNELS]
+    np.testing.assert_array_equal(*found)
+
+
+def test_of_columns_as_strong_as_each_other_the_first_count(kernel):
+    sums = Sums([(table_with([[1, 0], [0, 1]] * 4), 1)], 2, 8, [4, 4])
+    out = ask(kernel, sums, [expert(1.0, 1), expert(1.0, 2), expert(1.0, 3)], flat([set(range(8))]), [1])
     np.testing.assert_allclose(out[0, 0], np.log(2) * np.array([-1, 0, -1 / 3]), atol=1e-12)
 
 
-def test_a_class_without_contrast_keeps_its_scores(pool):
-    out = ask(
-        pool,
-        np.zeros(WIDTH, np.int32),
-        np.ones((1, 3), np.int32),
-        flat([{1, 2}]),
-        np.array([0]),
-        [0, -1],
-        [1.0],
-        [(0, 0)],
-    )
-    assert np.isfinite(out[0, 0, 0])
-    assert np.isnan(out[0, 1, 0])
+@given(st.lists(st.floats(-9, 9), min_size=12, max_size=12), st.lists(st.floats(0, 9), min_size=6, max_size=6))
+def test_both_weigh_the_same(opinions, weights):
+    results = []
+    for module in KERNELS:
+        out = array("d", bytes(8 * 4))
+        module.weigh(array("d", opinions), array("d", weights), array("d", [0.5, -0.25]), out)
+        results.append(list(out))
+    assert results[0] == results[1]
+    expected = [[0.5, -0.25][i % 2] + np.dot(weights[i % 2 * 3 :][:3], opinions[3 * i :][:3]) for i in range(4)]
+    np.testing.assert_allclose(results[0], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_nothing_in_nothing_out(pool):
-    rows = flat([])
-    assert pool.count_rows(
-        np.full(1, -1, np.int32), np.zeros((0, 2), np.int32), *rows, np.zeros(0, int), 2, np.zeros(0, int), 0, 0
-    ) == (0, 0, 0)
-    assert (
-        ask(
-            pool, np.full(1, -1, np.int32), np.zeros((0, 2), np.int32), rows, np.zeros(0, int), [1], [1.0], [(0, 5)]
-        ).size
-        == 0
-    )
-    one = ask(
-        pool,
-        np.full(1, -1, np.int32),
-        np.zeros((0, 2), np.int32),
-        flat([{0}, set()]),
-        np.arange(2),
-        [1],
-        [1.0],
-        [(0, 5)],
-    )
-    assert (one == 0).all()
+def test_nothing_in_nothing_out(kernel):
+    table = Table(4, 2)
+    assert kernel.add(table, flat([]), array("q"), None, 0, None) == (0, 0, 0)
+    assert kernel.take(table, flat([]), array("q"), None, None) == 0
+    assert ask(kernel, Sums([(table, 1)], 2), [expert(1.0, 5)], flat([]), [1]).size == 0
+    assert (ask(kernel, Sums([(table, 1)], 2), [expert(1.0, 5)], flat([{0}, set()]), [1]) == 0).all()
+    assert (ask(kernel, Sums([(in_file(table), 1)], 2), [expert(1.0)], flat([{0, 3}]), [1]) == 0).all()
+    assert kernel.pack_entries(table) == b""
 
 
-GOOD = {
-    "place": np.full(4, -1, np.int32),
-    "counts": np.zeros((4, 2), np.int32),
-    "indptr": np.array([0, 2]),
-    "columns": np.array([1, 3], np.int32),
-    "which": np.array([0]),
-    "classes": 2,
-}
+# ---------------------------------------------------------------------- what does not fit
+
+
+def learnt(**changes):
+    table = Table(4, 2)
+    table.values = bytearray(4 * 2 * 4)
+    given = {
+        "table": table,
+        "rows": flat([{1, 3}]),
+        "labels": array("q", [1]),
+        "which": None,
+        "start": 0,
+        "weights": None,
+    }
+    for name, value in changes.items():
+        if name in ("indptr", "columns", "times"):
+            setattr(given["rows"], name, value)
+        elif name in ("place", "values", "each", "size"):
+            setattr(table, name, value)
+        else:
+            given[name] = value
+    return table, given
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"columns": np.array([1, 4], np.int32)},
-        {"columns": np.array([-1, 3], np.int32)},
-        {"indptr": np.array([0, 3])},
-        {"indptr": np.array([-1, 2])},
-        {"indptr": np.array([2, 0])},
-        {"indptr": np.zeros(0, np.int64)},
-        {"which": np.array([1])},
-        {"which": np.array([-1])},
-        {"classes": 0},
-        {"place": b"123"},
-        {"labels": np.array([2])},
-        {"labels": np.array([-1])},
-        {"labels": np.array([0, 1])},
+        {"columns": array("i", [1, 4])},
+        {"columns": array("i", [-1, 3])},
+        {"columns": array("i", [1, 2**31 - 1])},
+        {"indptr": array("q", [0, 3])},
+        {"indptr": array("q", [-1, 2])},
+        {"indptr": array("q", [2, 0])},
+        {"indptr": array("q")},
+        {"indptr": b"1234567"},
+        {"which": array("q", [1])},
+        {"which": array("q", [-1])},
+        {"which": array("q", [2**62])},
+        {"each": 0},
+        {"each": -1},
+        {"each": 2**31},
+        {"each": 2**70},
+        {"place": b"1234"},
+        {"place": bytearray(15)},
+        {"labels": array("q", [2])},
+        {"labels": array("q", [-1])},
+        {"labels": array("q", [0, 1])},
+        {"labels": array("i", [1])},
         {"size": 5},
         {"size": -1},
         {"start": -1},
+        {"weights": array("q", [2**31])},
+        {"weights": array("q")},
+        {"times": array("I", [1])},
+        {"values": memoryview(bytearray(33))[1:]},
+        {"values": None},
     ],
-    ids=str,
+    ids=lambda wrong: next(iter(wrong)),
 )
-def test_what_does_not_fit_is_refused(wrong):
-    given = {**GOOD, "labels": np.array([1]), "start": 0, "size": 0, **wrong}
-    given["counts"] = np.zeros((4, 2), np.int32)
-    with pytest.raises((ValueError, BufferError)):
-        compiled.count_rows(*given.values())
-    assert not given["counts"].any()
-    if not {"labels", "size", "start"} & set(wrong):
-        more = np.array([1]), np.ones(1), np.zeros((1, 3)), np.zeros((1, 1, 2)), np.array([[0, 0]]), np.zeros((1, 1, 1))
-        with pytest.raises((ValueError, BufferError)):
-            compiled.score_rows(*[given[name] for name in GOOD], *more)
+def test_what_can_not_be_learnt_is_refused(wrong):
+    table, given = learnt(**wrong)
+    before = bytes(table.values or b"")
+    with pytest.raises((ValueError, BufferError, TypeError, OverflowError)):
+        compiled.add(*given.values())
+    assert bytes(table.values or b"") == before
+    if "start" not in wrong:
+        with pytest.raises((ValueError, BufferError, TypeError, OverflowError)):
+            compiled.take(*[value for name, value in given.items() if name != "start"])
+
+
+def test_copies_below_one_are_not_forgotten(kernel):
+    for weight in (0, -1, -(2**31) + 2):
+        table, given = learnt(weights=array("q", [weight]))
+        with pytest.raises(ValueError, match="never learnt"):
+            kernel.take(table, given["rows"], given["labels"], None, given["weights"])
+
+
+GOOD = {
+    "rows": flat([{1, 3}], times=True),
+    "sums": Sums([(table_with([[1, 2]] * 4, 4), 1)], 2, 4, [4, 8]),
+    "experts": [expert(1.0)],
+    "contrasts": array("q", [1]),
+    "out": array("d", [0.0]),
+    "first": 0,
+    "which": None,
+    "copied": 0,
+    "copies": 0,
+}
+
+
+def stack_of(*pairs, **changes):
+    return SimpleNamespace(**{"stack": list(pairs), "classes": 2, "alive": 4, "totals": array("q", [4, 8]), **changes})
+
+
+TABLE = table_with([[1, 2]] * 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("at", "wrong"),
+    "wrong",
     [
-        (0, np.array([2])),
-        (3, np.zeros((1, 2, 2))),
-        (4, np.array([[1, 0]])),
-        (4, np.array([[0, -1]])),
-        (5, np.zeros((2, 1, 1))),
+        {"contrasts": array("q", [2])},
+        {"contrasts": array("q")},
+        {"contrasts": array("i", [1, 1])},
+        {"out": array("d", [0.0, 0.0, 0.0])[:0]},
+        {"out": b"12345678"},
+        {"first": 1},
+        {"first": -1},
+        {"copies": -1},
+        {"copies": 10**6 + 1},
+        {"copied": 2},
+        {"copied": -1},
+        {"copies": 2**63},
+        {"which": array("q", [1])},
+        {"experts": (expert(1.0),)},
+        {"rows": flat([{1, 4}])},
+        {"experts": [expert(0.0)]},
+        {"experts": [expert(-1.0)]},
+        {"experts": [expert(math.nan)]},
+        {"experts": [expert(math.inf)]},
+        {"experts": [expert(1.0, -1)]},
+        {"experts": [expert(1.0, 2**31)]},
+        {"experts": [expert("1")]},
+        {"experts": [None]},
+        {"experts": [SimpleNamespace(table=TABLE, intercepts=array("d", [0.0, 0.0]), counted=False)]},
+        {"experts": [SimpleNamespace(table=TABLE, intercepts=array("d", [0.0]), counted=2)]},
+        {"experts": [SimpleNamespace(table=7, intercepts=array("d", [0.0]), counted=0)]},
+        {"experts": [SimpleNamespace(table=TABLE, intercepts=array("d", [0.0]), counted=1)], "rows": flat([{1, 3}])},
+        {"sums": stack_of()},
+        {"sums": stack_of((TABLE, 0))},
+        {"sums": stack_of((TABLE, -1))},
+        {"sums": stack_of((TABLE, 2**40))},
+        {"sums": stack_of((TABLE,))},
+        {"sums": stack_of(TABLE)},
+        {"sums": stack_of((TABLE, 1), classes=3)},
+        {"sums": stack_of((TABLE, 1), classes=2**40)},
+        {"sums": stack_of((TABLE, 1), alive=-1)},
+        {"sums": stack_of((TABLE, 1), alive=2**31)},
+        {"sums": stack_of((TABLE, 1), totals=array("q", [4]))},
+        {"sums": stack_of((TABLE, 1), totals=array("q", [-1, 4]))},
+        {"sums": stack_of((TABLE, 1), totals=array("q", [2**60, 4]))},
+        {"sums": None},
+        {"rows": None},
     ],
-    ids=["contrast", "totals", "smoothing", "top", "out"],
+    ids=lambda wrong: next(iter(wrong)),
 )
-def test_what_does_not_belong_together_is_refused(at, wrong):
-    more = [np.array([1]), np.ones(1), np.zeros((1, 3)), np.zeros((1, 1, 2)), np.array([[0, 0]]), np.zeros((1, 1, 1))]
-    more[at] = wrong
-    with pytest.raises(ValueError, match="belong together"):
-        compiled.score_rows(*GOOD.values(), *more)
+def test_what_can_not_be_scored_is_refused(wrong):
+    with pytest.raises((ValueError, BufferError, TypeError, OverflowError, AttributeError)):
+        compiled.score(**{**GOOD, **wrong})
+    compiled.score(**GOOD)
 
 
-def test_a_damaged_table_is_not_followed():
-    place = np.array([-1, 99, -7, 2**31 - 1], np.int32)
-    counts = np.zeros((4, 2), np.int32)
+def test_counts_below_zero_or_beyond_are_refused(kernel):
+    below = Sums([(table_with([[1, -2]] * 4, 4), 1)], 2, 4, [4, 8])
+    with pytest.raises(ValueError, match="below zero"):
+        ask(kernel, below, [expert(1.0)], flat([{1}]), [1])
+    if kernel is compiled:  # Python's numbers have no end
+        beyond = Sums([(table_with([[2**30, 2**30]] * 4, 4), 1), (table_with([[0, 2**30]] * 4, 4), 9)], 2, 4, [4, 8])
+        with pytest.raises(ValueError, match="2\\*\\*31"):
+            ask(kernel, beyond, [expert(1.0)], flat([{1}]), [1])
+
+
+def test_a_damaged_table_in_memory_is_not_followed():
+    table = Table(4, 2)
+    np.frombuffer(table.place, np.int32)[:] = [0, 99, -7, 2**31 - 1]
+    table.values = bytearray(4 * 2 * 4)
     rows = flat([{0, 1, 2, 3}])
-    out = np.zeros((1, 1, 1))
-    more = np.array([1]), np.ones(1), np.zeros((1, 3)), np.zeros((1, 1, 2)), np.array([[0, 0]]), out
-    compiled.score_rows(place, counts, *rows, np.array([0]), 2, *more)
-    assert out[0, 0, 0] == 0
-    assert compiled.count_rows(place, counts, *rows, np.array([0]), 2, np.array([1]), 0, 0) == (1, 4, 4)
-    assert counts.tolist() == [[0, 1]] * 4
+    assert ask(compiled, Sums([(table, 1)], 2, 4, [4, 4]), [expert(1.0)], rows, [1])[0, 0, 0] == 0
+    assert compiled.add(table, rows, array("q", [1]), None, 0, None) == (1, 4, 4)
+    assert np.frombuffer(table.values, np.int32).reshape(-1, 2).tolist() == [[0, 1]] * 4
+
+
+# ---------------------------------------------------------------------- tables in files
+
+
+@pytest.mark.parametrize(
+    ("n", "places"),
+    [(75, (8, 0, 0, 0)), (1, (0, 99999, 0, 0)), (1, (0, 0, 0, 2**62)), (1, (599, 0, 0, 0)), (1, (0, 0, 598, 0))],
+)
+def test_a_table_outside_of_its_file_is_refused(kernel, n, places):
+    table = FileTable(bytes(600), n, *places)
+    with pytest.raises(ValueError, match="outside"):
+        ask(kernel, Sums([(table, 1)], 2, 1, [1, 1]), [expert(1.0)], flat([{1}]), [1])
+    with pytest.raises(ValueError, match="outside"):
+        kernel.load(table, 2, bytearray(40), None)
+    for changed in (
+        {"n": -1},
+        {"n": 2**60},
+        {"entries": -8},
+        {"checked": bytearray(0)} if kernel is compiled else {"n": -2},
+    ):
+        wrong = SimpleNamespace(**{**{name: getattr(table, name) for name in FileTable.__slots__}, "n": 1, **changed})
+        with pytest.raises((ValueError, OverflowError)):
+            kernel.load(wrong, 2, bytearray(40), None)
+
+
+def test_every_flipped_bit_of_a_touched_block_is_noticed(kernel):
+    table = table_with(np.random.default_rng(0).integers(0, 3, (900, 2)), 1000)
+    parts, places = file_parts(table.entries())
+    original = b"".join(parts)
+    for position in range(0, len(original), 97):
+        damaged = bytearray(original)
+        damaged[position] ^= 4
+        sums = Sums([(FileTable.of_places(bytes(damaged), places), 1)], 2, 900, [9, 9])
+        with pytest.raises(ValueError, match="checksum"):
+            ask(kernel, sums, [expert(1.0)], flat([set(range(900))]), [1])
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [[[4, 1], [2, 1]], [[2, 1], [2, 1]], [[2, 0]], [[2 * WIDTH, 1]], [[2, 4]], [[2, 2**32 - 1]]],
+    ids=["order", "twice", "zero", "width", "more than documents", "below zero"],
+)
+def test_a_table_that_can_not_be_is_refused(kernel, entries):
+    parts, places = file_parts(np.array(entries, "<u4").tobytes())
+    with pytest.raises(ValueError, match="table"):
+        kernel.load(FileTable.of_places(b"".join(parts), places), 2, bytearray(4 * WIDTH), array("q", [3, 3]))
+
+
+# ---------------------------------------------------------------------- bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=2000))
+def test_both_have_the_same_checksums(data):
+    assert compiled.block_checksums(data) == twin.block_checksums(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 2**32 - 2), max_size=30), max_size=4))
+def test_both_pack_columns_alike(rows):
+    views = [array("I", sorted(set(row))) for row in rows]
+    packed = compiled.pack_views(views)
+    assert packed == twin.pack_views(views)
+    at = 0
+    for view in views:
+        size = int.from_bytes(packed[at : at + 4], "little")
+        for module in KERNELS:
+            assert module.unpack_columns(packed, at + 4, size) == view.tobytes()
+        at += 4 + 2 * size
+
+
+def test_what_can_not_be_packed_is_refused(kernel):
+    for wrong in ([array("I", [3, 3])], [array("I", [3]), array("I", [3, 2])]):
+        with pytest.raises(ValueError, match="ascending"):
+            kernel.pack_views(wrong)
+    for wrong in ((b"",), [b"", None]):
+        with pytest.raises(TypeError):
+            kernel.pack_views(wrong)
+    assert kernel.pack_views([]) == b""
+    for start, words in ((-1, 1), (0, -1), (0, 5), (9, 0)):
+        with pytest.raises(ValueError, match="fewer words"):
+            kernel.unpack_columns(bytes(8), start, words)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=10), st.sampled_from([2, 1000, 2**20, 2**31 - 1]))
+def test_both_hash_as_scikit_learn_does(tokens, width):
+    found = [module.hash_tokens(tokens, width) for module in KERNELS]
+    assert found[0] == found[1]
+    for token, column in zip(tokens, np.frombuffer(found[0], "<u4").tolist()):
+        if token and token.isascii():
+            hashed = FeatureHasher(width, input_type="string").transform([[token.decode("latin-1")]])
+            assert hashed.indices.tolist() == [column]

@@ -66,13 +66,9 @@ def _json_line(path: str, label: str, score: float, probability: float, threshol
 @contextmanager
 def _judge(model: str) -> Iterator[Any]:
     """Yield what judges documents: the model's files alone where that is enough, else the filter."""
-    try:
-        from surebayes.filter.bulk import BulkJudge, is_absorbed
-    except ImportError:  # not compiled here
-        enough = False
-    else:
-        enough = is_absorbed(model)
-    if enough:
+    from surebayes.filter.bulk import BulkJudge, is_absorbed
+
+    if is_absorbed(model):
         yield BulkJudge(model)
         return
     from surebayes.filter.filter import Filter

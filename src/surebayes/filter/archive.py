@@ -12,18 +12,15 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from surebayes.errors import BadModel
+from surebayes.filter.durable import Durable
 from surebayes.filter.journal_file import NAME as JOURNAL
 from surebayes.filter.judge import KIND
 from surebayes.filter.settings import NAME as CONFIG
 from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, put_pieces
 from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
 from surebayes.persist.manifest import NAME as MANIFEST
-
-if TYPE_CHECKING:
-    from surebayes.filter.filter import Filter
 
 MAX_RATIO = 100
 """How many times its size an archive may unpack to: a filter's files shrink to a third, a bomb to a thousandth."""
@@ -38,16 +35,16 @@ _BROKEN = (
 # ---------------------------------------------------------------------- out
 
 
-def export(filter: Filter, archive: str) -> None:
+def export(durable: Durable, archive: str) -> None:
     """See `Filter.export`."""
-    filter.absorb()
-    with filter._writer, locked(filter.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
+    durable.absorb_all(None)
+    with durable.writer, locked(durable.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
         copy = os.path.join(scratch, JOURNAL)
-        filter._open_journal().copy_to(copy)
-        tables = checked_entry(filter._folder.manifest()["files"]["tables"])[0]
-        files = {name: os.path.join(filter.path, name) for name in (MANIFEST, tables)} | {JOURNAL: copy}
-        if os.path.isfile(os.path.join(filter.path, CONFIG)):
-            files[CONFIG] = os.path.join(filter.path, CONFIG)
+        durable.open_journal().copy_to(copy)
+        tables = checked_entry(durable.folder.manifest()["files"]["tables"])[0]
+        files = {name: os.path.join(durable.path, name) for name in (MANIFEST, tables)} | {JOURNAL: copy}
+        if os.path.isfile(os.path.join(durable.path, CONFIG)):
+            files[CONFIG] = os.path.join(durable.path, CONFIG)
         _pack(files, archive)
 
 
@@ -73,7 +70,7 @@ def _pack(files: dict[str, str], archive: str) -> None:
 # ---------------------------------------------------------------------- in
 
 
-def import_(cls: type[Filter], archive: str, path: str) -> Filter:
+def import_(archive: str, path: str) -> Durable:
     """See `Filter.import_`."""
     check_new(path)
     beside = os.path.dirname(os.path.abspath(path))
@@ -86,10 +83,13 @@ def import_(cls: type[Filter], archive: str, path: str) -> Filter:
             if isinstance(error, BadModel):
                 raise
             raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
-        with cls.open(scratch) as found:
-            found._loaded()
+        copy = Durable.open(scratch)
+        try:
+            copy.loaded()
+        finally:
+            copy.close()
         _move(scratch, path)
-    return cls.open(path)
+    return Durable.open(path)
 
 
 def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:

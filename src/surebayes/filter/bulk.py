@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from surebayes.errors import BadModel, StoreError
-from surebayes.filter.judge import Document, MappedModel, answers, decide, pooled, questions_of, rows_of
-from surebayes.kernels._lookup import gather, load_table
+from surebayes.errors import StoreError
+from surebayes.filter.judge import Decision, MappedModel
 from surebayes.persist.manifest import read_manifest
+from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.table import FileTable, Sums, Table
 
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
 PAYS = 30_000
 """Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
-
-Said = tuple[str, float, float, float]
 
 
 class BulkJudge:
@@ -33,18 +32,20 @@ class BulkJudge:
 
     def __init__(self, folder: str) -> None:
         self.model = MappedModel(folder)
-        self.scoring = self.model.scoring
-        self.views = self.scoring["views"]
-        self.questions = questions_of(self.scoring)
-        self.tables: list[tuple[bytes, bytes]] = []
+        self.engine = self.model.judge.engine
         self.judged = 0
 
     @property
     def classes(self) -> list[str]:
         """The labels."""
-        return list(self.scoring["classes"])
+        return list(self.model.judge.names)
 
-    def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Said]]:
+    @property
+    def in_memory(self) -> bool:
+        """Whether the tables were unpacked."""
+        return isinstance(self.engine.sums[0].own, Table)
+
+    def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
         """Yield every document (anything with a `content`) with label, score, threshold and probability.
 
         Documents are read ahead by a few: the kernel is called for many of them at once.
@@ -55,38 +56,28 @@ class BulkJudge:
             chunk.append(document)
             size += len(document.content)
             if len(chunk) == (CHUNK if self.judged else 1) or size > CHUNK_BYTES:  # the first is answered at once
-                yield from zip(chunk, self.judge([one.content for one in chunk]))
+                yield from zip(chunk, self.judge([document.content for document in chunk]))
                 chunk, size = [], 0
-        yield from zip(chunk, self.judge([one.content for one in chunk]))
+        if chunk:
+            yield from zip(chunk, self.judge([document.content for document in chunk]))
 
-    def judge(self, contents: list[Any]) -> list[Said]:
-        """Give label, score, threshold and probability of each document."""
-        scoring, classes, model = self.scoring, len(self.scoring["classes"]), self.model
-        seen = [Document(content, scoring["reader"]) for content in contents]
-        rows = [rows_of(view, seen) for view in self.views]
-        self.judged += len(seen)
-        if not self.tables and sum(view["table"]["n"] for view in self.views) < PAYS * self.judged:
-            self._unpack()
-        result = []
-        for columns in zip(*rows):
-            if self.tables:
-                counts = [gather(*table, classes, own) for table, own in zip(self.tables, columns)]
-            else:
-                counts = [model.counts(view, own) for view, own in zip(self.views, columns)]
-            result.append(decide(scoring, pooled(scoring, answers(self.questions, counts))))
-        return result
+    def judge(self, contents: list[Any]) -> list[Decision]:
+        """Return label, score, threshold and probability of each document."""
+        self.judged += len(contents)
+        engine = self.engine
+        files = [sums.stack[0][0] for sums in engine.sums]
+        if not self.in_memory and sum(file.n for file in files) < PAYS * self.judged:
+            self._unpack(files)
+        return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]))
 
-    def _unpack(self) -> None:
-        classes = len(self.scoring["classes"])
-        try:
-            for view in self.views:
-                table = view["table"]
-                places = [table[name] for name in ("n", "entries", "entry_crcs")]
-                self.tables.append(
-                    load_table(self.model.file, view["width"], classes, (classes - 1).bit_length(), *places)
-                )
-        except ValueError as error:
-            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+    def _unpack(self, files: list[FileTable]) -> None:
+        engine = self.engine
+        tables = [Table.of_file(f, v.width, engine.classes, engine.documents) for f, v in zip(files, engine.views)]
+        engine.sums = [Sums([(t, 1)], s.classes, s.alive, s.totals) for t, s in zip(tables, engine.sums)]
+        for experts, view in zip(engine.experts, engine.views):
+            for expert in experts:
+                if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
+                    expert.table = Table.of_file(expert.table, view.width, 1 + len(engine.contrasts))
 
 
 def is_absorbed(folder: str) -> bool:

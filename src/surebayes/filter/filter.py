@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Self
 
-from surebayes._late import np
-from surebayes.errors import BadModel, StoreError
-from surebayes.filter import lessons
-from surebayes.filter.journal import Journal
-from surebayes.filter.judge import Document, MappedModel, columns_of, decide, opinions_of, pooled
-from surebayes.filter.keeper import Keeper, Writing
-from surebayes.filter.state import State, check_classes, views_of
+from surebayes.errors import StoreError
+from surebayes.filter import history, teaching, tuning
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.judge import Judge
+from surebayes.filter.state import Seen, State, check_classes
 from surebayes.filter.verdict import Verdict
-from surebayes.persist.folder import check_file, flush_folder, locked
 from surebayes.persist.manifest import NAME
+from surebayes.pool.document import Document
+from surebayes.pool.specs import READERS, views_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from surebayes.promises.certificate import Certificate
 
 __all__ = ["Filter", "Verdict"]
 
 
-class Filter(Keeper):
+class Filter:
     r"""A filter: judge documents, teach it, let it forget. It lives in a folder that several processes may share.
 
     Make one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every message that is taught is
@@ -55,6 +57,10 @@ class Filter(Keeper):
     'already'
     'forgotten'
     """
+
+    def __init__(self, durable: Durable) -> None:
+        self._durable = durable
+        self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
 
     # ---- making and opening
 
@@ -89,21 +95,12 @@ class Filter(Keeper):
             As in `open`.
         """
         names = check_classes(classes, width)
-        if reader not in ("mail", "text"):
+        if reader not in READERS:
             raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
-        folder = os.fspath(path)
-        views = views_of(model, reader, width)
+        folder, views = os.fspath(path), views_of(model, reader, len(names), width)
         if os.path.isdir(folder) and set(os.listdir(folder)) - {"lock", "config.toml"}:
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
-        os.makedirs(folder, exist_ok=True)
-        self = cls(folder, renew)
-        with locked(folder):
-            self._journal = Journal(folder, create=True)
-            self._state = State.new(reader, names, views)
-            self._state.journal_id = self._journal.id
-            self._absorb_locked()
-            flush_folder(os.path.dirname(os.path.abspath(folder)))
-        return self
+        return cls(Durable.create(folder, reader, names, views, renew))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Filter:
@@ -125,50 +122,59 @@ class Filter(Keeper):
         surebayes.StoreError
             No filter there, a damaged one, or one that a later release wrote.
         """
-        self = cls(os.fspath(path), renew)
-        for attempt in range(3):
-            self._stamp = self._folder.stamp()
-            manifest = self._folder.manifest()
-            try:
-                check_file(self.path, manifest["files"]["tables"])
-                self._absorbed = manifest["journal"]["absorbed"]
-                break
-            except (KeyError, TypeError) as error:
-                raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from error
-            except BadModel:  # a writer may have replaced the files after the manifest was read
-                if attempt == 2 or self._folder.manifest() == manifest:
-                    raise
-        try:
-            self._journal = Journal(self.path)
-        except OSError as error:
-            if isinstance(error, StoreError):
-                raise
-            self._journal = None  # not ours to write to: judging needs the model alone
-        if self._journal is not None:
-            last = self._journal.last()
-            if last < self._absorbed:
-                raise BadModel(
-                    f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with "
-                    f"{self._absorbed}. Restore it from a copy."
-                )
-            if last > self._absorbed:
-                self._load()
+        return cls(Durable.open(os.fspath(path), renew))
+
+    def close(self) -> None:
+        """Absorb what was taught, and close the files."""
+        self._durable.close()
+
+    def __enter__(self) -> Self:
         return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._durable.path
 
     @property
     def classes(self) -> list[str]:
         """The labels."""
-        return list(self._scoring()["classes"])
+        return list(self._durable.judge().names)
 
     @property
     def reader(self) -> str:
         """What documents are: "mail" or "text"."""
-        return str(self._scoring()["reader"])
+        return self._durable.judge().engine.reader
 
     @property
     def model(self) -> str:
         """The version of the model; it changes with everything that is learnt or forgotten."""
-        return str(self._scoring()["model"])
+        return self._durable.judge().model
+
+    def absorb(self, note: str | None = None) -> None:
+        """Write the model with everything that was taught, so that `surebayes filter` sees it.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that this makes.
+        """
+        self._durable.absorb_all(note)
+
+    def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
+        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that the block ends with.
+        renew : bool, default=False
+            Renew a stale certificate at the end, however little has changed.
+        """
+        return self._durable.bulk(note, renew)
 
     # ---- judging
 
@@ -184,44 +190,36 @@ class Filter(Keeper):
         -------
         Verdict
         """
-        self._check_open()
-        with self._mutex:
-            if self._state is None and not self._ahead:
-                return self._judge_mapped(self._fresh_map(), document)
-            state = self._fresh_state()
-            seen, rows = self._see(document, state)
-            scores = state.scores(rows)
-            return self._verdict(state.scoring, scores, seen, rows)
+        durable = self._durable
+        durable.check_open()
+        with durable.mutex:
+            if durable.is_mapped:
+                judge = durable.fresh_map().judge
+                read = judge.engine.read(document)
+                seen = Seen(read, judge.engine.rows([read]))
+                return self._verdict(judge, judge.judge(seen.rows)[0], seen)
+            state = durable.fresh_state()
+            seen = self._see(document, state)
+            return self._verdict(state.judge, state.decide(seen), seen)
 
-    def _see(self, document: bytes | str, state: State) -> tuple[Document, list[np.ndarray]]:
+    def _see(self, document: bytes | str, state: State) -> Seen:
         """Read a document; one that is judged and then taught is read once."""
-        last = self._last
-        if not last or last[0] is not document or not isinstance(document, (bytes, str)):
-            seen = Document(document, state.reader)
-            self._last = last = (document, seen, state.rows(seen))
-        return last[1], last[2]
+        if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
+            self._last = document, state.see(document)
+        return self._last[1]
 
-    def _judge_mapped(self, mapped: MappedModel, document: bytes | str) -> Verdict:
-        seen = Document(document, mapped.scoring["reader"])
-        columns = [columns_of(view, seen) for view in mapped.scoring["views"]]
-        counts = [mapped.counts(view, own) for view, own in zip(mapped.scoring["views"], columns)]
-        scores = pooled(mapped.scoring, opinions_of(mapped.scoring, counts))
-        rows = [np.frombuffer(own, "<u4").astype(np.int32) for own in columns]
-        return self._verdict(mapped.scoring, scores, seen, rows)
-
-    def _verdict(self, scoring: dict, scores: list[float], seen: Document, rows: list[np.ndarray]) -> Verdict:
-        label, score, threshold, probability = decide(scoring, scores)
+    def _verdict(self, judge: Judge, decision: tuple[str, float, float, float], seen: Seen) -> Verdict:
+        label, score, threshold, probability = decision
 
         def reasons() -> list[tuple[str, float]]:
-            with self._mutex:
-                return _late("reasons").reasons(self._fresh_state(), seen, label)
+            with self._durable.mutex:
+                return _reasons(self._durable.fresh_state(), seen, label)
 
         def reversal() -> float:
-            with self._mutex:
-                return _late("reasons").corrections(self._fresh_state(), rows, label)
+            with self._durable.mutex:
+                return _reversal(self._durable.fresh_state(), seen, label)
 
-        fingerprint = seen.fingerprint
-        return Verdict(label, score, threshold, probability, reasons, reversal, fingerprint, scoring["model"])
+        return Verdict(label, score, threshold, probability, reasons, reversal, seen.fingerprint, judge.model)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Any:
         """Say what each view adds to the score, and within it each word or character.
@@ -238,9 +236,13 @@ class Filter(Keeper):
         PoolExplanation
             bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
         """
-        with self._mutex:
-            state = self._fresh_state()
-            return _late("reasons").explain(state, Document(document, state.reader), top)
+        from surebayes.pool.explanation import explain
+
+        with self._durable.mutex:
+            engine = self._durable.fresh_state().engine
+            read = engine.read(document)
+            each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
+            return each[0] if engine.classes == 2 else each
 
     # ---- teaching
 
@@ -261,16 +263,16 @@ class Filter(Keeper):
         {"learnt", "already", "moved"}
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
-        state = self._loaded()
-        if label not in state.classes:
-            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.classes))}.")
-        seen, rows = self._see(document, state)
-        fingerprint = seen.fingerprint
+        state = self._durable.loaded()
+        if label not in state.names:
+            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
+        seen = self._see(document, state)
 
         def lesson(write: Writing) -> str:
-            return lessons.teach(write, fingerprint, label, rows, who)
+            return teaching.teach(write, seen, label, who)
 
-        return self._submit(lesson)
+        outcome: str = self._durable.submit(lesson)
+        return outcome
 
     def forget(self, document: bytes | str, who: str | None = None) -> str:
         """Undo the learning of a document, exactly.
@@ -286,8 +288,9 @@ class Filter(Keeper):
         -------
         {"forgotten", "unknown"}
         """
-        fingerprint = Document(document, self._loaded().reader).fingerprint
-        return self._submit(lambda write: lessons.forget(write, fingerprint, who))
+        fingerprint = Document(document, self._durable.loaded().engine.reader).fingerprint
+        outcome: str = self._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
+        return outcome
 
     def train(
         self,
@@ -298,10 +301,12 @@ class Filter(Keeper):
         who: str | None = "train",
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> dict[str, Any]:
-        """Learn many documents at once.
+        """Learn many documents at once; the result doesn't depend on the order in which they are given.
 
-        They are learnt in the order of their fingerprints, each judged before it is learnt, which is what the weights
-        of the experts are learnt from; so the result doesn't depend on the order in which they are given.
+        If they are at least as many as the filter has learnt before, its experts are weighed as `ViewPool.fit` does it:
+        by how they score a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
+        for mail, "stack" for text). What a text filter has of a second stage is fitted then. Fewer documents are
+        lessons like any others: each is judged, moves the weights a step, and is learnt; `retune` weighs anew.
 
         Parameters
         ----------
@@ -327,18 +332,15 @@ class Filter(Keeper):
         """
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
-        return lessons.train(self, documents, reserve, journal, who, progress)
+        return teaching.train(self._durable, documents, reserve, journal, who, progress)
 
     # ---- thresholds and weights
 
     @property
     def certificate(self) -> Certificate | None:
         """The promise of the threshold, marked stale if the model has changed since; None without one."""
-        with self._mutex:
-            return self._certificate(self._fresh_state())
-
-    def _certificate(self, state: State) -> Certificate | None:
-        return None if state.settings["certificate"] is None else _late("renewal").certificate(state)
+        with self._durable.mutex:
+            return _certificate(self._durable.fresh_state())
 
     def calibrate(
         self,
@@ -376,17 +378,19 @@ class Filter(Keeper):
         NotEnoughNegatives
             If there are too few for the promise; it says how many are needed.
         """
-        return _late("renewal").calibrate(self, max_fpr, confidence, positive, negatives, positives)
+        from surebayes.filter.promise import calibrate
 
-    def retune(self, weights: str = "reliability", who: str | None = None) -> dict[str, Any]:
-        """Weigh the experts anew, from the messages in the journal.
+        return calibrate(self._durable, max_fpr, confidence, positive, negatives, positives)
+
+    def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
+        """Weigh the experts anew, and fit second stages anew, from the messages in the journal.
 
         A third of them, chosen by fingerprint, is scored by the model of the others.
 
         Parameters
         ----------
-        weights : {"reliability", "stack", "equal"}, default="reliability"
-            As in `ViewPool`.
+        weights : {"reliability", "stack", "equal"}, optional
+            As in `ViewPool`; "reliability" for mail and "stack" for text if not given.
         who : str, optional
             Who says so.
 
@@ -395,17 +399,20 @@ class Filter(Keeper):
         dict
             "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
         """
-        return lessons.retune(self, weights, who)
+        return tuning.retune(self._durable, weights, who)
 
     def held_out(self) -> tuple[np.ndarray, list[str]]:
         """Score what was set aside: scores (n,) or (n, classes), and labels."""
-        with self._mutex:
-            return lessons.held_out(self._fresh_state(), self._open_journal())
+        import numpy as np
+
+        scores, labels = self.held_out_scores()
+        flat = np.array(scores, float).reshape(len(labels), -1)
+        return (flat[:, 0] if len(self.classes) == 2 and len(labels) else flat), labels
 
     def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
         """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
-        with self._mutex:
-            return lessons.reserve_scores(self._fresh_state(), self._open_journal())[:2]
+        with self._durable.mutex:
+            return tuning.reserve_scores(self._durable.fresh_state(), self._durable.open_journal())[:2]
 
     # ---- the past
 
@@ -419,16 +426,16 @@ class Filter(Keeper):
         limit : int or None, default=50
             How many rows.
         """
-        with self._mutex:
-            state, journal = self._fresh_state(), self._open_journal()
-            wanted = None if document is None else Document(document, state.reader).fingerprint
-            return lessons.history(journal, wanted, limit)
+        with self._durable.mutex:
+            state, journal = self._durable.fresh_state(), self._durable.open_journal()
+            wanted = None if document is None else state.engine.read(document).fingerprint
+            return history.history(journal, wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
         """Tell which versions of the model were marked, the latest first: {"version", "time", "note"}."""
-        with self._mutex:
-            self._fresh_state()
-            return lessons.versions(self._open_journal())
+        with self._durable.mutex:
+            self._durable.fresh_state()
+            return history.versions(self._durable.open_journal())
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.
@@ -441,28 +448,27 @@ class Filter(Keeper):
         who : str, optional
             Who says so.
         """
-        return lessons.rollback(self, version, who)
+        return history.rollback(self._durable, version, who)
 
     def status(self) -> dict[str, Any]:
         """Tell how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
-        with self._mutex:
-            state = self._fresh_state()
-            documents = dict(zip(state.classes, state.scoring["documents"]))
-            reserved = dict.fromkeys(state.classes, 0)
+        with self._durable.mutex:
+            state = self._durable.fresh_state()
+            reserved = dict.fromkeys(state.names, 0)
             for action, label, _ in state.messages.values():
                 if action == "reserve":
                     reserved[label] += 1
-            known = self._certificate(state)
+            promise = _certificate(state)
             return {
-                "reader": state.reader,
+                "reader": state.engine.reader,
                 "model": state.model,
-                "documents": documents,
+                "documents": dict(zip(state.names, state.engine.documents)),
                 "reserved": reserved,
                 "journaled": sum(action == "learn" for action, _, _ in state.messages.values()),
                 "rows": state.seq,
-                "unabsorbed": state.seq - self._absorbed,
-                "certificate": None if known is None else known.to_dict(),
-                "views": [view["name"] for view in state.views],
+                "unabsorbed": state.seq - self._durable.absorbed,
+                "certificate": None if promise is None else promise.to_dict(),
+                "views": [view.name for view in state.engine.views],
                 "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
             }
 
@@ -484,12 +490,13 @@ class Filter(Keeper):
         list of str
             A sentence for each problem.
         """
-        with self._mutex:
+        durable = self._durable
+        with durable.mutex:
             try:
-                journal = self._open_journal()
-                found = journal.problems(progress)
-                state = State.load(self._folder, self._folder.manifest(), journal)
-                return found + lessons.unlike_the_journal(state, journal, recount, progress)
+                journal = durable.open_journal()
+                problems = journal.problems(progress)
+                state = State.load(durable.folder, durable.folder.manifest(), journal)
+                return problems + history.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:
                 return [str(error)]
 
@@ -499,39 +506,60 @@ class Filter(Keeper):
         """Write the whole filter, history included, as one file that `Filter.import_` reads."""
         from surebayes.filter import archive as archives
 
-        archives.export(self, os.fspath(archive))
+        archives.export(self._durable, os.fspath(archive))
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Filter:
         """Make a filter in a new folder from what `export` wrote, everything checked."""
         from surebayes.filter import archive as archives
 
-        return archives.import_(cls, os.fspath(archive), os.fspath(path))
+        return cls(archives.import_(os.fspath(archive), os.fspath(path)))
 
     def dump(self, file: Any) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
         from surebayes.filter import transfer
 
-        transfer.dump(self, file)
+        transfer.dump(self._durable, file)
 
     @classmethod
     def restore(cls, file: Any, path: str | os.PathLike[str]) -> Filter:
         """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
         from surebayes.filter import transfer
 
-        return transfer.restore(cls, file, os.fspath(path))
+        return cls(transfer.restore(file, os.fspath(path)))
 
     def __repr__(self) -> str:
         return f"Filter({self.path!r})"
 
 
-def _late(name: str) -> Any:
-    """Import what judging and teaching a message don't need: it brings scipy along, a third of a second."""
-    from importlib import import_module
+def _certificate(state: State) -> Certificate | None:
+    if state.settings.certificate is None:
+        return None
+    from surebayes.filter.promise import certificate  # brings scipy along, a third of a second
 
-    return import_module(f"surebayes.filter.{name}")
+    return certificate(state)
+
+
+def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:
+    from surebayes.pool.explanation import reasons
+
+    assert seen.document is not None
+    return reasons(state.engine, seen.document, 0 if len(state.names) == 2 else state.names.index(label))
+
+
+def _reversal(state: State, seen: Seen, label: str) -> float:
+    """Return how many times a message would have to be taught as another class before its verdict turns."""
+    from surebayes.pool.explanation import reversal
+
+    scores, names = state.ask(seen).scores, state.names
+    if len(names) == 2:
+        other = 1 - names.index(label)
+    else:
+        other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
+    judge = state.judge
+    return reversal(state.engine, seen.rows, other, lambda now: judge.decide(now)[0] != label)
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a folder holds a filter."""
+    """Whether a folder holds a filter."""
     return os.path.exists(os.path.join(os.fspath(path), NAME))

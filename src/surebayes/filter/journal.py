@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from surebayes._late import np
 from surebayes.errors import BadModel, Busy, NewerModel
 from surebayes.filter.journal_file import NAME, errors_named, open_for_reading, open_for_writing
+from surebayes.kernels import kernel
 
-try:
-    from surebayes.kernels._lookup import pack_views as _pack_views
-    from surebayes.kernels._lookup import unpack_columns
-except ImportError:  # numpy does it too, in ten times the time
-    _pack_views = unpack_columns = None  # type: ignore[assignment]
+_kernel = kernel("pool")
 
 VERSION = 1
 
@@ -44,7 +40,7 @@ class Event:
 
     Attributes
     ----------
-    action : {"learn", "forget", "reserve", "release", "settings", "bulk", "mark"}
+    action : {"learn", "forget", "reserve", "release", "settings", "stage", "bulk", "mark"}
         What happened.
     fingerprint, label : str or None
         The message, and its label for "learn" and "reserve".
@@ -55,7 +51,7 @@ class Event:
     who : str or None
         Who said so.
     body : bytes
-        The message's terms, or settings as JSON.
+        The message's terms, settings as JSON, or second stages.
     seq : int
         The row's number: 1, 2, 3, ...
     """
@@ -277,107 +273,47 @@ class Journal:
 
 # ---------------------------------------------------------------------- a message's terms as bytes
 
-_LONG = 0xFFFF
 
-
-def pack_rows(views: Sequence[np.ndarray], moved: Sequence[int] = ()) -> bytes:
+def pack_rows(views: Sequence[Any], moved: Sequence[int] = ()) -> bytes:
     """Write the columns of a message in each view, and what the message moved the pool weights by.
 
-    Columns are ascending; the gaps between them take two bytes each (65535 stands for "so many more, and go on").
+    Columns are buffers of uint32, ascending; the gaps between them take two bytes each (65535 stands for "so many more,
+    and go on").
 
     Examples
     --------
-    >>> import numpy as np
-    >>> packed = pack_rows([np.array([3, 70000]), np.array([], int)], [-5])
+    >>> from array import array
+    >>> packed = pack_rows([array("I", [3, 70000]), b""], [-5])
     >>> len(packed)
     30
     >>> rows, moved = unpack_rows(packed)
-    >>> [row.tolist() for row in rows], moved
+    >>> [list(memoryview(row).cast("I")) for row in rows], moved
     ([[3, 70000], []], [-5])
     """
-    return join_rows(pack_views(views), len(views), moved)
+    counts = (len(views) | len(moved) << 32).to_bytes(8, "little")
+    return counts + b"".join([value.to_bytes(8, "little", signed=True) for value in moved]) + _packed(views)
 
 
-def join_rows(packed: bytes, views: int, moved: Sequence[int]) -> bytes:
-    """Put what was moved in front of packed views."""
-    counts = (views | len(moved) << 32).to_bytes(8, "little")
-    return counts + np.array(moved, "<i8").tobytes() + packed if moved else counts + packed
+def _packed(views: Sequence[Any]) -> bytes:
+    packed: bytes = _kernel.pack_views(list(views))
+    return packed
 
 
-def pack_views(views: Sequence[Any]) -> bytes:
-    """Write the columns of each view: ascending, as arrays or as bytes of uint32."""
-    if _pack_views is not None:
-        return _pack_views([_plain(columns) for columns in views])
-    parts = []
-    for columns in views:
-        if isinstance(columns, bytes):
-            columns = np.frombuffer(columns, "<u4")
-        gaps = np.diff(np.asarray(columns, np.int64), prepend=-1) - 1
-        longer = gaps // _LONG
-        if longer.any():
-            words = np.full(len(gaps) + int(longer.sum()), _LONG, "<u2")
-            words[np.arange(len(gaps)) + np.cumsum(longer)] = np.mod(gaps, _LONG)
-        else:
-            words = gaps.astype("<u2")
-        parts += [np.array([len(words)], "<u4").tobytes(), words.tobytes()]
-    return b"".join(parts)
-
-
-def _plain(columns: Any) -> Any:
-    """Give columns as a buffer of 32-bit numbers without gaps."""
-    if isinstance(columns, bytes) or (columns.itemsize == 4 and columns.flags.c_contiguous):
-        return columns
-    return np.ascontiguousarray(columns, "<u4")
-
-
-def unpack_rows(body: bytes) -> tuple[list[np.ndarray], list[int]]:
-    """Read what `pack_rows` wrote."""
-    n, m, at = _sizes(body)
-    moved = np.frombuffer(body, "<i8", m, 8).tolist() if m else []
-    return unpack_views(body, n, at), moved
-
-
-def unpacked(body: bytes) -> Sequence[Any]:
-    """Read the columns of each view of what `pack_rows` wrote, as bytes of uint32 where that is quicker."""
-    n, _, at = _sizes(body)
-    return unpack_views(body, n, at) if unpack_columns is None else list(_unpacked_bytes(body, n, at))
-
-
-def _sizes(body: bytes) -> tuple[int, int, int]:
-    """Give how many views a row of the journal has, how many weights it moved, and where its views begin."""
+def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
+    """Read what `pack_rows` wrote: the columns of each view as uint32, and what was moved."""
     n, m = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
-    if len(body) < 8 + 8 * m:
+    at = 8 + 8 * m
+    if len(body) < at:
         raise BadModel("A row of the journal is cut short.")
-    return n, m, 8 + 8 * m
-
-
-def unpack_views(packed: bytes, n: int, at: int = 0) -> list[np.ndarray]:
-    """Read what `pack_views` wrote, from a position on."""
-    if unpack_columns is not None:
-        return [np.frombuffer(columns, "<i4") for columns in _unpacked_bytes(packed, n, at)]
+    moved = [int.from_bytes(body[i : i + 8], "little", signed=True) for i in range(8, at, 8)]
     views = []
     try:
         for _ in range(n):
-            size = int(np.frombuffer(packed, "<u4", 1, at)[0])
-            views.append(_unpacked(np.frombuffer(packed, "<u2", size, at + 4).astype(np.int64)))
-            at += 4 + 2 * size
-    except ValueError:
-        raise BadModel("A row of the journal is cut short.") from None
-    return views
-
-
-def _unpacked_bytes(packed: bytes, n: int, at: int) -> Iterator[bytes]:
-    try:
-        for _ in range(n):
-            if at + 4 > len(packed):
+            if at + 4 > len(body):
                 raise ValueError("no room for a size")
-            size = int.from_bytes(packed[at : at + 4], "little")
-            yield unpack_columns(packed, at + 4, size)
+            size = int.from_bytes(body[at : at + 4], "little")
+            views.append(_kernel.unpack_columns(body, at + 4, size))
             at += 4 + 2 * size
     except ValueError:
         raise BadModel("A row of the journal is cut short.") from None
-
-
-def _unpacked(words: np.ndarray) -> np.ndarray:
-    long = words == _LONG
-    return (np.cumsum(words + ~long)[~long] - 1).astype(np.int32)
+    return views, moved

@@ -145,19 +145,19 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
     """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
-    from surebayes.filter.judge import MappedModel, decide
+    from surebayes.filter.judge import MappedModel
 
     model = MappedModel(folder)
-    scoring = model.scoring
-    label, score, threshold, probability = decide(scoring, model.scores(raw))
+    judge = model.judge
+    label, score, threshold, probability = judge.decide(model.scores(raw))
     fields = [
         (b"X-Surebayes-Label", _ascii(label)),
         (b"X-Surebayes-Score", repr(score).encode()),
         (b"X-Surebayes-Threshold", repr(threshold).encode()),
         (b"X-Surebayes-Probability", b"%.6f" % probability),
-        (b"X-Surebayes-Model", _ascii(scoring["model"])),
+        (b"X-Surebayes-Model", _ascii(judge.model)),
     ]
-    positive = label != scoring["classes"][0]
+    positive = label != judge.names[0]
     if model.x_spam if x_spam is None else x_spam:
         answer = b"Yes" if positive else b"No"
         fields += [

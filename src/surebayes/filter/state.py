@@ -3,81 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from surebayes._late import np
 from surebayes.errors import BadModel
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
-from surebayes.filter.judge import (
-    UNIT,
-    Document,
-    answers,
-    columns_of,
-    contrasts_of,
-    experts_of,
-    logistic,
-    opinions_of,
-    pooled,
-    questions_of,
-    rows_of,
-)
-from surebayes.filter.store import MAX_KEYS, ModelFolder, class_bits
-from surebayes.pool.experts import MAIL_EXPERTS, RATE, TEXT_EXPERTS, Counted, HashedView
-from surebayes.pool.views import COMPILED, MAIL_VIEWS, TEXT_VIEWS, CountTable, Rows, View
-
-try:
-    from surebayes.kernels._lookup import consult, count_row, gather
-except ImportError:  # numpy does it too, in three times the time
-    consult = count_row = gather = None  # type: ignore[assignment]
+from surebayes.filter.judge import Decision, Judge
+from surebayes.filter.store import ModelFolder
+from surebayes.pool.buffers import Numbers, ints, reals
+from surebayes.pool.document import Document, Rows, joined, packable, unpackable
+from surebayes.pool.engine import Engine, weights_of
+from surebayes.pool.specs import ViewSpec
+from surebayes.pool.table import MAX_KEYS, Table, key_bits
+from surebayes.pool.weights import PoolWeights
 
 LEARNING = ("learn", "forget", "bulk")
 """Actions after which scores are others."""
-
-
-def views_of(model: str, reader: str, width: int) -> list[dict[str, Any]]:
-    """Give the views of a model: "pool" (of mail or text; opinions only) or "words" (one view, one expert)."""
-    plan: list[tuple[View, tuple[Counted, ...]]]
-    if model == "words":
-        name = "words and header" if reader == "mail" else "words"
-        plan = [(View(name, "text", "word", 1, 1, tokens=reader == "mail"), (Counted(0.3),))]
-    elif model == "pool" and reader == "mail":
-        plan = [(view, MAIL_EXPERTS) for view in MAIL_VIEWS]
-    elif model == "pool":
-        plan = [(view, TEXT_EXPERTS) for view in TEXT_VIEWS]
-    else:
-        raise ValueError(f"model must be 'pool' or 'words'. Got {model!r}.")
-    return [
-        {
-            "name": view.name,
-            "part": view.part,
-            "kind": view.kind,
-            "low": view.low,
-            "high": view.high,
-            "max_bytes": view.max_bytes,
-            "tokens": view.tokens,
-            "width": width,
-            "experts": [{"smoothing": expert.smoothing, "top": expert.top} for expert in experts],
-        }
-        for view, experts in plan
-    ]
-
-
-def first_settings(views: list[dict[str, Any]], classes: Sequence[str]) -> dict[str, Any]:
-    """Give the settings of a filter that has learnt nothing: the equal pool, no threshold but 0."""
-    experts = sum(len(view["experts"]) for view in views)
-    units = [round(2.0 / experts / UNIT) for _ in range(experts)]  # those of `equal_start`
-    contrasts = len(contrasts_of(list(classes)))
-    return {
-        "weights": [units[:] for _ in range(contrasts)],
-        "bias": [0.0] * contrasts,
-        "weights_since": 0,
-        "thresholds": {},
-        "probability": None,
-        "certificate": None,
-    }
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:
@@ -87,10 +29,92 @@ def check_classes(classes: Any, width: Any) -> list[str]:
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
         raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
-    if width << class_bits(len(names)) > MAX_KEYS:
-        most = MAX_KEYS >> class_bits(len(names))
-        raise ValueError(f"With {len(names)} classes the width can be at most {most:,}. Got {width:,}.")
+    bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
+    if width << bits > MAX_KEYS:
+        raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
     return names
+
+
+class Settings:
+    """What a filter is set to, besides what it has learnt: thresholds, the promise they keep, how it weighs.
+
+    Parameters
+    ----------
+    weights, bias : list
+        The pool's weights, in units of 2**-40 for each contrast and expert, and what is added.
+    weights_since : int
+        The row of the journal after which lessons have moved these weights.
+    second_stage : int
+        The row of the journal that holds the second stages; 0: they aren't fitted.
+    thresholds : dict of str to float
+        What a class's score must be above.
+    probability : list of three numbers, or None
+        How scores become probabilities.
+    certificate : dict or None
+        The promise of the threshold.
+    certified_at : int
+        The number of lessons when it was made.
+    """
+
+    __slots__ = (
+        "bias", "certificate", "certified_at", "probability", "second_stage", "thresholds", "weights", "weights_since",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        weights: list[list[int]],
+        bias: list[float],
+        weights_since: int = 0,
+        second_stage: int = 0,
+        thresholds: dict[str, float] | None = None,
+        probability: list[float] | None = None,
+        certificate: dict[str, Any] | None = None,
+        certified_at: int = 0,
+    ) -> None:
+        self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
+        self.thresholds: dict[str, float] = thresholds or {}
+        self.probability, self.certificate, self.certified_at = probability, certificate, certified_at
+
+    def to_json(self) -> dict[str, Any]:
+        """Return them as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def replace(self, change: dict[str, Any]) -> Settings:
+        """Return settings that differ in some; BadModel for one that there isn't."""
+        return Settings.from_json({**self.to_json(), **change})
+
+    @classmethod
+    def from_json(cls, value: Any) -> Settings:
+        """Read them back; BadModel where they can't be settings."""
+        if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
+            raise BadModel("The settings of the filter are incomplete, or of another release.")
+        settings = cls(**value)
+        whole = settings.weights_since, settings.second_stage, settings.certified_at
+        if not all(isinstance(n, int) and n >= 0 for n in whole) or not isinstance(settings.thresholds, dict):
+            raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
+        return settings
+
+
+class Seen:
+    """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
+
+    __slots__ = ("document", "fingerprint", "opinions", "rows", "scores", "version")
+
+    document: Document | None
+
+    def __init__(self, document: Document, rows: list[Rows]) -> None:
+        self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
+        self.version = -1
+        self.opinions: Numbers = reals(())
+        self.scores: Numbers = reals(())
+
+    @classmethod
+    def of_terms(cls, fingerprint: str, rows: list[Rows]) -> Seen:
+        """Return what is left of a document that is not at hand any more."""
+        seen = cls.__new__(cls)
+        seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
+        seen.opinions = seen.scores = reals(())
+        return seen
 
 
 class State:
@@ -98,46 +122,48 @@ class State:
 
     Parameters
     ----------
-    reader : {"mail", "text"}
-        What documents are.
-    classes : list of str
+    engine : Engine
+        The pool.
+    names : list of str
         Labels.
-    views : list of dict
-        As `views_of` gives them.
-    tables : list of CountTable
-        One for each view.
-    settings : dict
-        As `first_settings` gives them.
+    settings : Settings, optional
+        Those of a filter that has learnt nothing if not given.
+
+    Attributes
+    ----------
+    messages : dict
+        By fingerprint: "learn" or "reserve", the label, and the row of the journal that holds the terms.
+    seq, chain : int
+        The last row of the journal that is in here, and the running checksum up to it.
+    learnt_at : int
+        The last row that changed scores.
+    floor : int
+        The row before which there is no way back, because messages were learnt without journal.
+    lessons : int
+        Rows that changed counts.
+    version : int
+        A number that changes whenever scores may.
     """
 
-    def __init__(
-        self, reader: str, classes: list[str], views: list[dict], tables: list[CountTable], settings: dict
-    ) -> None:
-        self.reader, self.classes, self.views, self.tables = reader, classes, views, tables
-        self.settings = settings
-        self.messages: dict[str, tuple[str, str, int]] = {}  # fingerprint: "learn" or "reserve", label, row of terms
-        self.seq = self.chain = self.learnt_at = self.floor = 0
-        self.lessons = 0  # rows of the journal that changed counts
+    def __init__(self, engine: Engine, names: list[str], settings: Settings | None = None) -> None:
+        self.engine, self.names = engine, names
+        self.settings = settings or Settings(engine.weights.units, engine.weights.bias)
+        self.messages: dict[str, tuple[str, str, int]] = {}
+        self.seq = self.chain = self.learnt_at = self.floor = self.lessons = self.version = 0
         self.journal_id = ""
-        self._experts = [experts_of(view) for view in views]
-        self.weighs = sum(len(view["experts"]) for view in views) > 1
-        self._scoring: dict[str, Any] | None = None
-        self._asked: tuple[Any, ...] = ()  # the last row that was judged, the opinions, and where its columns lie
 
     @classmethod
-    def new(cls, reader: str, classes: list[str], views: list[dict]) -> State:
-        """Give a state that has learnt nothing."""
-        tables = [CountTable(view["width"], len(classes)) for view in views]
-        return cls(reader, classes, views, tables, first_settings(views, classes))
+    def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
+        """Return a state that has learnt nothing."""
+        return cls(Engine(reader, tuple(views), len(names)), names)
 
     @classmethod
     def load(cls, folder: ModelFolder, manifest: dict[str, Any], journal: Journal) -> State:
         """Read the model, check the journal against it, and replay what the model has not absorbed."""
-        tables = folder.tables(manifest)
+        judge = folder.read(manifest)
         try:
-            scoring, kept = manifest["scoring"], manifest["journal"]
-            views = [{k: v for k, v in view.items() if k not in _COMPILED} for view in scoring["views"]]
-            state = cls(scoring["reader"], scoring["classes"], views, tables, manifest["settings"])
+            kept = manifest["journal"]
+            state = cls(judge.engine, judge.names, Settings.from_json(manifest["settings"]))
             state.floor, state.learnt_at = kept["floor"], kept["learnt_at"]
             absorbed, expected, journal_id = kept["absorbed"], kept["chain"], kept["id"]
         except (KeyError, TypeError) as error:
@@ -167,7 +193,7 @@ class State:
     # ---- rows of the journal
 
     def catch_up(self, journal: Journal) -> int:
-        """Apply what other processes have written since; give how many rows that was."""
+        """Apply what other processes have written since; return how many rows that was."""
         before = self.seq
         for event, chain in list(journal.heads(self.seq, self.chain)):
             self.apply(event, journal, chain)
@@ -176,31 +202,26 @@ class State:
     def apply(self, event: Event, journal: Journal, chain: int) -> None:
         """Change the state as a row of the journal says."""
         if event.action in ("learn", "forget"):
-            body = journal.body(event.source or event.seq)
-            rows, moved = unpack_rows(body)
+            row = event.source or event.seq
+            rows, moved = self.unpack(journal.body(row), row)
             label = event.label or "" if event.action == "learn" else self._label_of(event)
-            self.count(rows, moved, label, event.source or event.seq, 1 if event.action == "learn" else -1)
+            self.count(rows, moved, label, row, 1 if event.action == "learn" else -1)
         elif event.action == "settings":
-            self.settings = {**self.settings, **_object(journal.body(event.seq))["set"]}
+            self.change(_object(journal.body(event.seq))["set"], journal.body)
         self.note(event, chain)
 
     def note(self, event: Event, chain: int) -> None:
         """Take note that a row was written whose change has been made."""
-        self._remember(event)
-        self.seq, self.chain = event.seq, chain
-        if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
-            self.learnt_at = event.seq
-        self._scoring = None
+        self.note_many([event], chain)
 
     def note_many(self, events: Sequence[Event], chain: int) -> None:
-        """Do for many rows what `note` does for one; `chain` is the running checksum with all of them."""
+        """Do so for many rows; `chain` is the running checksum with all of them."""
         for event in events:
             self._remember(event)
             if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
                 self.learnt_at = event.seq
         if events:
             self.seq, self.chain = events[-1].seq, chain
-        self._scoring = None
 
     def _remember(self, event: Event) -> None:
         self.lessons += event.action in LEARNING
@@ -215,39 +236,54 @@ class State:
             raise BadModel(f"Row {event.seq} of the journal forgets a message that was not learnt.")
         return known[1]
 
-    def count(self, rows: Sequence[np.ndarray], moved: Sequence[int], label: str, row: int, sign: int) -> None:
-        """Add a message to the counts, or take it out, with what it moved the weights by."""
-        if len(rows) != len(self.tables) or label not in self.classes:
-            raise BadModel(f"Row {row} of the journal has other views than the model, or the unknown label {label!r}.")
-        c = self.classes.index(label)
-        known = self._asked[4] if self._is_asked(rows) else [None] * len(rows)
-        for table, columns, places in zip(self.tables, rows, known):
-            _count(table, columns, c, sign, places)
-        if moved and row > self.settings["weights_since"]:
-            weights, at = [], 0
-            for units in self.settings["weights"]:
-                weights.append([u + sign * m for u, m in zip(units, moved[at : at + len(units)])])
-                at += len(units)
-            if at != len(moved):
-                raise BadModel(f"Row {row} of the journal moves {len(moved)} weights; the model has {at}.")
-            self.settings = {**self.settings, "weights": weights}
-        self._scoring = None
+    def unpack(self, body: bytes, row: int) -> tuple[list[Rows], list[int]]:
+        """Read the terms of a message that a row of the journal holds, and what it moved the weights by."""
+        parts, moved = unpack_rows(body)
+        rows = unpackable(self.engine.views, parts)
+        if rows is None:
+            raise BadModel(f"Row {row} of the journal has other views than the model.")
+        return rows, moved
 
-    def count_many(self, lessons: Sequence[tuple[str, Sequence[bytes]]]) -> None:
-        """Add messages, each a label and its columns in every view, to the counts."""
-        if not lessons:
-            return
-        codes = {label: c for c, label in enumerate(self.classes)}
-        labels = [codes[label] for label, _ in lessons]
-        for v, table in enumerate(self.tables):
-            rows = [views[v] for _, views in lessons]
-            if table.plain is not None and COMPILED:
-                table.plain.learn(rows, labels)
-                continue
-            indptr = np.zeros(len(rows) + 1, np.int64)
-            np.cumsum([len(row) // 4 for row in rows], out=indptr[1:])
-            table.learn(Rows(indptr, np.frombuffer(b"".join(rows), "<i4")), np.array(labels))
-        self._scoring = None
+    def change(self, change: dict[str, Any], body_of: Any) -> None:
+        """Change settings; `body_of` reads a row of the journal, for the second stages that one may hold."""
+        before, self.settings = self.settings.second_stage, self.settings.replace(change)
+        engine = self.engine
+        engine.weights = weights_of(self.settings.weights, self.settings.bias, len(engine.contrasts), engine.n_experts)
+        if self.settings.second_stage != before:
+            set_stages(engine, body_of(self.settings.second_stage) if self.settings.second_stage else b"")
+        self.version += 1
+
+    # ---- counts
+
+    def code(self, label: str) -> int:
+        """Return the number of a class; BadModel for one that there isn't."""
+        if label not in self.names:
+            raise BadModel(f"The journal has the unknown label {label!r}.")
+        return self.names.index(label)
+
+    def count(self, rows: list[Rows], moved: Sequence[int], label: str, row: int, sign: int) -> None:
+        """Add a message to the counts, or take it out, with what it moved the weights by."""
+        labels = ints([self.code(label)])
+        if sign > 0:
+            self.engine.learn(rows, labels)
+        else:
+            self.engine.forget(rows, labels)
+        if moved and row > self.settings.weights_since:
+            try:
+                self._set_weights(self.engine.weights.moved(list(moved), sign))
+            except ValueError as error:
+                raise BadModel(f"Row {row} of the journal {error}.") from None
+        self.version += 1
+
+    def _set_weights(self, weights: PoolWeights) -> None:
+        self.engine.weights = weights
+        self.settings.weights = weights.units
+
+    def count_many(self, lessons: Sequence[tuple[str, list[Rows]]]) -> None:
+        """Add messages, each a label and its rows in every view, to the counts."""
+        if lessons:
+            self.engine.learn(batch_of([rows for _, rows in lessons]), ints([self.code(c) for c, _ in lessons]))
+            self.version += 1
 
     # ---- judging
 
@@ -256,166 +292,85 @@ class State:
         """The version of the model: the journal, and the last row that changed scores."""
         return f"{self.journal_id}-{self.learnt_at}"
 
+    @property
+    def judge(self) -> Judge:
+        """What decides by the scores of now."""
+        chance = self.settings.probability
+        return Judge(self.engine, self.names, self.settings.thresholds, chance, self.model)
+
     def lessons_since_certificate(self) -> int:
         """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
-        made = self.settings["certificate"]
+        made = self.settings.certificate
         if made is None or made["model"] == self.model:
             return 0
-        return max(self.lessons - self.settings.get("certified_at", 0), 1)
+        return max(self.lessons - self.settings.certified_at, 1)
 
-    @property
-    def scoring(self) -> dict[str, Any]:
-        """What `_judge` needs to know, but for the tables."""
-        if self._scoring is None:
-            sums = [table.plain or table for table in self.tables]
-            views = [
-                {**view, "totals": table.totals.tolist(), "alive": int(table.alive)}
-                for view, table in zip(self.views, sums)
-            ]
-            self._scoring = {
-                "reader": self.reader,
-                "classes": self.classes,
-                "documents": sums[0].documents.tolist(),
-                "model": self.model,
-                "views": views,
-                **{name: self.settings[name] for name in ("weights", "bias", "thresholds", "probability")},
-            }
-        return self._scoring
+    def see(self, content: bytes | str) -> Seen:
+        """Read a document and cut it into terms."""
+        document = self.engine.read(content)
+        return Seen(document, self.engine.rows([document]))
 
-    def rows(self, document: Document) -> list[np.ndarray]:
-        """Give the columns of a document in every view."""
-        return [np.frombuffer(columns_of(view, document), "<i4") for view in self.views]
+    def ask(self, seen: Seen) -> Seen:
+        """Have the experts' opinions and the scores of a document filled in, unless they still hold."""
+        if seen.version != self.version:
+            seen.opinions = self.engine.opinions(seen.rows)
+            seen.scores = self.engine.weighed(seen.opinions)
+            seen.version = self.version
+        return seen
 
-    def rows_of_many(self, documents: list[Document]) -> Iterable[Sequence[bytes]]:
-        """Give the columns of documents in every view, uint32."""
-        return zip(*[rows_of(view, documents) for view in self.views])
-
-    def counts(self, rows: Sequence[np.ndarray]) -> list[Any]:
-        """Give the counts of the columns, as `opinions` wants them."""
-        result: list[Any] = []
-        for table, columns in zip(self.tables, rows):
-            if gather is not None:
-                sums = table.plain or table
-                result.append(gather(sums.place, sums.counts, sums.n_classes, columns))
-                continue
-            if not table.size:
-                result.append(np.zeros((len(columns), table.n_classes), np.int32))
-                continue
-            where = table.place[columns]
-            counts = table.counts[where]
-            counts[where < 0] = 0
-            result.append(counts)
-        return result
-
-    def opinions(self, rows: Sequence[np.ndarray]) -> list[list[float]]:
-        """Give the experts' opinions for each contrast."""
-        if not self._is_asked(rows):
-            scoring = self.scoring
-            questions = questions_of(scoring, experts=self._experts)
-            if consult is None:
-                said, places = answers(questions, self.counts(rows)), [None] * len(rows)
-            else:
-                tables = [(sums.place, sums.counts) for sums in [table.plain or table for table in self.tables]]
-                said, places = consult(tables, len(self.classes), list(rows), questions)
-            # a message is often judged and then taught: `rows` is kept, so that its id stays its own
-            self._asked = (id(rows), scoring, rows, said, places, pooled(scoring, said))
-        return self._asked[3]
-
-    def _is_asked(self, rows: Sequence[np.ndarray]) -> bool:
-        """Tell whether these rows were the last to be judged, and nothing has changed since."""
-        return self._scoring is not None and self._asked[:1] == (id(rows),) and self._asked[1] is self._scoring
-
-    def scores(self, rows: Sequence[np.ndarray]) -> list[float]:
-        """Score a row for each contrast."""
-        self.opinions(rows)
-        scores: list[float] = self._asked[5]
-        return scores
+    def decide(self, seen: Seen) -> Decision:
+        """Judge a document."""
+        return self.judge.decide(self.ask(seen).scores)
 
     # ---- learning
 
-    def moves(self, rows: Sequence[np.ndarray], label: str, opinions: list[list[float]] | None = None) -> list[int]:
-        """Give what a message with this label moves the pool weights by: a step of the logistic loss, never below 0.
-
-        Nothing where there is one expert: its weight would only change the unit of the scores.
-        """
-        if not self.weighs:
-            return []
-        if opinions is None:
-            opinions, scores = self.opinions(rows), self.scores(rows)
-        else:
-            scores = pooled(self.scoring, opinions)
-        moved = []
-        for c, said, score, units in zip(contrasts_of(self.classes), opinions, scores, self.settings["weights"]):
-            rate = RATE * (float(self.classes[c] == label) - logistic(score))
-            moved += [max(round(rate * value / UNIT), -own if own > 0 else 0) for own, value in zip(units, said)]
-        return moved
-
-    def learn(self, fingerprint: str, label: str, rows: Sequence[np.ndarray], who: str | None) -> Event:
-        """Learn a message in memory, and give the row of the journal that says so."""
-        moved = self.moves(rows, label)
-        self.count(rows, moved, label, self.seq + 1, 1)
-        return Event("learn", fingerprint, label, None, time.time(), who, pack_rows(rows, moved))
-
-    def hashed_views(self) -> list[HashedView]:
-        """Give views and tables as `surebayes.pool.view_pool` has them, to explain a score."""
-        result = []
-        for view, table in zip(self.views, self.tables):
-            fields = {name: view[name] for name in ("name", "part", "kind", "low", "high", "max_bytes", "tokens")}
-            experts = [Counted(expert["smoothing"], expert["top"]) for expert in view["experts"]]
-            hashed = HashedView.__new__(HashedView)
-            hashed.view, hashed.experts, hashed.n_features = View(**fields), experts, view["width"]
-            hashed.contrasts, hashed.table = contrasts_of(self.classes), table
-            result.append(hashed)
-        return result
-
-    def reversal(self, rows: Sequence[np.ndarray], as_class: int, turned: Any) -> float:
-        """Tell how many times the message would have to be taught as a class until `turned(scores)`; inf if never."""
-        counts = self.counts(rows)
-        views = [
-            {**view, "alive": view["alive"] + _unseen(own, len(self.classes))}
-            for view, own in zip(self.scoring["views"], counts)
-        ]
-        scoring = {**self.scoring, "views": views}
-
-        def at(copies: int) -> bool:
-            return turned(pooled(scoring, opinions_of(scoring, counts, (as_class, float(copies)))))
-
-        high = 1
-        while not at(high):
-            high *= 2
-            if high > 10**6:
-                return math.inf
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if at(middle) else (middle, high)
-        return float(high)
+    def learn(self, seen: Seen, label: str, who: str | None) -> Event:
+        """Learn a message in memory, and return the row of the journal that says so."""
+        moved: list[int] = []
+        if self.engine.n_experts > 1:
+            self.ask(seen)
+            moved = self.engine.moves(seen.opinions, seen.scores, self.code(label))
+        self.count(seen.rows, moved, label, self.seq + 1, 1)
+        body = pack_rows(packable(seen.rows), moved)
+        return Event("learn", seen.fingerprint, label, None, time.time(), who, body)
 
 
-def _count(table: CountTable, columns: np.ndarray, c: int, sign: int, places: bytes | None = None) -> None:
-    """Add one document to a table, or take it out: what `CountTable.learn` and `forget` do, for one document."""
-    if count_row is None:
-        one = Rows(np.array([0, len(columns)]), columns)
-        (table.learn if sign > 0 else table.forget)(one, np.array([c]))
+def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
+    """Put documents together: one batch for each view."""
+    return [joined(list(of_view)) for of_view in zip(*rows)]
+
+
+# ---------------------------------------------------------------------- second stages as a row of the journal
+
+
+def pack_stages(engine: Engine) -> bytes:
+    """Write the second stages of a pool: a line that describes them, then the entries of their tables."""
+    tables = [b"" if stage.table is None else stage.table.entries() for stage in engine.stages]
+    about = {"intercepts": [list(stage.intercepts) for stage in engine.stages], "sizes": [len(t) for t in tables]}
+    return json.dumps(about).encode() + b"\n" + b"".join(tables)
+
+
+def set_stages(engine: Engine, body: bytes) -> None:
+    """Give a pool the second stages that `pack_stages` wrote, or none; BadModel where they are of another pool."""
+    if not body:
+        for stage in engine.stages:
+            stage.table, stage.intercepts = None, reals(())
         return
-    if sign > 0:
-        if table.documents[c] >= 2**30 and int(table.documents.sum()) >= 2**31 - 1:
-            raise OverflowError("A filter counts up to 2**31 documents; nothing was changed.")
-        table._room(table.size + len(columns))
-    elif table.documents[c] < 1:
-        raise ValueError("Cannot forget documents that were never learnt: there are none. Nothing was changed.")
-    table.size, change = count_row(table.place, table.counts, table.n_classes, columns, c, sign, table.size, places)
-    table.alive += change
-    table.totals[c] += sign * len(columns)
-    table.documents[c] += sign
-
-
-def _unseen(counts: Any, n_classes: int) -> int:
-    """Count the columns without documents."""
-    return int((~np.frombuffer(counts, "<u4").reshape(-1, n_classes).any(1)).sum())
-
-
-_COMPILED = ("table", "totals", "alive")
+    about = _object(body.partition(b"\n")[0])
+    at, contrasts = body.find(b"\n") + 1, len(engine.contrasts)
+    widths = [view.width for view in engine.views for expert in view.experts if expert.second_stage]
+    try:
+        if not len(about["sizes"]) == len(about["intercepts"]) == len(widths):
+            raise BadModel("The journal has second stages of another pool.")
+        for stage, width, size, intercepts in zip(engine.stages, widths, about["sizes"], about["intercepts"]):
+            if len(intercepts) not in (0, contrasts):
+                raise BadModel("The journal has a second stage of other classes.")
+            entries = body[at : at + size]
+            stage.table = Table.of_entries(entries, width, 1 + contrasts) if intercepts else None
+            stage.intercepts = reals(intercepts)
+            at += size
+    except (KeyError, TypeError) as error:
+        raise BadModel(f"The second stages of the journal lack {error}.") from None
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import os
 import time
+from array import array
 from binascii import crc32
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.archive import check_new
+from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.journal import NAME as JOURNAL
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
-from surebayes.filter.lessons import BATCH, batched
-from surebayes.filter.state import State, check_classes
-from surebayes.filter.store import entries_of, table_of
+from surebayes.filter.state import Settings, State, check_classes, pack_stages
+from surebayes.filter.teaching import BATCH, batched
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST
-
-if TYPE_CHECKING:
-    from surebayes.filter.filter import Filter
+from surebayes.pool.document import unpackable
+from surebayes.pool.specs import ViewSpec
+from surebayes.pool.table import Sums, Table
 
 DUMP = "surebayes filter"
-VERSION = 1
+VERSION = 2
 _CHUNK = 10_000  # counts a line
 
 
-def dump(filter: Filter, file: Any) -> None:
+def dump(durable: Durable, file: Any) -> None:
     """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
-    with filter._mutex:
-        state, journal = filter._fresh_state(), filter._open_journal()
+    with durable.mutex:
+        state, journal = durable.fresh_state(), durable.open_journal()
         checked, lines = 0, 0
         for said in _lines(state, journal):
             line = json.dumps(said, separators=(",", ":")) + "\n"
@@ -45,46 +46,54 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
     yield {
         "format": DUMP,
         "version": VERSION,
-        "reader": state.reader,
-        "classes": state.classes,
+        "reader": state.engine.reader,
+        "classes": state.names,
         "model": state.model,
-        "views": state.views,
-        "settings": state.settings,
+        "views": [view.to_json() for view in state.engine.views],
+        "settings": state.settings.to_json(),
     }
+    if state.settings.second_stage:
+        yield {"second_stage": base64.b64encode(pack_stages(state.engine)).decode()}
     if state.floor:
         yield from _other_counts(state, journal)
     when = {event.seq: (event.time, event.who) for event, _ in journal.heads()}
     for fingerprint, (action, label, row) in state.messages.items():
-        rows, moved = unpack_rows(journal.body(row))
-        current = moved if row > state.settings["weights_since"] else []
+        terms, moved = unpack_rows(journal.body(row))
         yield {
             "message": fingerprint,
             "action": action,
             "label": label,
             "time": when[row][0],
             "who": when[row][1],
-            "terms": [columns.tolist() for columns in rows],
-            "moved": current,
+            "terms": [list(memoryview(columns).cast("I")) if columns else [] for columns in terms],
+            "moved": moved if row > state.settings.weights_since else [],
         }
 
 
+def _entries(table: Table) -> Iterator[tuple[int, int]]:
+    """Yield key and value of a table's entries."""
+    words = memoryview(table.entries()).cast("I") if table.size else []
+    return zip(words[::2], words[1::2])
+
+
 def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
-    """Give the counts of messages that were learnt without journal: all counts, less those of the journal."""
-    own = State.new(state.reader, state.classes, state.views)
+    """Yield the counts of messages that were learnt without journal: all counts, less those of the journal."""
+    journaled = State.new(state.engine.reader, state.names, state.engine.views)
     for action, label, row in state.messages.values():
         if action == "learn":
-            own.count(unpack_rows(journal.body(row))[0], (), label, row, 1)
-    yield {"documents": (state.tables[0].documents - own.tables[0].documents).tolist()}
-    for i, (table, mine) in enumerate(zip(state.tables, own.tables)):
-        counts = dict(entries_of(table).tolist())
-        for key, count in entries_of(mine).tolist():
+            journaled.count(state.unpack(journal.body(row), row)[0], (), label, row, 1)
+    both = zip(state.engine.documents, journaled.engine.documents)
+    yield {"documents": [everything - known for everything, known in both]}
+    for i, (sums, known) in enumerate(zip(state.engine.sums, journaled.engine.sums)):
+        counts = dict(_entries(sums.own))
+        for key, count in _entries(known.own):
             counts[key] -= count
         left = [[key, count] for key, count in counts.items() if count]
         for start in range(0, len(left), _CHUNK):
             yield {"view": i, "counts": left[start : start + _CHUNK]}
 
 
-def restore(cls: type[Filter], file: Any, path: str) -> Filter:
+def restore(file: Any, path: str) -> Durable:
     """See `Filter.restore`."""
     check_new(path)
     lines = _checked_lines(file)
@@ -98,9 +107,7 @@ def restore(cls: type[Filter], file: Any, path: str) -> Filter:
         classes = check_classes(header["classes"], max(view["width"] for view in header["views"]))
         os.makedirs(path, exist_ok=True)
         made = True
-        return _restored(cls, path, header, classes, lines)
-    except FileExistsError:  # somebody else was quicker: what is there is theirs
-        raise
+        return _restored(path, header, classes, lines)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if made:
             _clear(path)
@@ -120,67 +127,76 @@ def _clear(path: str) -> None:
             os.unlink(os.path.join(path, name))
 
 
-def _restored(cls: type[Filter], path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Filter:
-    from surebayes.filter.keeper import Writing
-
-    self = cls(path)
-    with self._writer, locked(path), self._mutex:
-        check_new(path)
-        journal = self._journal = Journal(path, create=True)
-        state = self._state = State.new(header["reader"], classes, header["views"])
+def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Durable:
+    durable = Durable(path)
+    with durable.writer, locked(path), durable.mutex:
+        journal = durable.journal = Journal(path, create=True)
+        views = [ViewSpec.from_json(view) for view in header["views"]]
+        state = durable.state = State.new(header["reader"], classes, views)
         state.journal_id = journal.id
         others: dict[int, list] = {}
-        documents = [0] * len(classes)
+        documents, stage = [0] * len(classes), 0
         for batch in batched(lines, BATCH):
             write = Writing(state, journal)
-            for said in batch:
-                if "documents" in said:
-                    documents = said["documents"]
-                elif "view" in said:
-                    others.setdefault(said["view"], []).extend(said["counts"])
+            for line in batch:
+                if "documents" in line:
+                    documents = line["documents"]
+                elif "view" in line:
+                    others.setdefault(line["view"], []).extend(line["counts"])
+                elif "second_stage" in line:
+                    body = base64.b64decode(line["second_stage"], validate=True)
+                    write.add(Event("stage", time=time.time(), who="restore", body=body))
+                    stage = state.seq
                 else:
-                    _remember(write, said)
+                    _remember(write, line)
             write.commit()
         _add_others(state, others, documents)
         write = Writing(state, journal)
         if others or any(documents):
             write.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
             state.floor = state.seq
-        settings = {**header["settings"], "weights_since": 0, "certified_at": state.lessons}
-        kept = settings.get("certificate")
-        if kept and kept.get("model") == header["model"]:  # the same model under another name
-            settings["certificate"] = {**kept, "model": f"{journal.id}-{state.seq + 1}"}
+        change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
+        settings = Settings.from_json(header["settings"]).replace(change).to_json()
+        made = settings["certificate"]
+        if made and made.get("model") == header["model"]:  # the same model under another name
+            settings["certificate"] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
         write.settings(settings, "restore", weights=True)
         write.add(Event("mark", label="restored", time=time.time(), who="restore"))
         write.commit()
-        self._absorb_locked()
-    return self
+        durable.absorb_locked()
+    return durable
 
 
-def _remember(write: Any, said: dict[str, Any]) -> None:
-    rows = [np.array(columns, np.int32) for columns in said["terms"]]
-    for view, columns in zip(write.state.views, rows):
-        if len(columns) and (columns[0] < 0 or columns[-1] >= view["width"] or (np.diff(columns) <= 0).any()):
-            raise BadModel(f"The message {said['message']} of the dump has columns out of order.")
-    if said["action"] not in ("learn", "reserve"):
-        raise BadModel(f"The dump has a message that was neither learnt nor reserved: {said['action']!r}.")
-    if said["action"] == "learn":
-        write.state.count(rows, (), said["label"], write.state.seq + 1, 1)
-    body = pack_rows(rows, said["moved"])
-    write.add(Event(said["action"], said["message"], said["label"], None, said["time"], said["who"], body))
+def _remember(write: Writing, line: dict[str, Any]) -> None:
+    terms, state = [array("I", columns).tobytes() for columns in line["terms"]], write.state
+    rows = unpackable(state.engine.views, terms)
+    if rows is None:
+        raise BadModel(f"The message {line['message']} of the dump has other views than the filter.")
+    for view, columns in zip(state.engine.views, line["terms"]):
+        if columns and (columns[-1] >= view.width or any(b <= a for a, b in itertools.pairwise(columns))):
+            raise BadModel(f"The message {line['message']} of the dump has columns out of order.")
+    if line["action"] not in ("learn", "reserve"):
+        raise BadModel(f"The dump has a message that was neither learnt nor reserved: {line['action']!r}.")
+    if line["action"] == "learn":
+        state.count(rows, (), line["label"], state.seq + 1, 1)
+    body = pack_rows(terms, line["moved"])
+    write.add(Event(line["action"], line["message"], line["label"], None, line["time"], line["who"], body))
 
 
 def _add_others(state: State, others: dict[int, list], documents: list[int]) -> None:
     """Put counts without messages into the tables."""
-    for i, table in enumerate(state.tables):
-        found = np.array(others.get(i, []), np.int64).reshape(-1, 2)
-        base = table_of(found.astype("<u4"), len(table.place), documents)
-        counts = dict(entries_of(table).tolist())
-        for key, count in entries_of(base).tolist():
+    engine = state.engine
+    together = array("q", [a + b for a, b in zip(engine.documents, documents)])
+    for i, (view, sums) in enumerate(zip(engine.views, engine.sums)):
+        counts = dict(_entries(sums.own))
+        for key, count in others.get(i, []):
+            if not 0 < count < 2**31:
+                raise BadModel(f"The dump has a count that can't be one: {count!r}.")
             counts[key] = counts.get(key, 0) + count
-        both = np.array(sorted(counts.items()), np.int64).reshape(-1, 2).astype("<u4")
-        state.tables[i] = table_of(both, len(table.place), (table.documents + base.documents).tolist())
-    state._scoring = None
+        flat = array("I", [number for entry in sorted(counts.items()) for number in entry])
+        engine.sums[i] = Sums.of_table(Table.of_entries(flat.tobytes(), view.width, engine.classes, together))
+    engine.documents = together
+    state.version += 1
 
 
 def _checked_lines(file: Any) -> Iterator[dict[str, Any]]:
@@ -188,13 +204,13 @@ def _checked_lines(file: Any) -> Iterator[dict[str, Any]]:
     checked, n = 0, 0
     for line in file:
         try:
-            said = json.loads(line)
+            value = json.loads(line)
         except ValueError:
             raise BadModel(f"Line {n + 1} of the dump is no JSON.") from None
-        if isinstance(said, dict) and said.keys() == {"lines", "crc32"}:
-            if said != {"lines": n, "crc32": checked}:
+        if isinstance(value, dict) and value.keys() == {"lines", "crc32"}:
+            if value != {"lines": n, "crc32": checked}:
                 raise BadModel("The dump is damaged: its lines don't match the checksum in the last one.")
             return
         checked, n = crc32(line.encode(), checked), n + 1
-        yield said
+        yield value
     raise BadModel("The dump is cut short: its last line, with the checksum, is missing.")

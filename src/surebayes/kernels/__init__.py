@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # typing costs 4 ms of start-up
 if TYPE_CHECKING:
     from types import ModuleType
 
-_TWINS = {"text": "text_twin", "mail": "mail_twin", "lookup": "lookup_twin", "pool": "pool_twin"}
+_TWINS = {"text": "text_twin", "mail": "mail_twin", "pool": "pool_twin"}
 _chosen: "dict[str, ModuleType]" = {}
 _warned = False
 
@@ -18,7 +18,7 @@ def kernel(name: str = "text") -> "ModuleType":
 
     Parameters
     ----------
-    name : {"text", "mail", "lookup", "pool"}
+    name : {"text", "mail", "pool"}
         What it is for.
 
     Examples

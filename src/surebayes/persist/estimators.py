@@ -47,15 +47,13 @@ _RECORDS = {
     "Certificate": "surebayes.promises.certificate",
     "ProbabilityMap": "surebayes.promises.calibration",
     "Interval": "surebayes.metrics.significance",
-    "View": "surebayes.pool.views",
-    "Counted": "surebayes.pool.experts",
-    "SecondStage": "surebayes.pool.experts",
 }
 # ... and the parts of a pool plain objects
 _PARTS = {
-    "CountTable": "surebayes.pool.views",
-    "HashedView": "surebayes.pool.experts",
-    "GivenView": "surebayes.pool.experts",
+    "Engine": "surebayes.pool.engine",
+    "GivenEngine": "surebayes.pool.given_views",
+    "GivenView": "surebayes.pool.given_views",
+    "PoolWeights": "surebayes.pool.weights",
     "AlarmBudget": "surebayes.promises.budget",
     "PrequentialThreshold": "surebayes.promises.prequential",
 }
@@ -335,13 +333,12 @@ class _Reader:
     def _part(self, said: Any, more: Any, depth: int) -> Any:
         cls = getattr(importlib.import_module(_PARTS[said]), said)
         part, state = cls.__new__(cls), self._state(cls, more.state, depth)
-        if said == "CountTable":
-            _check_counts(state)
-            part.__setstate__(state)
-        elif said in ("AlarmBudget", "PrequentialThreshold"):  # these check what they are given
+        if hasattr(cls, "__setstate__"):  # these check what they are given
             try:
                 part.__setstate__(state)
             except (KeyError, TypeError, ValueError) as error:
+                if isinstance(error, BadModel):
+                    raise
                 raise BadModel(f"A saved {said} can't be read: {error}") from None
         else:
             vars(part).update(state)
@@ -361,15 +358,6 @@ class _Reader:
 
 
 _KINDS = frozenset("$" + name[1:] for name in vars(_Reader) if name[0] == "_" and name[:2] != "__" and name != "_state")
-
-
-def _check_counts(state: dict[str, Any]) -> None:
-    columns, counts = state["columns"], state["counts"]
-    fits = columns.ndim == 1 and counts.shape == (len(columns), len(state["totals"])) and (counts >= 0).all()
-    once = len(np.unique(columns)) == len(columns) and (columns >= 0).all() and (columns < state["n_features"]).all()
-    sums = fits and np.array_equal(counts.sum(0), state["totals"]) and int(counts.any(1).sum()) == state["alive"]
-    if not (fits and once and sums):
-        raise BadModel("A table of counts doesn't add up, or has columns that it can't have.")
 
 
 def _check_tables(statistics: Any) -> None:

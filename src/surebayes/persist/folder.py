@@ -17,11 +17,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surebayes._late import np
 from surebayes.errors import BadModel, Busy
 from surebayes.persist.manifest import FORMAT, NAME, VERSION, seal
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # the safetensors names of what numpy can map as it is
 _TYPES = {
@@ -38,6 +40,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a named pipe would wait for i
 
 def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None) -> dict:
     """Write arrays as one safetensors file, flushed; return its entry for the manifest."""
+    import numpy as np
     from safetensors.numpy import save
 
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -225,6 +228,8 @@ def read_arrays(folder: str, entry: Any) -> dict[str, np.ndarray]:
 
 
 def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
+    import numpy as np
+
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, MAX_HEADER):
         raise BadModel(f"{where} is no safetensors file: its header would end beyond the file.")

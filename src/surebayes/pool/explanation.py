@@ -1,17 +1,28 @@
-"""Why a pool scored a document as it did: each view's share, then its terms or the characters its n-grams cover."""
+"""Why a pool scored a document as it did: each view's share, then its terms or the characters its n-grams cover.
+
+And how firm a verdict is: how many times the document would have to be learnt as another class before it turns.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.pool.experts import GivenView, HashedView
-from surebayes.pool.views import Parts, View
+from surebayes.kernels import kernel, pool_twin, text_twin
+from surebayes.pool.document import Document, Rows, analyzer_of, read_by
+from surebayes.pool.engine import Engine
+from surebayes.pool.given_views import GivenView
+from surebayes.pool.specs import ExpertSpec, ViewSpec
 
 FloatArray = npt.NDArray[np.float64]
+
+MOST_COPIES = 10**6
+"""Copies of a document after which a verdict is said never to turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +56,7 @@ class ViewShare:
     rest: float = 0.0
 
     def spans(self, top: int | None = None) -> list[tuple[int, int, float]]:
-        """Give runs of characters that speak for the same side, as (start, stop, share), the strongest first."""
+        """Return runs of characters that speak for the same side, as (start, stop, share), the strongest first."""
         if self.characters is None or not len(self.characters):
             return []
         sign = np.sign(self.characters)
@@ -55,7 +66,7 @@ class ViewShare:
         return [(int(edges[i]), int(edges[i + 1]), float(sums[i])) for i in order if sums[i] != 0]
 
     def highlighted(self) -> Any:
-        """Give the text for `rich`: red speaks for the positive class, green for the other, strong ones are bold."""
+        """Return the text for `rich`: red speaks for the positive class, green for the other, strong ones are bold."""
         from rich.text import Text
 
         shown = Text(self.text or "")
@@ -88,33 +99,83 @@ class PoolExplanation:
     score: float
 
 
-def hashed_share(
-    model: HashedView, one: Parts, k: int, weights: FloatArray, top: int | None
-) -> tuple[ViewShare, float]:
-    """Return what a hashed view adds to the score of one document, and what no term accounts for."""
-    rows = model.rows(one)
-    columns = rows.columns
-    shares, constant = model.shares(rows, k, weights)
+def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
+    """Say what each view adds to the score of contrast k, and within it each term or character."""
+    bias, first, shares = float(engine.weights.bias[k]), 0, []
+    weights = engine.weights.of_contrast(k)
+    silent = engine.asked()[k] < 0
+    for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
+        own = weights[first : first + len(view.experts)]
+        first += len(view.experts)
+        each, constant = np.zeros(len(_columns(rows))), 0.0
+        if not silent:
+            each, constant = _column_shares(engine, v, rows, k, own)
+        shares.append(_view_share(view, document, _columns(rows), each, top))
+        bias += constant
+    return in_order(shares, bias)
+
+
+def in_order(shares: list[ViewShare], bias: float) -> PoolExplanation:
+    """Put the strongest view first, and add everything up."""
+    shares.sort(key=lambda share: -abs(share.share))
+    return PoolExplanation(shares, bias, bias + sum(share.share for share in shares))
+
+
+def _columns(rows: Rows) -> npt.NDArray[np.int32]:
+    return np.frombuffer(rows.columns, np.int32)
+
+
+def _column_shares(engine: Engine, v: int, rows: Rows, k: int, weights: Sequence[float]) -> tuple[FloatArray, float]:
+    """Return what each column of one document adds to the pool's score, and what the experts add without any."""
+    columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
+    total, constant = np.zeros(len(columns)), 0.0
+    counts = pool_twin.counts_of(sums, columns)
+    times = None if rows.times is None else np.frombuffer(rows.times, np.uint32).tolist()
+    for expert, weight in zip(engine.experts[v], weights):
+        if isinstance(expert, ExpertSpec):
+            log_odds = pool_twin.log_odds(counts, sums, c, expert.smoothing)
+            kept = pool_twin.strongest(log_odds, expert.top)
+            lo = np.array([log_odds[i] for i in kept], float)
+            if np.abs(lo).sum() > 0:
+                total[kept] += weight * np.abs(lo) * lo / np.abs(lo).sum()
+        elif expert.table is not None:
+            _, length, each = pool_twin.staged(expert, columns, times, len(engine.contrasts))
+            total += weight * np.array([row[k] for row in each], float).reshape(-1) / length
+            constant += weight * expert.intercepts[k]
+    return total, constant
+
+
+def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
+    """Return every occurrence of a term in a document, in order, and its column."""
+    terms: list[bytes] = list(analyzer_of(view, text_twin).tokens(read_by(view, document)))
+    if view.tokens:
+        terms += [token.encode("utf-8", "replace") for token in document.tokens]
+    return terms, np.frombuffer(kernel("pool").hash_tokens(terms, view.width), np.int32)
+
+
+def _view_share(
+    view: ViewSpec, document: Document, columns: npt.NDArray[np.int32], shares: FloatArray, top: int | None
+) -> ViewShare:
+    """Return what a view adds, by term or by character."""
     total = float(shares.sum())
-    terms, where = model.view.terms(one, 0, model.n_features)
+    terms, where = terms_of(view, document)
     place = np.searchsorted(columns, where)
     each = shares[place] / np.bincount(place, minlength=len(columns))[place]  # split over occurrences and collisions
-    if model.view.kind == "bytes":
-        text, characters = _on_characters(model.view, one, terms, each)
-        rest = total - float(characters.sum())
-        return ViewShare(model.view.name, total, [], np.zeros(0), text, characters, rest), constant
+    if view.kind == "bytes":
+        text, characters = _on_characters(view, document, each)
+        return ViewShare(view.name, total, [], np.zeros(0), text, characters, total - float(characters.sum()))
     by_term: dict[bytes, float] = {}
     for term, value in zip(terms, each.tolist()):
         by_term[term] = by_term.get(term, 0.0) + value
-    said = sorted(((t, v) for t, v in by_term.items() if v != 0), key=lambda tv: (-abs(tv[1]), tv[0]))[:top]
-    values = np.array([v for _, v in said])
-    names = [t.decode("utf-8", "replace") for t, _ in said]
-    return ViewShare(model.view.name, total, names, values, rest=total - float(values.sum())), constant
+    strongest = sorted(((t, v) for t, v in by_term.items() if v != 0), key=lambda tv: (-abs(tv[1]), tv[0]))[:top]
+    values = np.array([value for _, value in strongest])
+    names = [term.decode("utf-8", "replace") for term, _ in strongest]
+    return ViewShare(view.name, total, names, values, rest=total - float(values.sum()))
 
 
-def _on_characters(view: View, one: Parts, terms: list[bytes], each: FloatArray) -> tuple[str, FloatArray]:
+def _on_characters(view: ViewSpec, document: Document, each: FloatArray) -> tuple[str, FloatArray]:
     """Spread the shares of byte n-grams over the characters that they cover."""
-    source = getattr(one, view.part)[0][: view.max_bytes]
+    source = (document.raw if view.part == "raw" else document.text)[: view.max_bytes]
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     raw = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
     raw = raw[: view.max_bytes]
@@ -134,8 +195,43 @@ def _on_characters(view: View, one: Parts, terms: list[bytes], each: FloatArray)
     return text, np.diff(np.concatenate([[0.0], running[ends]]))
 
 
+def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[tuple[str, float]]:
+    """Return the strongest words, header tokens and passages, with what each adds to the score of contrast k."""
+    by_text: dict[str, float] = {}
+    for view in explain(engine, document, k).views:
+        for term, share in zip(view.terms, view.contributions):
+            by_text[term] = by_text.get(term, 0.0) + float(share)
+        for start, stop, share in view.spans(top) if view.text is not None else ():
+            passage = " ".join((view.text or "")[start:stop].split())
+            if passage:
+                shown = f"…{passage if len(passage) <= 60 else passage[:29] + ' … ' + passage[-28:]}…"
+                by_text[shown] = by_text.get(shown, 0.0) + share
+    return sorted(by_text.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
+
+
+def reversal(engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Sequence[float]], bool]) -> float:
+    """Return how many times a document would have to be learnt as a class until `turned(scores)`; inf if never.
+
+    Scores are those of the counts with so many copies of the document; weights and second stages stay as they are.
+    """
+
+    def at(copies: int) -> bool:
+        return turned(engine.weighed(engine.opinions(rows, None, as_class, copies)))
+
+    high = 1
+    while not at(high):
+        high *= 2
+        if high > MOST_COPIES:
+            return math.inf
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(middle) else (middle, high)
+    return float(high)
+
+
 def given_shares(
-    model: GivenView, documents: list[Any], k: int, weights: FloatArray, top: int | None
+    model: GivenView, documents: list[Any], k: int, weights: Sequence[float], top: int | None
 ) -> list[ViewShare]:
     """Return what a view of the caller's own adds to the scores of documents."""
     shares = []
@@ -146,7 +242,7 @@ def given_shares(
         if explained is None:
             shares.append(ViewShare(name, total, [], np.zeros(0), rest=total))
             continue
-        own = explained[0] if not isinstance(explained[0], list) else explained[0][k]
-        said = weight * own.contributions[:top]
-        shares.append(ViewShare(name, total, own.terms[:top], said, rest=total - float(said.sum())))
+        why = explained[0] if not isinstance(explained[0], list) else explained[0][k]
+        shown = weight * why.contributions[:top]
+        shares.append(ViewShare(name, total, why.terms[:top], shown, rest=total - float(shown.sum())))
     return shares

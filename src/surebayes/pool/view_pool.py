@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
 from typing import Any
 
 import numpy as np
@@ -13,28 +13,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.core import score
 from surebayes.estimators.parameters import check_parameters, is_number
-from surebayes.pool.experts import (
-    MAIL_EXPERTS,
-    RATE,
-    TEXT_EXPERTS,
-    GivenView,
-    HashedView,
-    PoolWeights,
-    SecondStage,
-    equal_start,
-    is_classifier_like,
-    move,
-    weigh_experts,
-)
-from surebayes.pool.explanation import PoolExplanation, given_shares, hashed_share
-from surebayes.pool.views import MAIL_VIEWS, READERS, TEXT_VIEWS, View
+from surebayes.pool.engine import Engine
+from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
+from surebayes.pool.given_views import GivenEngine, is_classifier_like
+from surebayes.pool.specs import READERS, views_of
 
 FloatArray = npt.NDArray[np.float64]
 
 HELD_OUT = 1 / 3
 """The share of training documents that the pool weights are fitted on."""
-FEWEST = 5
-"""Held-out documents that both sides of a contrast need; with fewer the pool stays the mean of its experts."""
 _CHUNK = 2048  # documents scored at a time
 _CHUNK_ONLINE = 256  # documents cut into terms at a time
 
@@ -97,7 +84,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     # ---- learning
 
-    def fit(self, X, y, order=None):
+    def fit(self, X, y, order=None, sample_weight=None):
         """Learn from documents; what was learnt before is dropped.
 
         Parameters
@@ -108,6 +95,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             Labels.
         order : array-like of shape (n_samples,), default=None
             When each document came. The experts are then weighed on the latest documents.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each document counts: whole numbers of at least 0. The experts' counts are those of as many
+            copies; 0 leaves a document out. Counts are of documents, so that other weights are refused: multiply them
+            by a common factor and round, or leave documents out with that probability.
 
         Returns
         -------
@@ -115,20 +106,20 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             The fitted pool.
         """
         documents, labels = self._begin(X, y, None)
+        times = _whole_weights(sample_weight, len(documents))
+        if times is not None and not times.all():
+            kept = np.flatnonzero(times)
+            documents, labels, times = [documents[i] for i in kept], labels[kept], times[kept]
+            order = None if order is None else np.asarray(order)[kept]
+            if len(np.unique(labels)) < len(self.classes_):
+                raise ValueError("sample_weight leaves a class without documents.")
         held = self._held_out(labels, order)
-        parts = self._read(documents)
-        each = [view.fit(view.rows(parts), labels, held) for view in self._models]
-        scores = np.concatenate(each, axis=2)
-        pools = []
-        for k, c in enumerate(self._contrasts):
-            own = labels[held] == c
-            enough = min(own.sum(), (~own).sum()) >= FEWEST
-            e = scores.shape[2]
-            pools.append(weigh_experts(scores[:, k], own, self.weights) if enough else equal_start(e))
-        self._set_weights(pools)
+        weights, held_out = None if times is None else array("q", times.tolist()), np.flatnonzero(held).tolist()
+        self._engine.fit(self._engine.cut(documents), array("q", labels), held_out, self.weights, weights)
+        self._show_weights()
         return self
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Judge each document, move the weights, learn it; one after the other.
 
         Parameters
@@ -139,6 +130,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             Labels.
         classes : array-like, default=None
             All classes there will ever be, at the first call; those of y if None.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each document counts, as in `fit`. The weights of the pool move one step a document, however
+            often it counts: its copies would be judged by a pool that knows it.
 
         Returns
         -------
@@ -147,24 +141,24 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         if not hasattr(self, "weights_"):
             documents, labels = self._begin(X, y, classes)
-            self._set_weights([equal_start(len(self.experts_)) for _ in self._contrasts])
         else:
             documents, labels = self._more(X, y, classes)
-        for view in self._models:
-            if isinstance(view, GivenView):
-                view.able("partial_fit")
-        pools = [PoolWeights(w, float(b)) for w, b in zip(self.weights_, self.bias_)]
+        times, engine = _whole_weights(sample_weight, len(documents)), self._engine
+        if isinstance(engine, GivenEngine):
+            engine.able("partial_fit")
         for start in range(0, len(documents), _CHUNK_ONLINE):
-            chunk = labels[start : start + _CHUNK_ONLINE]
-            parts = self._read(documents[start : start + _CHUNK_ONLINE])
-            rows = [view.rows(parts) for view in self._models]
+            chunk = array("q", labels[start : start + _CHUNK_ONLINE])
+            weights = None if times is None else array("q", times[start : start + _CHUNK_ONLINE].tolist())
+            rows = engine.cut(documents[start : start + _CHUNK_ONLINE])
             for i, label in enumerate(chunk):
-                one = np.array([i])
-                scores = np.concatenate([view.scores(r, one) for view, r in zip(self._models, rows)], axis=2)[0]
-                pools = [move(p, s, label == c, RATE) for p, s, c in zip(pools, scores, self._contrasts)]
-                for view, r in zip(self._models, rows):
-                    view.learn(r, chunk, one)
-        self._set_weights(pools)
+                if weights is not None and not weights[i]:
+                    continue
+                one = array("q", [i])
+                opinions = engine.opinions(rows, one)
+                moved = engine.moves(opinions, engine.weighed(opinions), label)
+                engine.learn(rows, chunk, one, weights)
+                engine.weights = engine.weights.moved(moved) if moved else engine.weights
+        self._show_weights()
         return self
 
     def forget(self, X, y):
@@ -184,20 +178,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "weights_")
         documents, labels = self._more(X, y, None)
-        for view in self._models:
-            if isinstance(view, GivenView):
-                view.able("forget")
-        parts = self._read(documents)
-        done: list[Any] = []
-        try:
-            for view in self._models:
-                rows = view.rows(parts)
-                view.forget(rows, labels)
-                done.append((view, rows))
-        except ValueError:
-            for view, rows in done:
-                view.learn(rows, labels)
-            raise
+        if isinstance(self._engine, GivenEngine):
+            self._engine.able("forget")
+        self._engine.forget(self._engine.cut(documents), array("q", labels))
         return self
 
     def _begin(self, X, y, classes):
@@ -222,20 +205,15 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         vars(self).pop("weights_", None)  # not fitted until all is done
         self.classes_ = known
         labels = self._codes(y)
-        self._contrasts = [1] if len(known) == 2 else list(range(len(known)))
-        self._models = self._new_models()
-        self.experts_ = [name for view in self._models for name in view.names]
+        self._engine = self._new_engine()
+        self.experts_ = self._engine.names
         return documents, labels
 
-    def _new_models(self) -> list[Any]:
-        k = len(self.classes_)
+    def _new_engine(self) -> Engine | GivenEngine:
+        n = len(self.classes_)
         if isinstance(self.views, str):
-            plan = _plan(self.views, k)
-            return [HashedView(view, experts, self.n_features, k, self._contrasts) for view, experts in plan]
-        same: dict[str, tuple[Any, list[Any]]] = {}
-        for name, vectorizer, classifier in self.views:
-            same.setdefault(repr(vectorizer), (vectorizer, []))[1].append((name, classifier))
-        return [GivenView(vectorizer, experts, k, self._contrasts) for vectorizer, experts in same.values()]
+            return Engine(self.views, views_of("pool", self.views, n, self.n_features), n)
+        return GivenEngine(self.views, n)
 
     def _more(self, X, y, classes):
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -253,11 +231,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             )
         return codes.astype(np.int64)
 
-    def _read(self, documents: Sequence[Any]) -> Any:
-        return READERS[self.views](documents) if isinstance(self.views, str) else documents
-
     def _held_out(self, labels: np.ndarray, order: Any) -> np.ndarray:
-        """Tell which documents the weights are fitted on: the latest, or some of each class."""
+        """Choose the documents that the weights are fitted on: the latest, or some of each class."""
         n = len(labels)
         held = np.zeros(n, bool)
         if order is not None:
@@ -276,9 +251,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         missing = set(np.unique(labels)) - set(np.unique(labels[~held]))
         return np.zeros(n, bool) if missing else held
 
-    def _set_weights(self, pools: list[PoolWeights]) -> None:
-        self.weights_ = np.array([p.weights for p in pools])
-        self.bias_ = np.array([p.bias for p in pools])
+    def _show_weights(self) -> None:
+        weights = self._engine.weights
+        self.weights_ = np.array(weights.values).reshape(len(weights.units), -1)
+        self.bias_ = np.array(weights.bias)
 
     # ---- scoring
 
@@ -296,16 +272,16 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             Raw scores, in the order of `experts_`.
         """
         check_is_fitted(self, "weights_")
-        documents = _documents(X)
-        result = np.zeros((len(documents), len(self._contrasts), len(self.experts_)))
+        documents, engine = _documents(X), self._engine
+        result = np.zeros((len(documents), *self.weights_.shape))
         for start in range(0, len(documents), _CHUNK):
-            parts = self._read(documents[start : start + _CHUNK])
-            each = [view.scores(view.rows(parts)) for view in self._models]
-            result[start : start + _CHUNK] = np.concatenate(each, axis=2)
+            opinions = engine.opinions(engine.cut(documents[start : start + _CHUNK]))
+            result[start : start + _CHUNK] = np.reshape(opinions, (-1, *self.weights_.shape))
         return result
 
     def _scores(self, X) -> FloatArray:
-        return np.einsum("nce,ce->nc", self.expert_scores(X), self.weights_) + self.bias_
+        opinions = self.expert_scores(X)
+        return np.reshape(self._engine.weighed(opinions.ravel()), (-1, len(self.weights_)))
 
     def decision_function(self, X):
         """Score documents.
@@ -356,27 +332,22 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "weights_")
         if top is not None and not is_number(top, 1, whole=True):
             raise ValueError(f"top must be None or a positive whole number. Got {top!r} instead.")
-        documents = _documents(X)
-        parts = self._read(documents)
         result: list[Any] = []
-        for i in range(len(documents)):
-            said = [self._explain_one(documents, parts, i, k, top) for k in range(len(self._contrasts))]
-            result.append(said[0] if len(self.classes_) == 2 else said)
+        for document in _documents(X):
+            each = [self._explain_one(document, k, top) for k in range(len(self.weights_))]
+            result.append(each[0] if len(self.classes_) == 2 else each)
         return result
 
-    def _explain_one(self, documents: Any, parts: Any, i: int, k: int, top: int | None) -> PoolExplanation:
-        bias, first, shares = float(self.bias_[k]), 0, []
-        for model in self._models:
-            weights = self.weights_[k, first : first + len(model.experts)]
+    def _explain_one(self, document: Any, k: int, top: int | None) -> PoolExplanation:
+        engine = self._engine
+        if isinstance(engine, Engine):
+            return explain(engine, engine.read(document), k, top)
+        first, shares = 0, []
+        for model in engine.models:
+            weights = engine.weights.of_contrast(k)[first : first + len(model.experts)]
             first += len(model.experts)
-            if isinstance(model, HashedView):
-                share, constant = hashed_share(model, parts.single(i), k, weights, top)
-                bias += constant
-                shares.append(share)
-            else:
-                shares += given_shares(model, documents[i : i + 1], k, weights, top)
-        shares.sort(key=lambda s: -abs(s.share))
-        return PoolExplanation(shares, bias, bias + sum(s.share for s in shares))
+            shares += given_shares(model, [document], k, weights, top)
+        return in_order(shares, float(engine.weights.bias[k]))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -386,19 +357,6 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
 
 # ---------------------------------------------------------------------- what goes in
-
-
-def _plan(name: str, n_classes: int) -> list[tuple[View, list[Any]]]:
-    """Give the views of a name with their experts, as benchmarks/choose_views.py picks them on training documents."""
-    if name == "mail":
-        return [(view, list(MAIL_EXPERTS)) for view in MAIL_VIEWS]
-    plan: list[tuple[View, list[Any]]] = []
-    for view in TEXT_VIEWS[:3]:
-        # log-odds are those of a class: with many, rows for each class and view would take gigabytes
-        stages = [SecondStage("log-odds")] if n_classes == 2 else []
-        stages += [SecondStage("idf", least=1)] if view.times else []
-        plan.append((view, [*TEXT_EXPERTS, *stages]))
-    return plan
 
 
 def _are_views(views: Any) -> bool:
@@ -433,3 +391,18 @@ def _labels(y: Any) -> np.ndarray:
 def _check_lengths(documents: list[Any], y: np.ndarray) -> None:
     if len(documents) != len(y):
         raise ValueError(f"There must be one label for each document. Got {len(documents)} documents, {len(y)} labels.")
+
+
+def _whole_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Check how often each document counts."""
+    if sample_weight is None:
+        return None
+    weights = column_or_1d(np.asarray(sample_weight))
+    if len(weights) != n:
+        raise ValueError(f"There must be one sample_weight for each document. Got {len(weights)} for {n} documents.")
+    if weights.dtype.kind not in "biuf" or not ((weights >= 0) & (weights < 2**31) & (weights % 1 == 0)).all():
+        raise ValueError(
+            "sample_weight must be whole numbers of at least 0: ViewPool counts documents. Multiply the weights by a "
+            "common factor and round them."
+        )
+    return None if (weights == 1).all() else weights.astype(np.int64)

@@ -26,7 +26,8 @@ from sklearn.svm import LinearSVC
 
 from surebayes import metrics
 from surebayes.mail.message import read_message
-from surebayes.pool.views import View, mail_parts, text_parts
+from surebayes.pool.document import Document, rows_of
+from surebayes.pool.specs import ViewSpec
 from surebayes.text.count_vectorizer import CountVectorizer, HashingVectorizer
 
 FloatArray = npt.NDArray[np.float64]
@@ -243,20 +244,19 @@ def _machine(c: float) -> Any:
 class OnlineLogistic:
     """Logistic regression by one gradient step a message, on binary byte 4-grams: the kind that won TREC 2007."""
 
-    view = View("bytes 4", "raw", "bytes", 4, 4)
+    view = ViewSpec("bytes 4", "raw", "bytes", 4, 4)
 
     def __init__(self, rate: float) -> None:
-        self.rate, self.weights = rate, np.zeros(2**22)
+        self.rate, self.weights = rate, np.zeros(self.view.width)
 
-    def run(self, documents: Sequence[Any], y: BoolArray | None, mail: bool) -> FloatArray:
+    def run(self, documents: Sequence[Any], y: BoolArray | None) -> FloatArray:
         """Score documents; learn each one right after, if there are labels."""
         scores = np.empty(len(documents))
         for start in range(0, len(documents), _CHUNK):
-            raw = documents[start : start + _CHUNK]
-            parts = (mail_parts if mail and isinstance(raw[0], str) else text_parts)(raw)
-            rows = self.view.rows(parts, len(self.weights))
+            raw = [Document(document, "text") for document in documents[start : start + _CHUNK]]
+            (rows,) = rows_of([self.view], raw)
             for i in range(len(rows)):
-                columns = rows.single(i).columns
+                columns = np.frombuffer(rows.of(i).columns, np.int32)
                 scores[start + i] = score = self.weights[columns].sum()
                 if y is not None:
                     self.weights[columns] += self.rate * (float(y[start + i]) - expit(score))
@@ -265,17 +265,17 @@ class OnlineLogistic:
 
 def _one_pass(batch: Batch, labels: BoolArray, setting: float) -> tuple[FloatArray, str]:
     model = OnlineLogistic(setting)
-    model.run(batch.train, labels, batch.mail)
-    return model.run(batch.test, None, batch.mail), f"rate {setting:g}"
+    model.run(batch.train, labels)
+    return model.run(batch.test, None), f"rate {setting:g}"
 
 
 def online_logistic(documents: Sequence[Any], y: BoolArray) -> tuple[FloatArray, str]:
     """Judge and learn a stream; the rate is chosen on its first third."""
     n = len(documents) // 3
     rates = SETTINGS["online LR, byte 4-grams"]
-    lost = [metrics.roca_percent(y[:n], OnlineLogistic(r).run(documents[:n], y[:n], True)) for r in rates]
+    lost = [metrics.roca_percent(y[:n], OnlineLogistic(r).run(documents[:n], y[:n])) for r in rates]
     rate = rates[int(np.argmin(lost))]
-    return OnlineLogistic(rate).run(documents, y, True), f"rate {rate:g}"
+    return OnlineLogistic(rate).run(documents, y), f"rate {rate:g}"
 
 
 # ---------------------------------------------------------------------- programs

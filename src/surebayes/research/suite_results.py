@@ -70,10 +70,10 @@ class Part:
     def stamp(self) -> dict[str, Any]:
         """Give what a result of a file must agree with to be taken for one of this part."""
         from surebayes import __version__
-        from surebayes.pool.view_pool import _plan
+        from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
 
-        settings = _plan(self.suite, 2) if self.system == "ViewPool" else SETTINGS.get(self.system)
+        settings = views_of("pool", self.suite) if self.system == "ViewPool" else SETTINGS.get(self.system)
         marked = sha256(repr(settings).encode()).hexdigest()[:12]
         return {"suite": self.suite, "version": __version__, "share": self.share, "settings": marked}
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from surebayes import corpora, metrics
 from surebayes.estimators.tuning.tuned_nb import TunedNB
-from surebayes.pool.experts import RATE
 from surebayes.pool.view_pool import ViewPool
+from surebayes.pool.weights import RATE
 from surebayes.research import suite_peers
 from surebayes.research.suite_peers import Batch, counted, cpu_seconds
 from surebayes.research.suite_results import Key, Part, Result, markdown, run_parts, show_file, tables

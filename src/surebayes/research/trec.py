@@ -94,30 +94,23 @@ class OnlineFilter:
     """
 
     def __init__(self, model: str = "pool", width: int = 2**22) -> None:
-        from surebayes.filter.state import State, views_of
+        from surebayes.filter.state import State
+        from surebayes.pool.specs import views_of
 
-        self._state = State.new("mail", ["ham", "spam"], views_of(model, "mail", width))
-        self._last: tuple[bytes, Any, Any] | None = None
-        self._taught = 0
+        self._state = State.new("mail", ["ham", "spam"], views_of(model, "mail", 2, width))
+        self._last: tuple[bytes, Any] | None = None
 
     def judge(self, raw: bytes) -> tuple[str, float]:
         """Give a label and a score; 0 before both classes were seen."""
-        from surebayes.filter.judge import Document, decide, pooled
-
-        rows = self._state.rows(Document(raw, "mail"))
-        opinions = self._state.opinions(rows)
-        self._last = raw, rows, opinions
-        label, score, _, _ = decide(self._state.scoring, pooled(self._state.scoring, opinions))
+        seen = self._state.see(raw)
+        self._last = raw, seen
+        label, score, _, _ = self._state.decide(seen)
         return label, score
 
     def teach(self, raw: bytes, label: str) -> None:
         """Learn a message; one that has just been judged isn't read again."""
-        if self._last is None or self._last[0] is not raw:
-            self.judge(raw)
-        assert self._last is not None
-        _, rows, opinions = self._last
-        self._taught += 1
-        self._state.count(rows, self._state.moves(rows, label, opinions), label, self._taught, 1)
+        seen = self._last[1] if self._last is not None and self._last[0] is raw else self._state.see(raw)
+        self._state.learn(seen, label, None)
         self._last = None
 
 

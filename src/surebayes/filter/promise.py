@@ -11,41 +11,37 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from surebayes.errors import NotEnoughNegatives
+from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.journal import Event, pack_rows
-from surebayes.filter.judge import Document
-from surebayes.filter.lessons import BATCH, batched, scored_reserve
 from surebayes.filter.state import State
+from surebayes.filter.teaching import BATCH, batched
+from surebayes.filter.tuning import reserve_scores
 from surebayes.metrics.significance import Interval
+from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import EXACT, Certificate, certify
 from surebayes.promises.order_statistics import order_statistic_threshold
 
-if TYPE_CHECKING:
-    from surebayes.filter.filter import Filter
-    from surebayes.filter.keeper import Writing
-
 
 def certificate(state: State) -> Certificate | None:
     """Read the certificate; it is stale for any model but its own."""
-    said = state.settings["certificate"]
-    if said is None:
+    if state.settings.certificate is None:
         return None
-    found = Certificate.from_json(json.dumps(said))
-    if found.model != state.model:
-        return found.revoke(f"made for model {found.model}, which has changed to {state.model}; calibrate again")
-    return found
+    made = Certificate.from_json(json.dumps(state.settings.certificate))
+    if made.model != state.model:
+        return made.revoke(f"made for model {made.model}, which has changed to {state.model}; calibrate again")
+    return made
 
 
 # ---------------------------------------------------------------------- making one
 
 
 def calibrate(
-    filter: Filter,
+    durable: Durable,
     max_fpr: float | None,
     confidence: float | None,
     positive: str | None,
@@ -53,27 +49,27 @@ def calibrate(
     positives: Iterable,
 ) -> Certificate:
     """See `Filter.calibrate`."""
-    state = filter._loaded()
-    before = state.settings["certificate"] or {}
+    state = durable.loaded()
+    before = state.settings.certificate or {}
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     repeated = before if max_fpr is None and confidence is None else {}
     max_fpr = repeated.get("max_fpr", 0.001) if max_fpr is None else max_fpr
     confidence = repeated.get("confidence", 0.95) if confidence is None else confidence
     if positive is None:
-        if len(state.classes) > 2 and before.get("pos_label") is None:
-            raise ValueError(f"With {len(state.classes)} classes, name the positive one. Classes: {state.classes}.")
-        positive = state.classes[1] if len(state.classes) == 2 else before["pos_label"]
-    if positive not in state.classes or (len(state.classes) == 2 and positive != state.classes[1]):
-        raise ValueError(f"The positive class must be one of {state.classes[1:]}. Got {positive!r}.")
-    with filter.bulk():
-        _set_aside(filter, [(state.classes[0], negatives), (positive, positives)])
+        if len(state.names) > 2 and before.get("pos_label") is None:
+            raise ValueError(f"With {len(state.names)} classes, name the positive one. Classes: {state.names}.")
+        positive = state.names[1] if len(state.names) == 2 else before["pos_label"]
+    if positive not in state.names or (len(state.names) == 2 and positive != state.names[1]):
+        raise ValueError(f"The positive class must be one of {state.names[1:]}. Got {positive!r}.")
+    with durable.bulk():
+        _set_aside(durable, [(state.names[0], negatives), (positive, positives)])
 
     def lesson(write: Writing) -> Certificate:
         return _promise(write, max_fpr, confidence, positive, "calibrate")
 
-    found = filter._submit(lesson)
-    filter.absorb(f"calibrated: false alarms at most {max_fpr:g}")
-    return found
+    promise: Certificate = durable.submit(lesson)
+    durable.absorb_all(f"calibrated: false alarms at most {max_fpr:g}")
+    return promise
 
 
 def renew(write: Writing) -> Certificate | None:
@@ -82,9 +78,10 @@ def renew(write: Writing) -> Certificate | None:
     The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
     old certificate stays, stale as it is.
     """
-    said = write.state.settings["certificate"]
+    before = write.state.settings.certificate
+    assert before is not None
     try:
-        return _promise(write, said["max_fpr"], said["confidence"], said["pos_label"], "renew")
+        return _promise(write, before["max_fpr"], before["confidence"], before["pos_label"], "renew")
     except NotEnoughNegatives:
         return None
 
@@ -92,22 +89,23 @@ def renew(write: Writing) -> Certificate | None:
 def _promise(write: Writing, max_fpr: float, confidence: float, positive: str, who: str) -> Certificate:
     """Certify the model as it is, and set threshold and probability by it."""
     state = write.state
-    scores, labels, rows = scored_reserve(state, write.journal)
-    own = scores[:, 0 if scores.shape[1] == 1 else state.classes.index(positive)]
+    by_contrast, labels, rows = reserve_scores(state, write.journal)
+    k = 0 if len(state.names) == 2 else state.names.index(positive)
+    scores = np.array([each[k] for each in by_contrast], float)
     truth = np.array([label == positive for label in labels], bool)
     when = write.journal.times("reserve")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
-    other = state.classes[0] if len(state.classes) == 2 else None
-    found = _certify(own, truth, max_fpr, confidence, days, state.model, positive, other)
-    chance = state.settings["probability"]
-    if len(state.classes) == 2 and truth.any() and not truth.all():
-        fitted = fit_probability(own, truth)
+    other = state.names[0] if len(state.names) == 2 else None
+    made = _certify(scores, truth, max_fpr, confidence, days, state.model, positive, other)
+    chance = state.settings.probability
+    if len(state.names) == 2 and truth.any() and not truth.all():
+        fitted = fit_probability(scores, truth)
         (centre, scale), (slope, intercept) = fitted.knots, fitted.values
         chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
-    thresholds = {**state.settings["thresholds"], positive: found.threshold}
-    change = {"thresholds": thresholds, "probability": chance, "certificate": json.loads(found.to_json())}
+    thresholds = {**state.settings.thresholds, positive: made.threshold}
+    change = {"thresholds": thresholds, "probability": chance, "certificate": json.loads(made.to_json())}
     write.settings({**change, "certified_at": state.lessons}, who)
-    return found
+    return made
 
 
 def _certify(
@@ -134,16 +132,16 @@ def _certify(
     )  # fmt: skip
 
 
-def _set_aside(filter: Filter, groups: Sequence[tuple[str, Iterable]]) -> None:
+def _set_aside(durable: Durable, groups: Sequence[tuple[str, Iterable]]) -> None:
     """Put documents to the reserve that the filter doesn't know."""
-    reader = filter._loaded().reader
+    state = durable.loaded()
     for label, documents in groups:
-        for batch in batched((Document(content, reader) for content in documents), BATCH):
-            rows = [(seen.fingerprint, pack_rows(filter._loaded().rows(seen))) for seen in batch]
+        for batch in batched((state.see(content) for content in documents), BATCH):
+            packed = [(seen.fingerprint, pack_rows(packable(seen.rows))) for seen in batch]
 
-            def lesson(write: Writing, rows=rows, label=label) -> None:
-                for fingerprint, body in rows:
+            def lesson(write: Writing, packed=packed, label=label) -> None:
+                for fingerprint, body in packed:
                     if fingerprint not in write.state.messages:
                         write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
 
-            filter._submit(lesson)
+            durable.submit(lesson)

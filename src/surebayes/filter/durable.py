@@ -1,0 +1,405 @@
+"""What a filter knows, kept in memory and in its folder: opening, replaying, writing in turn, absorbing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from surebayes.errors import BadModel, StoreError
+from surebayes.filter.journal import Event, Journal, chained, number_rows
+from surebayes.filter.judge import Judge, MappedModel
+from surebayes.filter.state import State, pack_stages
+from surebayes.filter.store import ModelFolder
+from surebayes.persist.folder import check_file, flush_folder, locked
+from surebayes.pool.document import Rows
+from surebayes.pool.specs import ViewSpec
+
+ABSORB_AFTER = 100
+"""Learns after which a long-lived process writes the model anew, unless that took more than a tenth of its time, by
+the clock or of the processor ..."""
+ABSORB_SECONDS = 5.0
+"""... and the seconds after which it does in any case."""
+RENEW_AFTER = 100
+"""Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
+
+
+class Durable:
+    """A filter's folder, and its state in memory.
+
+    The folder's model is mapped until something has to be learnt or explained; then the state is loaded. Lessons are
+    queued: one thread takes the folder's lock, catches up with other processes, and writes all that is queued in one
+    transaction. The model's files follow later ("absorbing"); the journal has everything at once.
+    """
+
+    def __init__(self, path: str, renew: bool = True) -> None:
+        self.path, self.renew = path, renew
+        self.folder = ModelFolder(path)
+        self.mutex = threading.RLock()  # the state in memory
+        self.writer = threading.Lock()  # one thread writes, the others' requests go with it
+        self._queue: list[_Request] = []
+        self._queue_lock = threading.Lock()
+        self.state: State | None = None
+        self.journal: Journal | None = None
+        self.mapped: MappedModel | None = None
+        self.absorbed = 0
+        self._taught = 0  # since the last mark
+        self._timer: threading.Timer | None = None
+        self._stamp = (0, 0)
+        self._closed = False
+        self._in_bulk = False
+        self.ahead = False  # whether the journal has more than the model's files
+        self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
+        self.next_renewal = 0.0
+
+    @classmethod
+    def create(cls, path: str, reader: str, names: list[str], views: Sequence[ViewSpec], renew: bool = True) -> Durable:
+        """Make the folder of a filter that has learnt nothing."""
+        os.makedirs(path, exist_ok=True)
+        self = cls(path, renew)
+        with locked(path):
+            self.journal = Journal(path, create=True)
+            self.state = State.new(reader, names, views)
+            self.state.journal_id = self.journal.id
+            self.absorb_locked()
+            flush_folder(os.path.dirname(os.path.abspath(path)))
+        return self
+
+    @classmethod
+    def open(cls, path: str, renew: bool = True) -> Durable:
+        """Open a filter's folder, its files checked; what the model has not absorbed is replayed."""
+        self = cls(path, renew)
+        for attempt in range(3):
+            self._stamp = self.folder.stamp()
+            manifest = self.folder.manifest()
+            try:
+                check_file(path, manifest["files"]["tables"])
+                self.absorbed = manifest["journal"]["absorbed"]
+                break
+            except (KeyError, TypeError) as error:
+                raise BadModel(f"The manifest in {path!r} lacks {error}.") from error
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self.folder.manifest() == manifest:
+                    raise
+        try:
+            self.journal = Journal(path)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            self.journal = None  # not ours to write to: judging needs the model alone
+        if self.journal is not None:
+            last = self.journal.last()
+            if last < self.absorbed:
+                raise BadModel(
+                    f"The journal in {path!r} has lost rows: it ends at {last}, the model was made with "
+                    f"{self.absorbed}. Restore it from a copy."
+                )
+            if last > self.absorbed:
+                self.load()
+        return self
+
+    def close(self) -> None:
+        """Absorb what was taught, and close the files."""
+        with self.writer:
+            if self._closed:
+                return
+            self._stop_timer()
+            try:
+                behind = self.state is not None and self.state.seq > self.absorbed
+                if self.journal is not None and (behind or self._taught):
+                    self.next_renewal = 0.0  # there is no later time to do it
+                    self._absorb(f"taught {self._taught}" if self._taught else None)
+            finally:
+                self._closed = True
+                if self.journal is not None:
+                    self.journal.close()
+                self.state = self.mapped = self.journal = None
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the model's files are enough: nothing was learnt here that they lack."""
+        return self.state is None and not self.ahead
+
+    def judge(self) -> Judge:
+        """Return what judges: the model's files, or the state where there is one."""
+        with self.mutex:
+            return self.fresh_map().judge if self.is_mapped else self.fresh_state().judge
+
+    def check_open(self) -> None:
+        """Refuse a filter that was closed."""
+        if self._closed:
+            raise ValueError("This Filter is closed: open it again with Filter.open.")
+
+    def fresh_map(self) -> MappedModel:
+        """Return the model from its files, the newest there is."""
+        self.check_open()
+        stamp = self.folder.stamp()
+        if self.mapped is None or stamp != self._stamp:
+            self.mapped, self._stamp = MappedModel(self.path), stamp
+        return self.mapped
+
+    def fresh_state(self) -> State:
+        """Return the state, with what other processes have absorbed since."""
+        self.check_open()
+        state = self.load() if self.state is None else self.state
+        stamp = self.folder.stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            if self.journal is not None:
+                state.catch_up(self.journal)
+        return state
+
+    def load(self) -> State:
+        """Read the state from the folder."""
+        if self.journal is None:
+            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
+        for attempt in range(3):
+            manifest = self.folder.manifest()
+            try:
+                self.state = State.load(self.folder, manifest, self.journal)
+                break
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self.folder.manifest() == manifest:
+                    raise
+        self.absorbed = manifest["journal"]["absorbed"]
+        self.mapped, self.ahead = None, False
+        assert self.state is not None
+        return self.state
+
+    # ---- writing
+
+    def absorb(self, note: str | None = None) -> None:
+        """Write the model with everything that was taught, so that `surebayes filter` sees it."""
+        self.absorb_all(note)
+
+    def absorb_all(self, note: str | None, renew: bool = False) -> None:
+        """Absorb; with `renew` a stale certificate is renewed however little has changed."""
+        with self.writer:
+            self._absorb(note, renew)
+
+    def _absorb(self, note: str | None, renew: bool = False) -> None:
+        with locked(self.path), self.mutex:
+            state = self.ready_to_write()
+            if renew:
+                self.next_renewal = 0.0
+            self.renew_certificate(1 if renew else RENEW_AFTER)
+            if note is not None:
+                write = Writing(state, self.open_journal())
+                write.add(Event("mark", label=note, time=time.time()))
+                write.commit()
+                self._taught = 0
+            self.absorb_locked()
+
+    def renew_certificate(self, least: int) -> None:
+        """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
+
+        To score the reserve costs as much as judging all of it: it takes at most a tenth of the time of a process.
+        """
+        state = self.state
+        assert state is not None
+        behind = state.lessons_since_certificate()
+        least = min(least, 1 + sum(state.engine.documents) // 100)
+        began = time.monotonic()
+        if not self.renew or behind < least or began < self.next_renewal:
+            return
+        from surebayes.filter.promise import renew
+
+        write = Writing(state, self.open_journal())
+        if renew(write):
+            write.commit()
+        ended = time.monotonic()
+        self.next_renewal = ended + 9 * (ended - began)
+
+    def absorb_locked(self) -> None:
+        """Write the model; the folder's lock is held."""
+        state = self.state
+        assert state is not None
+        kept = {
+            "id": state.journal_id, "absorbed": state.seq, "chain": state.chain, "learnt_at": state.learnt_at,
+            "floor": state.floor,
+        }  # fmt: skip
+        began = time.monotonic(), time.process_time()
+        self.folder.write(state.judge, {"settings": state.settings.to_json(), "journal": kept})
+        self.open_journal().settle()
+        ended = time.monotonic(), time.process_time()
+        self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
+        self._stamp, self.absorbed = self.folder.stamp(), state.seq
+        self._stop_timer()
+
+    @contextlib.contextmanager
+    def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
+        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that the block ends with.
+        renew : bool, default=False
+            Renew a stale certificate at the end, however little has changed.
+        """
+        outer, self._in_bulk = self._in_bulk, True
+        try:
+            yield
+        finally:
+            self._in_bulk = outer
+        if not outer:
+            self.absorb_all(note, renew)
+
+    def loaded(self) -> State:
+        """Return the state, read if it hadn't been."""
+        with self.mutex:
+            return self.fresh_state()
+
+    def open_journal(self) -> Journal:
+        """Return the journal; StoreError where it can't be written to."""
+        self.check_open()
+        if self.journal is None:
+            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
+        return self.journal
+
+    def ready_to_write(self) -> State:
+        """Return the state with every row of the journal; to be called with the folder's lock held."""
+        journal = self.open_journal()
+        state = self.load() if self.state is None else self.state
+        state.catch_up(journal)
+        return state
+
+    def submit(self, lesson: Callable[[Writing], Any]) -> Any:
+        """Have a lesson written; requests of several threads share one transaction."""
+        request = _Request(lesson)
+        with self._queue_lock:
+            self._queue.append(request)
+        with self.writer:
+            if not request.done:
+                self._write_queue()
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    def _write_queue(self) -> None:
+        with self._queue_lock:
+            batch, self._queue = self._queue, []
+        try:
+            with locked(self.path), self.mutex:
+                write = self._write_batch(batch)
+                self._taught += len(write.events)
+                if self._in_bulk:
+                    pass
+                elif write.state.seq - self.absorbed >= ABSORB_AFTER and self._may_absorb():
+                    try:
+                        self.renew_certificate(RENEW_AFTER)
+                        self.absorb_locked()
+                    except OSError:  # the lessons are safe in the journal; the model can wait
+                        self._start_timer()
+                elif write.state.seq > self.absorbed:
+                    self._start_timer()
+        except BaseException as error:
+            self.state, self.ahead = None, True  # memory may be ahead of the disk: read it again when next needed
+            for request in batch:
+                request.error = error
+        for request in batch:
+            request.done = True
+
+    def _write_batch(self, batch: list[_Request]) -> Writing:
+        """Carry lessons out in one transaction, from reading what others have written to the end."""
+        journal = self.open_journal()
+        try:
+            last = journal.begin()
+            state = self.load() if self.state is None else self.state
+            if state.seq != last:
+                state.catch_up(journal)
+            write = Writing(state, journal)
+            for request in batch:
+                request.result = request.lesson(write)
+            write.commit()
+        finally:
+            journal.cancel()
+        return write
+
+    def _may_absorb(self) -> bool:
+        clock, processor = self._next_absorb
+        return time.monotonic() >= clock and time.process_time() >= processor
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(ABSORB_SECONDS, self._absorb_late)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _absorb_late(self) -> None:
+        self._timer = None
+        with self.writer, contextlib.suppress(StoreError, OSError):  # the next absorb will say what is wrong
+            if not self._closed and self.state is not None and self.state.seq > self.absorbed:
+                self._absorb(None)
+
+
+class _Request:
+    """A lesson waiting to be written."""
+
+    __slots__ = ("done", "error", "lesson", "result")
+
+    def __init__(self, lesson: Callable[[Writing], Any]) -> None:
+        self.lesson = lesson
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class Writing:
+    """A transaction: rows for the journal whose changes have been made in memory."""
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        self.state, self.journal = state, journal
+        self.events: list[Event] = []
+
+    def add(self, event: Event) -> None:
+        """Return a row its number and take note of it."""
+        event = event.numbered(self.state.seq + 1)
+        self.state.note(event, chained(event, self.state.chain))
+        self.events.append(event)
+
+    def add_many(self, events: list[Event]) -> None:
+        """Do for many rows what `add` does for one."""
+        self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
+        self.events += events
+
+    def body(self, row: int) -> bytes:
+        """Return the body of a row of the journal, also of one that is not written yet."""
+        for event in self.events:
+            if event.seq == row:
+                return event.body
+        return self.journal.body(row)
+
+    def terms(self, row: int) -> tuple[list[Rows], list[int]]:
+        """Return the terms that a row of the journal holds, and what it moved the weights by."""
+        return self.state.unpack(self.body(row), row)
+
+    def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
+        """Change settings."""
+        was = {name: getattr(self.state.settings, name) for name in change}
+        self.state.change(change, self.body)
+        body = json.dumps({"set": change, "was": was}).encode()
+        self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
+
+    def weights(self, who: str | None) -> None:
+        """Make the pool's weights and second stages of now a setting, from which lessons move on."""
+        state, change = self.state, {}
+        if any(stage.table is not None for stage in state.engine.stages):
+            self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
+            change = {"second_stage": state.seq}
+        units, bias = state.engine.weights.units, state.engine.weights.bias
+        self.settings({**change, "weights": units, "bias": bias, "weights_since": state.seq + 1}, who, weights=True)
+
+    def commit(self) -> None:
+        """Write the rows."""
+        if self.events:
+            self.journal.append(self.events)

@@ -1,0 +1,110 @@
+"""The past of a filter: what was learnt, forgotten and set; going back; whether all of it adds up."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from surebayes.errors import StoreError
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.journal import Event, Journal
+from surebayes.filter.state import State
+from surebayes.filter.teaching import Progress, forget
+
+
+def _described(event: Event) -> dict[str, Any]:
+    return {
+        "version": event.seq,
+        "time": datetime.fromtimestamp(event.time, UTC).isoformat(timespec="seconds"),
+        "action": event.action,
+        "label": event.label,
+        "who": event.who,
+        "fingerprint": event.fingerprint,
+    }
+
+
+def history(journal: Journal, fingerprint: str | None, limit: int | None) -> list[dict[str, Any]]:
+    """See `Filter.history`."""
+    rows = [e for e, _ in journal.heads() if fingerprint is None or e.fingerprint == fingerprint]
+    rows.reverse()
+    return [_described(event) for event in rows[:limit]]
+
+
+def versions(journal: Journal) -> list[dict[str, Any]]:
+    """See `Filter.versions`."""
+    marks = [e for e, _ in journal.heads() if e.action in ("mark", "bulk")]
+    return [{"version": e.seq, "time": _described(e)["time"], "note": e.label, "who": e.who} for e in reversed(marks)]
+
+
+def rollback(durable: Durable, version: int, who: str | None) -> int:
+    """See `Filter.rollback`."""
+
+    def lesson(write: Writing) -> int:
+        state = write.state
+        if not isinstance(version, int) or not 0 <= version <= state.seq:
+            raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
+        if version < state.floor:
+            raise ValueError(f"Messages were learnt without journal at {state.floor}; there is no way back before it.")
+        undone = [event for event, _ in write.journal.heads(version, 0)]
+        for event in reversed(undone):
+            _undo(write, event, who)
+        return len(undone)
+
+    undone = durable.submit(lesson)
+    durable.absorb_all(f"rolled back to {version}", renew=True)
+    return undone
+
+
+def _undo(write: Writing, event: Event, who: str | None) -> None:
+    row, now = event.source or event.seq, time.time()
+    if event.action == "learn":
+        forget(write, event.fingerprint or "", who)
+    elif event.action == "forget":
+        rows, moved = write.terms(row)
+        write.state.count(rows, moved, event.label or "", row, 1)
+        write.add(Event("learn", event.fingerprint, event.label, row, now, who))
+    elif event.action == "reserve":
+        forget(write, event.fingerprint or "", who)
+    elif event.action == "release":
+        write.add(Event("reserve", event.fingerprint, event.label, row, now, who))
+    elif event.action == "settings":
+        change = json.loads(write.journal.body(event.seq))
+        write.settings(change["was"], who, weights=event.label == "weights")
+
+
+def unlike_the_journal(
+    state: State, journal: Journal, recount: bool = True, progress: Progress | None = None
+) -> list[str]:
+    """Return where the model isn't what the journal's messages add up to; more, where some were learnt without it.
+
+    Without `recount` the numbers of documents are compared, which needs no message to be read.
+    """
+    learnt = dict.fromkeys(state.names, 0)
+    for action, label, _ in state.messages.values():
+        learnt[label] += action == "learn"
+    for label, counted in zip(state.names, state.engine.documents):
+        if counted < learnt[label] or (state.floor == 0 and counted != learnt[label]):
+            return [f"The model has {counted:,} documents of {label!r}, the journal {learnt[label]:,}."]
+    return _unlike_counts(state, journal, progress) if recount else []
+
+
+def _unlike_counts(state: State, journal: Journal, progress: Progress | None) -> list[str]:
+    empty = State.new(state.engine.reader, state.names, state.engine.views)
+    try:
+        for done, (action, label, row) in enumerate(state.messages.values(), 1):
+            rows, _ = state.unpack(journal.body(row), row)
+            if action == "learn":
+                empty.count(rows, (), label, row, 1)
+            if progress is not None and done % 64 == 0:
+                progress("counting lessons", done, len(state.messages))
+    except StoreError as error:
+        return [str(error)]
+    problems = []
+    for view, sums, recounted in zip(state.engine.views, state.engine.sums, empty.engine.sums):
+        if state.floor == 0 and sums != recounted:
+            problems.append(f"The counts of the view {view.name!r} are not those of the journal's messages.")
+        elif any(have < n for have, n in zip(sums.totals, recounted.totals)):
+            problems.append(f"The counts of the view {view.name!r} are below those of the journal's messages.")
+    return problems

@@ -1,0 +1,81 @@
+"""Weights and second stages anew, from the messages in the journal; and how what was set aside scores."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.journal import Journal
+from surebayes.filter.state import State, batch_of
+from surebayes.filter.teaching import BATCH, WEIGHING, batched, is_held_out
+from surebayes.pool.document import Rows
+from surebayes.pool.weights import HOW, UNIT
+
+FEWEST = 20
+"""Messages of each side that new weights need to rest on."""
+
+
+def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]:
+    """See `Filter.retune`."""
+    if how is not None and how not in HOW:
+        raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
+    how = WEIGHING[durable.loaded().engine.reader] if how is None else how
+
+    def lesson(write: Writing) -> dict[str, Any]:
+        state, engine = write.state, write.state.engine
+        learnt = sorted((f, label, row) for f, (action, label, row) in state.messages.items() if action == "learn")
+        held = [message for message in learnt if is_held_out(message[0])]
+        _check_enough(state, [state.code(label) for _, label, _ in held])
+        rest = engine.copy()
+        rows, labels = _rows(write, held)
+        rest.forget(rows, labels)
+        rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
+        if rest.stages:
+            rest.freeze(*_rows(write, [message for message in learnt if not is_held_out(message[0])]))
+        rest.weigh(rest.opinions(rows), labels, array("q", range(len(labels))), how, None, FEWEST)
+        engine.weights = rest.weights
+        if engine.stages:
+            engine.freeze(*_rows(write, learnt))
+        write.weights(who)
+        by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
+        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(held)}
+
+    result: dict[str, Any] = durable.submit(lesson)
+    durable.absorb_all(f"retuned: {how}", renew=True)
+    return result
+
+
+def _check_enough(state: State, labels: list[int]) -> None:
+    for c in state.engine.contrasts:
+        inside = labels.count(c)
+        if min(inside, len(labels) - inside) < FEWEST:
+            raise ValueError(
+                f"Weights need {FEWEST} messages of class {state.names[c]!r} and of the rest among the held-out third "
+                f"of the journal. Got {inside} and {len(labels) - inside}: teach more first."
+            )
+
+
+def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[list[Rows], array[int]]:
+    messages = list(messages)
+    rows = [write.terms(row)[0] for _, _, row in messages]
+    if not rows:
+        rows = [write.state.engine.rows([])]
+    return batch_of(rows), array("q", [write.state.code(label) for _, label, _ in messages])
+
+
+# ---------------------------------------------------------------------- what was set aside
+
+
+def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
+    """Score what was set aside for each contrast; its labels and rows.
+
+    By row, not as the messages came to be known: going back to a version gives its very figures.
+    """
+    kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
+    rows, step, scores = [row for row, _ in kept], len(state.engine.contrasts), []
+    for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
+        flat = state.engine.scores(batch_of([state.unpack(body, row)[0] for row, body in batch]))
+        scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
+    return scores, [label for _, label in kept], rows

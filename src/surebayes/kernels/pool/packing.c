@@ -1,0 +1,162 @@
+/* Rows of the journal, packed; and hashed tokens. */
+#include "pool.h"
+
+/* ------------------------------------------------------------------------------------------------ rows of the journal
+ */
+
+/* Ascending columns as gaps of two bytes; 65535 stands for so many more, and go on. How many there will be, -1 if not
+ * ascending. */
+static Py_ssize_t packed_words(const uint8_t *p, size_t n)
+{
+    size_t words = n;
+    uint32_t next = 0;
+    int ascending = 1;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t column = word(p + 4 * i), gap = column - next;
+        ascending &= column >= next;
+        if (gap >= 65535)
+            words += gap / 65535;
+        next = column + 1;
+    }
+    return ascending ? (Py_ssize_t)words : -1;
+}
+
+static uint8_t *pack_words(const uint8_t *p, size_t n, uint8_t *out)
+{
+    uint32_t next = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t gap = word(p + 4 * i) - next;
+        for (; gap >= 65535; gap -= 65535, out += 2)
+            memset(out, 0xFF, 2);
+        memcpy(out, &gap, 2);
+        out += 2;
+        next = word(p + 4 * i) + 1;
+    }
+    return out;
+}
+
+const char pack_views_doc[] =
+    "pack_views(views)\n--\n\nThe columns of each view, ascending uint32, as gaps of two bytes; 65535\n"
+    "stands for so many more, and go on. Before each view how many such words it takes: uint32.";
+PyObject *pool_pack_views(PyObject *module, PyObject *views)
+{
+    PyObject *result = NULL;
+    if (!PyList_Check(views)) {
+        PyErr_SetString(PyExc_TypeError, "views must be a list");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(views), opened = 0, size = 4 * n;
+    struct {
+        Py_buffer columns;
+        Py_ssize_t words;
+    } *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all)
+        return PyErr_NoMemory();
+    for (; opened < n; opened++) {
+        Py_buffer *columns = &all[opened].columns;
+        if (PyObject_GetBuffer(PyList_GetItem(views, opened), columns, PyBUF_SIMPLE) < 0)
+            goto done;
+        all[opened].words = packed_words(columns->buf, (size_t)columns->len / 4);
+        if (all[opened].words < 0 || all[opened].words > 0xFFFFFFFF) {
+            PyErr_SetString(PyExc_ValueError, "columns must be ascending");
+            PyBuffer_Release(columns);
+            goto done;
+        }
+        size += 2 * all[opened].words;
+    }
+    if ((result = PyBytes_FromStringAndSize(NULL, size))) {
+        uint8_t *out = (uint8_t *)PyBytes_AsString(result);
+        for (Py_ssize_t v = 0; v < n; v++) {
+            uint32_t words = (uint32_t)all[v].words;
+            memcpy(out, &words, 4);
+            out = pack_words(all[v].columns.buf, (size_t)all[v].columns.len / 4, out + 4);
+        }
+    }
+done:
+    while (opened-- > 0)
+        PyBuffer_Release(&all[opened].columns);
+    free(all);
+    return result;
+}
+
+const char unpack_columns_doc[] = "unpack_columns(packed, start, words)\n--\n\nWhat pack_views wrote as so many words "
+                                  "of a view, from a byte on: ascending uint32.";
+PyObject *pool_unpack_columns(PyObject *module, PyObject *args)
+{
+    Py_buffer view;
+    Py_ssize_t start, words, n = 0;
+    if (!PyArg_ParseTuple(args, "y*nn:unpack_columns", &view, &start, &words))
+        return NULL;
+    PyObject *result = NULL;
+    if (start < 0 || words < 0 || start > view.len || words > (view.len - start) / 2) {
+        PyErr_SetString(PyExc_ValueError, "there are fewer words");
+        goto done;
+    }
+    const uint8_t *p = (const uint8_t *)view.buf + start;
+    for (Py_ssize_t i = 0; i < words; i++)
+        n += (p[2 * i] & p[2 * i + 1]) != 0xFF;
+    if ((result = PyBytes_FromStringAndSize(NULL, 4 * n))) {
+        uint32_t *out = (uint32_t *)PyBytes_AsString(result), next = 0;
+        for (Py_ssize_t i = 0; i < words; i++) {
+            uint32_t gap = (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8;
+            next += gap;
+            if (gap != 0xFFFF)
+                *out++ = next++;
+        }
+    }
+done:
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------ MurmurHash3 */
+
+static uint32_t murmur3(const uint8_t *p, size_t n)
+{
+    uint32_t h = 0, k;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        k = word(p + i) * 0xCC9E2D51u;
+        h ^= (k << 15 | k >> 17) * 0x1B873593u;
+        h = (h << 13 | h >> 19) * 5 + 0xE6546B64u;
+    }
+    k = 0;
+    for (size_t j = n; j > i; j--)
+        k = k << 8 | p[j - 1];
+    if (n > i) {
+        k *= 0xCC9E2D51u;
+        h ^= (k << 15 | k >> 17) * 0x1B873593u;
+    }
+    h ^= (uint32_t)n;
+    h = (h ^ h >> 16) * 0x85EBCA6Bu;
+    h = (h ^ h >> 13) * 0xC2B2AE35u;
+    return h ^ h >> 16;
+}
+
+const char hash_tokens_doc[] = "hash_tokens(tokens, width)\n--\n\nThe columns of a list of bytes, as scikit-learn's "
+                               "HashingVectorizer has them: uint32.";
+PyObject *pool_hash_tokens(PyObject *module, PyObject *args)
+{
+    PyObject *tokens;
+    unsigned int width;
+    if (!PyArg_ParseTuple(args, "O!I:hash_tokens", &PyList_Type, &tokens, &width))
+        return NULL;
+    if (width < 1 || width > 0x7FFFFFFF) {
+        PyErr_SetString(PyExc_ValueError, "width must be between 1 and 2147483647");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tokens), size;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, 4 * n);
+    uint32_t *out = result ? (uint32_t *)PyBytes_AsString(result) : NULL;
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        char *text;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(tokens, i), &text, &size) < 0) {
+            Py_CLEAR(result);
+            break;
+        }
+        int32_t h = (int32_t)murmur3((const uint8_t *)text, (size_t)size);
+        /* the smallest number has no absolute value: scikit-learn takes 2**31 - 1 - (width - 1) for it */
+        out[i] = (h == INT32_MIN ? 0x7FFFFFFFu - (width - 1) : (uint32_t)(h < 0 ? -h : h)) % width;
+    }
+    return result;
+}

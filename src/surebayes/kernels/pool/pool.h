@@ -1,0 +1,129 @@
+/* What the files of the pool's kernel share: buffers that come in, tables of counts, and where their columns are looked
+ * up. */
+#ifndef SUREBAYES_POOL_H
+#define SUREBAYES_POOL_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "little-endian machines only; the Python twin serves the others"
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(p) __builtin_prefetch(p)
+#define HIDDEN __attribute__((visibility("hidden")))
+#else
+#define PREFETCH(p) ((void)(p))
+#define HIDDEN
+#endif
+
+enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8 };
+
+static inline uint32_t word(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+/* ------------------------------------------------------------------------------------------------ what comes in */
+
+enum { MOST_BUFFERS = 256 };
+
+/* The buffers of a call, released together. */
+typedef struct {
+    Py_buffer views[MOST_BUFFERS];
+    int n;
+} Buffers;
+
+HIDDEN void buffers_close(Buffers *buffers);
+/* The memory of an array of items of so many bytes, and how many there are; NULL with an exception. */
+HIDDEN void *buffers_add(Buffers *buffers, PyObject *from, size_t item, int writable, size_t *count, const char *name);
+/* The same of an attribute of an object. */
+HIDDEN void *buffers_attr(Buffers *buffers, PyObject *object, const char *name, size_t item, int writable,
+                          size_t *count);
+/* A whole number of an attribute, from `low` to `high`; -1 with an exception. */
+HIDDEN int whole_attr(PyObject *object, const char *name, int64_t low, int64_t high, int64_t *value);
+
+/* The distinct columns of documents: document d has columns[indptr[d]:indptr[d + 1]], ascending. `which` of them are
+ * meant. */
+typedef struct {
+    const int64_t *indptr, *which;
+    const int32_t *columns;
+    const uint32_t *times; /* how often, or NULL */
+    size_t n_columns, n_documents, n_which, longest, total;
+} Rows;
+
+/* Take rows over and check them against the width of what they are looked up in; -1 with an exception. */
+HIDDEN int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uint64_t width);
+
+static inline int64_t rows_at(const Rows *rows, size_t i)
+{
+    return rows->which ? rows->which[i] : (int64_t)i;
+}
+
+/* ------------------------------------------------------------------------------------------------ tables */
+
+/* Values by column: counts of documents by class, or what a second stage keeps of a column.
+ *
+ * In memory: place has for each column 1 + its row in `values`, or 0; a row has `each` values of 4 bytes.
+ * In a file: sorted entries {key, value} of 4 bytes each, the key column << bits | which value; only values other than
+ * 0 are there. Every BLOCK bytes have a CRC-32 in an array of their own, and the fences are the first key of every
+ * block.
+ */
+typedef struct {
+    int32_t *place, *values;
+    size_t width, rows;
+    const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* may lie anywhere: read through memcpy */
+    size_t n, blocks;
+    uint8_t *checked; /* blocks of entries, then of fences, whose checksum is known to be right */
+    size_t each;
+    int bits, in_file;
+} Table;
+
+HIDDEN int table_open(Table *table, Buffers *buffers, PyObject *from, size_t each, int writable);
+/* The bits of a key that name the value. */
+HIDDEN int key_bits(size_t each);
+/* The values of n columns, `each` to a column; -1 where a block of a file is damaged. */
+HIDDEN int table_gather(Table *table, const int32_t *columns, size_t n, int32_t *out);
+HIDDEN extern const char table_damaged[];
+
+/* The rows of the next columns in a table in memory, -1 for none; their values are on the way when this returns. */
+static inline size_t next_rows(const Table *t, const int32_t *columns, size_t left, size_t ahead, int32_t *row,
+                               const size_t each)
+{
+    size_t n = left < CHUNK ? left : CHUNK;
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < ahead)
+            PREFETCH(t->place + columns[i + AHEAD]);
+        uint32_t at = (uint32_t)t->place[columns[i]] - 1u;
+        row[i] = at < t->rows ? (int32_t)at : -1;
+        PREFETCH(t->values + (at < t->rows ? (size_t)at * each : 0)); /* no branch: half of the columns may be new */
+    }
+    return n;
+}
+
+/* ------------------------------------------------------------------------------------------------ functions of the
+ * module */
+
+HIDDEN PyObject *pool_add(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_take(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_load(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_totals(PyObject *module, PyObject *from);
+HIDDEN PyObject *pool_pack_entries(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_block_checksums(PyObject *module, PyObject *data);
+HIDDEN PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs);
+HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
+HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
+HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
+    score_doc[], weigh_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[];
+HIDDEN void make_crc_table(void);
+
+#endif

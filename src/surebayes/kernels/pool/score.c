@@ -1,0 +1,595 @@
+/* What experts say of documents: counts of their columns, log-odds, opinions; the frozen second stage; the pool of all
+ * of them.
+ *
+ * The order of all operations on real numbers is that of `pool_twin.py`: scores are the same to the last bit.
+ */
+#include "pool.h"
+
+enum { BUCKETS = 256, SMOOTHINGS = 8 };
+
+/* ------------------------------------------------------------------------------------------------ logarithms of small
+ * counts */
+
+/* log(0 + smoothing), log(1 + smoothing), ...: a logarithm costs as much as everything else about a column, and there
+ * are few smoothings and few different counts. Made with the interpreter's lock held, for calls that pay for it; a
+ * shorter table that is replaced by a longer one stays, because another thread may be reading it. */
+typedef struct {
+    double smoothing;
+    const double *logs;
+    size_t n;
+} Logs;
+
+static Logs known_logs[SMOOTHINGS];
+
+static Logs logs_of(double smoothing, size_t columns)
+{
+    size_t wanted = columns < 1000 ? 256 : columns < 200000 ? 4096 : 65536;
+    for (int i = 0; i < SMOOTHINGS; i++) {
+        Logs *known = &known_logs[i];
+        if (known->logs && known->smoothing != smoothing)
+            continue;
+        if (known->n < wanted) {
+            double *logs = malloc(wanted * sizeof *logs);
+            for (size_t count = 0; logs && count < wanted; count++)
+                logs[count] = log((double)count + smoothing);
+            if (logs)
+                *known = (Logs){smoothing, logs, wanted};
+        }
+        if (known->logs)
+            return *known;
+    }
+    return (Logs){smoothing, NULL, 0};
+}
+
+static inline double log_of(const double *logs, size_t known, uint32_t count, double smoothing)
+{
+    return count < known ? logs[count] : log((double)count + smoothing);
+}
+
+/* ------------------------------------------------------------------------------------------------ the question */
+
+typedef struct {
+    Logs logs; /* of an opinion */
+    size_t top;
+    int is_stage, is_fitted, counted; /* of a second stage */
+    Table table;
+    const double *intercepts;
+} Expert;
+
+typedef struct {
+    Rows rows;
+    Table *tables;
+    int64_t *weights; /* of the tables */
+    size_t n_tables, classes;
+    int64_t alive, everything, copies,
+        copied; /* as if the document had been learnt `copies` times more as the class `copied` */
+    const int64_t *totals, *contrasts;
+    size_t n_contrasts, n_experts, stride;
+    Expert *experts;
+    double *out;
+    /* the document: the columns that have documents */
+    int32_t *counts, *more;
+    uint32_t *all;
+    double *log_odds, *sizes;
+    uint8_t *bucket;
+    uint32_t *kept;
+    int32_t *nothing; /* the counts of a column that was never learnt */
+    size_t n, unseen;
+    /* the next one, which is fetched while this one is worked on */
+    const int32_t *next, *next_end;
+    const char *wrong;
+} Asked;
+
+/* ------------------------------------------------------------------------------------------------ counts of a
+ * document's columns */
+
+/* From one table in memory, without columns that no class has. */
+static inline void gather_one(Asked *q, int64_t d, const size_t classes)
+{
+    int32_t row[CHUNK];
+    const Table *t = &q->tables[0];
+    const int32_t *columns = q->rows.columns + q->rows.indptr[d], *last = q->rows.columns + q->rows.n_columns;
+    size_t left = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), n, used = 0;
+    int32_t negative = 0;
+    for (; left; columns += n, left -= n) {
+        n = next_rows(t, columns, left, (size_t)(last - columns), row, classes);
+        for (size_t i = 0; i < n; i++) {
+            const int32_t *own = row[i] < 0 ? q->nothing : t->values + (size_t)row[i] * classes;
+            int32_t *copy = q->counts + used * classes;
+            uint32_t all = 0;
+            for (size_t k = 0; k < classes; k++) {
+                copy[k] = own[k];
+                negative |= own[k];
+                all += (uint32_t)own[k];
+            }
+            q->all[used] = all;
+            used += all > 0;
+        }
+    }
+    if (negative < 0)
+        q->wrong = "a table has counts below zero";
+    q->n = used;
+}
+
+/* From any tables, and with copies of the document. */
+static void gather_all(Asked *q, int64_t d)
+{
+    const int32_t *columns = q->rows.columns + q->rows.indptr[d];
+    const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), values = n * q->classes;
+    size_t used = 0;
+    q->unseen = 0;
+    for (size_t i = 0; i < q->n_tables; i++) {
+        int32_t *out = i ? q->more : q->counts;
+        if (table_gather(&q->tables[i], columns, n, out) < 0) {
+            q->wrong = table_damaged;
+            return;
+        }
+        for (size_t v = 0; v < values; v++) {
+            int64_t sum = (i ? q->counts[v] : 0) + q->weights[i] * out[v];
+            if (sum > INT32_MAX || sum < -INT32_MAX)
+                q->wrong = "counts go beyond 2**31";
+            q->counts[v] = (int32_t)sum;
+        }
+    }
+    if (q->wrong)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        int32_t *own = q->counts + i * q->classes;
+        int64_t all = 0;
+        for (size_t k = 0; k < q->classes; k++) {
+            if (own[k] < 0)
+                q->wrong = "the tables have counts below zero";
+            all += own[k];
+        }
+        q->unseen += all == 0;
+        if (q->copies)
+            own[q->copied] += (int32_t)q->copies;
+        all += q->copies;
+        if (all > INT32_MAX || own[q->copied] < 0)
+            q->wrong = "counts go beyond 2**31";
+        if (all > 0) {
+            memmove(q->counts + used * q->classes, own, q->classes * sizeof *own);
+            q->all[used++] = (uint32_t)all;
+        }
+    }
+    q->n = used;
+}
+
+/* ------------------------------------------------------------------------------------------------ opinions */
+
+typedef struct {
+    double said, weight; /* sums of |lo| lo and of |lo| */
+} Sums;
+
+/* How many strengths fall into each part of their range. */
+typedef struct {
+    uint32_t count[BUCKETS];
+} Buckets;
+
+/* Fill in the log-odds of class c against the rest, and where they are wanted, their buckets. */
+static inline Sums fill(const Asked *q, size_t c, const Logs *logs_of_counts, double inside, double outside,
+                        Buckets *buckets, const size_t classes)
+{
+    const double *logs = logs_of_counts->logs, smoothing = logs_of_counts->smoothing;
+    const size_t n_logs = logs_of_counts->n, n = q->n;
+    /* copies, because a byte that is written may be part of anything */
+    const int32_t *next = q->next, *end = q->next_end, *place = q->tables[0].place, *counts = q->counts + c;
+    const uint32_t *all = q->all;
+    double *log_odds = q->log_odds;
+    uint8_t *bucket = q->bucket;
+    double said = 0.0, weight = 0.0, scale = 0.0;
+    if (buckets) {
+        double most = (inside > outside ? inside : outside) - log(smoothing) +
+                      fabs(inside - outside); /* no log-odds are larger */
+        memset(buckets->count, 0, sizeof buckets->count);
+        scale = (BUCKETS - 1) / (most > 1e-9 ? most : 1e-9);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (next < end)
+            PREFETCH(place + *next++);
+        uint32_t a = (uint32_t)counts[i * classes], rest = all[i] - a;
+        double lo = (log_of(logs, n_logs, a, smoothing) - inside) - (log_of(logs, n_logs, rest, smoothing) - outside),
+               w = fabs(lo);
+        said += w * lo;
+        weight += w;
+        if (buckets) {
+            double at = w * scale;
+            log_odds[i] = lo;
+            bucket[i] = at < BUCKETS - 1 ? (uint8_t)(int)at : BUCKETS - 1;
+            buckets->count[bucket[i]]++;
+        }
+    }
+    return (Sums){said, weight};
+}
+
+/* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
+static double kth_largest(double *a, size_t n, size_t k)
+{
+    size_t low = 0, high = n - 1, want = k - 1;
+    while (low < high) {
+        double x = a[low], y = a[low + (high - low) / 2], z = a[high];
+        double pivot = x > y ? (y > z ? y : x > z ? z : x) : (x > z ? x : y > z ? z : y);
+        size_t i = low, j = high;
+        for (;;) {
+            while (a[i] > pivot)
+                i++;
+            while (a[j] < pivot)
+                j--;
+            if (i >= j)
+                break;
+            double t = a[i];
+            a[i++] = a[j];
+            a[j--] = t;
+        }
+        if (want <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return a[want];
+}
+
+/* The sums over the `top` strongest, of equals the first. Only those of the bucket in which the last one falls are told
+ * apart. */
+static Sums strongest(const Asked *q, const Buckets *buckets, size_t top)
+{
+    size_t above = 0, last = BUCKETS - 1, kept = 0, in_bucket = 0;
+    while (above + buckets->count[last] < top)
+        above += buckets->count[last--];
+    uint32_t *const places = q->kept;
+    const uint8_t *const bucket = q->bucket;
+    for (size_t i = 0, n = q->n; i < n; i++) {
+        places[kept] = (uint32_t)i;
+        kept += bucket[i] >= last;
+    }
+    for (size_t i = 0; i < kept; i++) {
+        q->sizes[in_bucket] = fabs(q->log_odds[places[i]]);
+        in_bucket += bucket[places[i]] == last;
+    }
+    double limit = kth_largest(q->sizes, in_bucket, top - above);
+    for (size_t i = 0; i < in_bucket; i++)
+        above += q->sizes[i] > limit;
+    Sums sums = {0.0, 0.0};
+    size_t level = top - above;
+    for (size_t i = 0; i < kept; i++) {
+        double lo = q->log_odds[places[i]], w = fabs(lo);
+        if (w > limit || (w == limit && level && level--)) {
+            sums.said += w * lo;
+            sums.weight += w;
+        }
+    }
+    return sums;
+}
+
+/* Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over the columns. */
+static inline void opinions(const Asked *q, size_t k, size_t length, double *out, const size_t classes)
+{
+    Buckets buckets;
+    const Expert *known = NULL;
+    Sums whole = {0.0, 0.0};
+    const size_t c = (size_t)q->contrasts[k];
+    const int64_t more = q->copies * (int64_t)length;
+    const double inside = (double)(q->totals[c] + (q->copied == (int64_t)c ? more : 0)),
+                 all = (double)(q->everything + more);
+    const double columns = (double)(q->alive + (q->copies ? (int64_t)q->unseen : 0) > 1
+                                        ? q->alive + (q->copies ? (int64_t)q->unseen : 0)
+                                        : 1);
+    for (size_t e = 0; e < q->n_experts; e++) {
+        const Expert *expert = &q->experts[e];
+        if (expert->is_stage)
+            continue;
+        if (!known || known->logs.smoothing != expert->logs.smoothing) {
+            const double smoothing = expert->logs.smoothing;
+            const double log_inside = log(inside + smoothing * columns),
+                         log_outside = log((all - inside) + smoothing * columns);
+            int selects = 0;
+            for (size_t f = e;
+                 f < q->n_experts && (q->experts[f].is_stage || q->experts[f].logs.smoothing == smoothing); f++)
+                selects |= !q->experts[f].is_stage && q->experts[f].top && q->experts[f].top < q->n;
+            whole = selects ? fill(q, c, &expert->logs, log_inside, log_outside, &buckets, classes)
+                            : fill(q, c, &expert->logs, log_inside, log_outside, NULL, classes);
+            known = expert;
+        }
+        Sums sums = expert->top && expert->top < q->n ? strongest(q, &buckets, expert->top) : whole;
+        out[e] = sums.weight > 0 ? sums.said / sums.weight : 0.0;
+    }
+}
+
+/* A linear model of rows of length 1: each column has a strength, which the length is of, and a coefficient for each
+ * contrast. */
+static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_t step)
+{
+    const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), each = q->n_contrasts + 1;
+    const uint32_t *times = expert->counted ? q->rows.times + q->rows.indptr[d] : NULL;
+    if (table_gather(&expert->table, q->rows.columns + q->rows.indptr[d], n, q->more) < 0) {
+        q->wrong = table_damaged;
+        return;
+    }
+    double square = 0.0;
+    for (size_t k = 0; k < q->n_contrasts; k++)
+        q->sizes[k] = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        float value;
+        memcpy(&value, q->more + i * each, 4);
+        if (value == 0.0f)
+            continue;
+        double often = times ? 1.0 + log((double)times[i]) : 1.0, strength = (double)value * often;
+        square += strength * strength;
+        for (size_t k = 0; k < q->n_contrasts; k++) {
+            memcpy(&value, q->more + i * each + 1 + k, 4);
+            q->sizes[k] += (double)value * often;
+        }
+    }
+    double length = square > 0 ? sqrt(square) : 1.0;
+    for (size_t k = 0; k < q->n_contrasts; k++)
+        if (q->contrasts[k] >= 0)
+            out[k * step] = q->sizes[k] / length + expert->intercepts[k];
+}
+
+static inline void score_documents(Asked *q, const size_t classes)
+{
+    const int plain = q->n_tables == 1 && !q->tables[0].in_file && q->weights[0] == 1 && !q->copies;
+    for (size_t i = 0; i < q->rows.n_which && !q->wrong; i++) {
+        int64_t d = rows_at(&q->rows, i);
+        size_t length = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
+        double *out = q->out + i * q->n_contrasts * q->stride;
+        if (plain) {
+            gather_one(q, d, classes);
+            int64_t next = rows_at(&q->rows, i + 1 < q->rows.n_which ? i + 1 : i);
+            q->next = q->rows.columns + q->rows.indptr[next], q->next_end = q->rows.columns + q->rows.indptr[next + 1];
+        } else
+            gather_all(q, d);
+        for (size_t k = 0; k < q->n_contrasts && !q->wrong; k++)
+            if (q->contrasts[k] >= 0) /* else there is nothing yet to tell this class from */
+                opinions(q, k, length, out + k * q->stride, classes);
+        for (size_t e = 0; e < q->n_experts && !q->wrong; e++)
+            if (q->experts[e].is_stage && q->experts[e].is_fitted)
+                second_stage(q, &q->experts[e], d, out + e, q->stride);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ reading the question
+ */
+
+static int open_stack(Asked *q, Buffers *buffers, PyObject *sums, size_t *width)
+{
+    int64_t classes;
+    size_t n_totals;
+    if (whole_attr(sums, "classes", 2, INT32_MAX, &classes) < 0 ||
+        whole_attr(sums, "alive", 0, INT32_MAX, &q->alive) < 0 ||
+        !(q->totals = buffers_attr(buffers, sums, "totals", 8, 0, &n_totals)))
+        return -1;
+    q->classes = (size_t)classes;
+    int good = n_totals == q->classes;
+    for (size_t c = 0; good && c < q->classes; c++) {
+        good = q->totals[c] >= 0 && q->totals[c] < (int64_t)1 << 53;
+        q->everything += q->totals[c];
+    }
+    PyObject *stack = PyObject_GetAttrString(sums, "stack");
+    if (!stack)
+        return -1;
+    good = good && PyList_Check(stack) && PyList_Size(stack) > 0;
+    q->n_tables = good ? (size_t)PyList_Size(stack) : 0;
+    q->tables = calloc(q->n_tables + 1, sizeof *q->tables);
+    q->weights = calloc(q->n_tables + 1, sizeof *q->weights);
+    *width = INT32_MAX;
+    for (size_t i = 0; good && i < q->n_tables && q->tables && q->weights; i++) {
+        PyObject *pair = PyList_GetItem(stack, (Py_ssize_t)i);
+        good = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
+        if (good) {
+            q->weights[i] = PyLong_AsLongLong(PyTuple_GetItem(pair, 1));
+            good = !PyErr_Occurred() && q->weights[i] >= 1 && q->weights[i] <= 1000000 &&
+                   table_open(&q->tables[i], buffers, PyTuple_GetItem(pair, 0), q->classes, 0) == 0;
+        }
+        if (good && q->tables[i].width < *width)
+            *width = q->tables[i].width;
+    }
+    Py_DECREF(stack);
+    if (!good && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "sums need a list of (table, weight from 1 to 1000000), and for each class a "
+                                          "total of at least 0 and below 2**53");
+    return good ? 0 : -1;
+}
+
+static int open_stage(const Asked *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
+{
+    size_t n;
+    int64_t counted;
+    PyObject *table = PyObject_GetAttrString(expert, "table");
+    if (!table)
+        return -1;
+    to->is_stage = 1;
+    to->is_fitted = table != Py_None;
+    int good = 1;
+    if (to->is_fitted) {
+        good = table_open(&to->table, buffers, table, q->n_contrasts + 1, 0) == 0 &&
+               (to->intercepts = buffers_attr(buffers, expert, "intercepts", 8, 0, &n)) &&
+               whole_attr(expert, "counted", 0, 1, &counted) == 0;
+        if (good && (n != q->n_contrasts || (counted && !q->rows.times))) {
+            PyErr_SetString(PyExc_ValueError,
+                            "a second stage needs an intercept for each contrast, and rows that count if it does");
+            good = 0;
+        }
+        to->counted = good && counted;
+        if (good && to->table.width < *width)
+            *width = to->table.width;
+    }
+    Py_DECREF(table);
+    return good ? 0 : -1;
+}
+
+static int open_expert(const Asked *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
+{
+    if (PyObject_HasAttrString(expert, "table"))
+        return open_stage(q, buffers, to, expert, width);
+    int64_t top;
+    PyObject *smoothing = PyObject_GetAttrString(expert, "smoothing");
+    if (!smoothing)
+        return -1;
+    double value = PyFloat_AsDouble(smoothing);
+    Py_DECREF(smoothing);
+    if (PyErr_Occurred() || whole_attr(expert, "top", 0, INT32_MAX, &top) < 0)
+        return -1;
+    if (!(value > 0) || !(value < 1e9)) {
+        PyErr_SetString(PyExc_ValueError, "an expert needs a smoothing above 0 and below 1e9");
+        return -1;
+    }
+    to->logs = logs_of(value, q->rows.total);
+    to->top = (size_t)top;
+    return 0;
+}
+
+static int open_experts(Asked *q, Buffers *buffers, PyObject *experts, size_t *width)
+{
+    q->n_experts = (size_t)PyList_Size(experts);
+    q->experts = calloc(q->n_experts + 1, sizeof *q->experts);
+    if (!q->experts) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t e = 0; e < q->n_experts; e++)
+        if (open_expert(q, buffers, &q->experts[e], PyList_GetItem(experts, (Py_ssize_t)e), width) < 0)
+            return -1;
+    return 0;
+}
+
+static int check_asked(Asked *q, size_t n_out, Py_ssize_t first, size_t width)
+{
+    size_t cells = q->rows.n_which * q->n_contrasts;
+    q->stride = cells ? n_out / cells : 0;
+    int good = first >= 0 && q->n_contrasts > 0 && n_out == cells * q->stride &&
+               (!cells || (size_t)first + q->n_experts <= q->stride);
+    for (size_t k = 0; good && k < q->n_contrasts; k++)
+        good = q->contrasts[k] < (int64_t)q->classes;
+    good = good && q->copies >= 0 && q->copies <= 1000000 && q->copied >= 0 && q->copied < (int64_t)q->classes;
+    for (size_t i = 0; good && i < q->rows.n_which; i++) {
+        int64_t d = rows_at(&q->rows, i);
+        for (int64_t j = q->rows.indptr[d]; good && j < q->rows.indptr[d + 1]; j++)
+            good = (size_t)q->rows.columns[j] < width && (!q->rows.times || q->rows.times[j] > 0);
+    }
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "columns, contrasts, experts, copies and out don't belong together");
+    q->out += first;
+    return good ? 0 : -1;
+}
+
+static int make_room(Asked *q)
+{
+    size_t n = q->rows.longest + 1, each = q->classes > q->n_contrasts + 1 ? q->classes : q->n_contrasts + 1;
+    if (each > SIZE_MAX / 8 / n) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    q->counts = malloc(n * q->classes * sizeof *q->counts);
+    q->more = malloc(n * each * sizeof *q->more);
+    q->all = malloc(n * sizeof *q->all);
+    q->log_odds = malloc(n * sizeof *q->log_odds);
+    q->sizes = malloc((n > q->n_contrasts ? n : q->n_contrasts) * sizeof *q->sizes);
+    q->kept = malloc(n * sizeof *q->kept);
+    q->bucket = malloc(n);
+    q->nothing = calloc(q->classes, sizeof *q->nothing);
+    if (q->counts && q->more && q->all && q->log_odds && q->sizes && q->kept && q->bucket && q->nothing)
+        return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+static void close_asked(Asked *q)
+{
+    free(q->counts), free(q->more), free(q->all), free(q->log_odds), free(q->sizes), free(q->kept), free(q->bucket),
+        free(q->nothing);
+    free(q->tables), free(q->weights), free(q->experts);
+}
+
+const char score_doc[] =
+    "score(rows, sums, experts, contrasts, out, first=0, which=None, copied=0, copies=0)\n--\n\n"
+    "What experts say of documents, for each class that is told from the rest. One document is a batch of one.\n\n"
+    "rows: indptr, columns and times of the documents. sums: stack (a list of (table, weight), whose counts add up), "
+    "classes, alive (columns\n"
+    "that have documents), totals (of the counts, by class). experts: each with a smoothing and a top (0: all "
+    "columns), or with the table,\n"
+    "intercepts and `counted` of a second stage. contrasts: the classes (int64; below 0: none, its scores stay as they "
+    "are). out:\n"
+    "(documents, contrasts, any number) float64; the experts' scores go to the places from `first` on. which: the "
+    "documents that are meant,\n"
+    "int64. copies: as if each document had been learnt so many times more as the class `copied`.";
+PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"rows", "sums", "experts", "contrasts", "out", "first", "which", "copied", "copies", NULL};
+    PyObject *rows, *sums, *experts, *contrasts, *out, *which = Py_None;
+    Py_ssize_t first = 0;
+    long long copied = 0, copies = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!OO|nOLL:score", names, &rows, &sums, &PyList_Type, &experts,
+                                     &contrasts, &out, &first, &which, &copied, &copies))
+        return NULL;
+    Buffers *buffers = calloc(1, sizeof *buffers);
+    if (!buffers)
+        return PyErr_NoMemory();
+    Asked q = {.copied = copied, .copies = copies};
+    size_t n_out = 0, width = 0;
+    int good = rows_open(&q.rows, buffers, rows, which, INT32_MAX) == 0 && open_stack(&q, buffers, sums, &width) == 0 &&
+               (q.contrasts = buffers_add(buffers, contrasts, 8, 0, &q.n_contrasts, "contrasts")) &&
+               open_experts(&q, buffers, experts, &width) == 0 &&
+               (q.out = buffers_add(buffers, out, 8, 1, &n_out, "out")) && check_asked(&q, n_out, first, width) == 0 &&
+               make_room(&q) == 0;
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        if (q.classes == 2)
+            score_documents(&q, 2); /* a constant, so that the compiler makes loops of it */
+        else
+            score_documents(&q, q.classes);
+        Py_END_ALLOW_THREADS
+        if (q.wrong) {
+            PyErr_SetString(PyExc_ValueError, q.wrong);
+            good = 0;
+        }
+    }
+    close_asked(&q);
+    buffers_close(buffers);
+    free(buffers);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+const char weigh_doc[] = "weigh(opinions, weights, bias, out)\n--\n\n"
+                         "The pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
+                         "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: "
+                         "(contrasts,); out: (documents, contrasts).\n"
+                         "All float64.";
+PyObject *pool_weigh(PyObject *module, PyObject *args)
+{
+    PyObject *given[4];
+    if (!PyArg_ParseTuple(args, "OOOO:weigh", &given[0], &given[1], &given[2], &given[3]))
+        return NULL;
+    Buffers *buffers = calloc(1, sizeof *buffers);
+    if (!buffers)
+        return PyErr_NoMemory();
+    size_t n_opinions, n_weights, contrasts, n_out;
+    const double *opinion, *weights, *bias;
+    double *out;
+    int good = (opinion = buffers_add(buffers, given[0], 8, 0, &n_opinions, "opinions")) &&
+               (weights = buffers_add(buffers, given[1], 8, 0, &n_weights, "weights")) &&
+               (bias = buffers_add(buffers, given[2], 8, 0, &contrasts, "bias")) &&
+               (out = buffers_add(buffers, given[3], 8, 1, &n_out, "out"));
+    if (good &&
+        (!contrasts || n_weights % contrasts || n_out % contrasts || n_opinions != n_out * (n_weights / contrasts))) {
+        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias and out don't belong together");
+        good = 0;
+    }
+    if (good) {
+        const size_t experts = n_weights / contrasts;
+        for (size_t i = 0; i < n_out; i++) {
+            const double *own = weights + i % contrasts * experts;
+            double total = bias[i % contrasts];
+            for (size_t e = 0; e < experts; e++)
+                total += own[e] * opinion[i * experts + e];
+            out[i] = total;
+        }
+    }
+    buffers_close(buffers);
+    free(buffers);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,618 @@
+/* Tables: values by column, in memory and in a file. Learning adds to them, forgetting subtracts, `load` and
+ * `pack_entries` go between the two kinds.
+ *
+ * Tables are larger than the cache, so that what costs is waiting for memory: a chunk of columns is asked for at a
+ * time, which lets the misses overlap.
+ */
+#include "pool.h"
+
+enum { STRETCH = 1024 };
+
+const char table_damaged[] = "a block of the table doesn't match its checksum";
+
+/* ------------------------------------------------------------------------------------------------ CRC-32, 16 bytes at
+ * a time */
+
+static uint32_t crc_table[16][256];
+
+void make_crc_table(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+        crc_table[0][i] = c;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int t = 1; t < 16; t++)
+            crc_table[t][i] = (crc_table[t - 1][i] >> 8) ^ crc_table[0][crc_table[t - 1][i] & 255];
+}
+
+static uint32_t crc32_of(const uint8_t *p, size_t n)
+{
+    uint32_t c = 0xFFFFFFFFu;
+    for (; n >= 16; p += 16, n -= 16) {
+        uint32_t w[4];
+        memcpy(w, p, 16);
+        w[0] ^= c;
+        c = 0;
+        for (int i = 0; i < 4; i++)
+            c ^= crc_table[15 - 4 * i][w[i] & 255] ^ crc_table[14 - 4 * i][w[i] >> 8 & 255] ^
+                 crc_table[13 - 4 * i][w[i] >> 16 & 255] ^ crc_table[12 - 4 * i][w[i] >> 24];
+    }
+    for (; n; p++, n--)
+        c = crc_table[0][(c ^ *p) & 255] ^ (c >> 8);
+    return ~c;
+}
+
+const char block_checksums_doc[] =
+    "block_checksums(data)\n--\n\nThe CRC-32 of every 512 bytes (the last block may be shorter), as uint32.";
+PyObject *pool_block_checksums(PyObject *module, PyObject *data)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    size_t blocks = ((size_t)view.len + BLOCK - 1) / BLOCK;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(blocks * 4));
+    if (result) {
+        char *out = PyBytes_AsString(result);
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t i = 0; i < blocks; i++) {
+            size_t size = (size_t)view.len - i * BLOCK;
+            uint32_t crc = crc32_of((const uint8_t *)view.buf + i * BLOCK, size < BLOCK ? size : BLOCK);
+            memcpy(out + 4 * i, &crc, 4);
+        }
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------ opening */
+
+int key_bits(size_t each)
+{
+    int bits = 0;
+    while ((size_t)1 << bits < each)
+        bits++;
+    return bits;
+}
+
+static int open_in_memory(Table *t, Buffers *buffers, PyObject *from, int writable)
+{
+    size_t values;
+    if (!(t->place = buffers_attr(buffers, from, "place", 4, writable, &t->width)) ||
+        !(t->values = buffers_attr(buffers, from, "values", 4, writable, &values)))
+        return -1;
+    t->rows = values / t->each;
+    if (t->rows > INT32_MAX || t->width > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "a table has up to 2**31 - 1 columns");
+        return -1;
+    }
+    return 0;
+}
+
+static int open_in_file(Table *t, Buffers *buffers, PyObject *from)
+{
+    static const char outside[] = "the table lies outside of its file";
+    size_t size, n_checked;
+    int64_t n, at[4];
+    const uint8_t *base = buffers_attr(buffers, from, "file", 1, 0, &size);
+    const char *names[4] = {"entries", "entry_crcs", "fences", "fence_crcs"};
+    if (!base || whole_attr(from, "n", INT64_MIN, INT64_MAX, &n) < 0)
+        return -1;
+    for (int i = 0; i < 4; i++)
+        if (whole_attr(from, names[i], INT64_MIN, INT64_MAX, &at[i]) < 0)
+            return -1;
+    int fits = n >= 0 && (uint64_t)n <= size / 8;
+    t->n = fits ? (size_t)n : 0;
+    t->blocks = (t->n + ENTRIES - 1) / ENTRIES;
+    size_t fence_blocks = (t->blocks * 4 + BLOCK - 1) / BLOCK;
+    const size_t sizes[4] = {t->n * 8, t->blocks * 4, t->blocks * 4, fence_blocks * 4};
+    for (int i = 0; i < 4; i++)
+        fits = fits && at[i] >= 0 && (uint64_t)at[i] <= size && sizes[i] <= size - (size_t)at[i];
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, outside);
+        return -1;
+    }
+    t->entries = base + at[0], t->entry_crcs = base + at[1], t->fences = base + at[2], t->fence_crcs = base + at[3];
+    if (!(t->checked = buffers_attr(buffers, from, "checked", 1, 1, &n_checked)))
+        return -1;
+    if (n_checked < t->blocks + fence_blocks) {
+        PyErr_SetString(PyExc_ValueError, outside);
+        return -1;
+    }
+    t->width = (size_t)(0xFFFFFFFFu >> t->bits);
+    if (t->width > INT32_MAX)
+        t->width = INT32_MAX;
+    return 0;
+}
+
+int table_open(Table *t, Buffers *buffers, PyObject *from, size_t each, int writable)
+{
+    memset(t, 0, sizeof *t);
+    if (!each || each > (size_t)1 << 31) {
+        PyErr_SetString(PyExc_ValueError, "a table needs between 1 and 2**31 values a column");
+        return -1;
+    }
+    t->each = each;
+    t->bits = key_bits(each);
+    t->in_file = PyObject_HasAttrString(from, "file");
+    return t->in_file && !writable ? open_in_file(t, buffers, from) : open_in_memory(t, buffers, from, writable);
+}
+
+/* ------------------------------------------------------------------------------------------------ looking columns up
+ * in a file */
+
+static int block_is_right(const uint8_t *data, size_t size, const uint8_t *crcs, size_t block, uint8_t *checked)
+{
+    if (*checked)
+        return 1;
+    size_t at = block * BLOCK, length = size - at < BLOCK ? size - at : BLOCK;
+    *checked = crc32_of(data + at, length) == word(crcs + 4 * block);
+    return *checked;
+}
+
+static int fence(const Table *t, size_t i, uint32_t *key)
+{
+    size_t block = i * 4 / BLOCK;
+    if (!block_is_right(t->fences, t->blocks * 4, t->fence_crcs, block, t->checked + t->blocks + block))
+        return -1;
+    *key = word(t->fences + 4 * i);
+    return 0;
+}
+
+/* The last block whose first key is at most `key`, from block `low` on, which is such a block. Columns come in
+ * ascending order, so the search gallops from where the last one ended. */
+static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
+{
+    uint32_t first;
+    size_t step = 1, high;
+    for (high = low + 1; high < t->blocks; high = low + step) {
+        if (fence(t, high, &first) < 0)
+            return -1;
+        if (first > key)
+            break;
+        low = high;
+        step *= 2;
+    }
+    if (high > t->blocks)
+        high = t->blocks;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (fence(t, middle, &first) < 0)
+            return -1;
+        if (first > key)
+            high = middle;
+        else
+            low = middle;
+    }
+    *found = low;
+    return 0;
+}
+
+/* Fill in the values of one column, from block `first_block` on; they may go on in the next block. */
+static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_t last, int32_t *out)
+{
+    uint32_t first;
+    for (size_t b = first_block; b < t->blocks; b++) {
+        if (b > first_block) {
+            if (fence(t, b, &first) < 0)
+                return -1;
+            if (first > last)
+                break;
+        }
+        if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->checked + b))
+            return -1;
+        size_t start = b * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
+        size_t from = start, to = end; /* the first entry of at least `low` */
+        while (from < to) {
+            size_t middle = from + (to - from) / 2;
+            if (word(t->entries + 8 * middle) < low)
+                from = middle + 1;
+            else
+                to = middle;
+        }
+        for (; from < end && word(t->entries + 8 * from) <= last; from++) {
+            size_t which = word(t->entries + 8 * from) & (last - low);
+            if (which < t->each)
+                out[which] = (int32_t)word(t->entries + 8 * from + 4);
+        }
+        if (from < end)
+            break;
+    }
+    return 0;
+}
+
+/* Blocks lie all over a file that is larger than any cache: they are asked for some columns ahead. */
+enum { BLOCKS_AHEAD = 16 };
+
+static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *out)
+{
+    uint32_t mask = t->bits ? (uint32_t)(((uint64_t)1 << t->bits) - 1) : 0, first;
+    size_t at[BLOCKS_AHEAD], block = 0;
+    memset(out, 0, n * t->each * 4);
+    if (!t->n || !n)
+        return 0;
+    if (fence(t, 0, &first) < 0)
+        return -1;
+    for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
+        if (i >= BLOCKS_AHEAD) {
+            size_t j = i - BLOCKS_AHEAD;
+            uint32_t low = (uint32_t)columns[j] << t->bits;
+            if (read_column(t, at[j % BLOCKS_AHEAD], low, low | mask, out + j * t->each) < 0)
+                return -1;
+        }
+        if (i < n) {
+            if (i && columns[i] < columns[i - 1])
+                block = 0;
+            if (find_block(t, (uint32_t)columns[i] << t->bits, block, &block) < 0)
+                return -1;
+            at[i % BLOCKS_AHEAD] = block;
+            for (size_t line = 0; line < BLOCK && block * BLOCK + line < t->n * 8; line += 64)
+                PREFETCH(t->entries + block * BLOCK + line);
+            PREFETCH(t->entry_crcs + 4 * block);
+        }
+    }
+    return 0;
+}
+
+int table_gather(Table *t, const int32_t *columns, size_t n, int32_t *out)
+{
+    if (t->in_file)
+        return gather_in_file(t, columns, n, out);
+    int32_t row[CHUNK];
+    for (size_t m; n; columns += m, n -= m) {
+        m = next_rows(t, columns, n, n, row, t->each);
+        for (size_t i = 0; i < m; i++, out += t->each) {
+            if (row[i] < 0)
+                memset(out, 0, t->each * 4);
+            else
+                memcpy(out, t->values + (size_t)row[i] * t->each, t->each * 4);
+        }
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ learning and
+ * forgetting */
+
+typedef struct {
+    Table table;
+    Rows rows;
+    const int64_t *labels, *weights; /* by document; no weights: 1 each */
+    size_t size, classes;
+} Change;
+
+static int change_open(Change *c, Buffers *buffers, PyObject *table, PyObject *rows, PyObject *labels, PyObject *which,
+                       PyObject *weights)
+{
+    int64_t each, size;
+    size_t n_labels, n_weights = 0;
+    memset(c, 0, sizeof *c);
+    if (whole_attr(table, "each", 1, INT32_MAX, &each) < 0 ||
+        table_open(&c->table, buffers, table, (size_t)each, 1) < 0 ||
+        whole_attr(table, "size", 0, (int64_t)c->table.rows, &size) < 0 ||
+        rows_open(&c->rows, buffers, rows, which, c->table.width) < 0 ||
+        !(c->labels = buffers_add(buffers, labels, 8, 0, &n_labels, "labels")) ||
+        (weights != Py_None && !(c->weights = buffers_add(buffers, weights, 8, 0, &n_weights, "weights"))))
+        return -1;
+    c->size = (size_t)size, c->classes = (size_t)each;
+    int good = n_labels == c->rows.n_documents && (!c->weights || n_weights == n_labels);
+    for (size_t i = 0; good && i < n_labels; i++)
+        good = c->labels[i] >= 0 && c->labels[i] < each &&
+               (!c->weights || (c->weights[i] > -INT32_MAX && c->weights[i] < INT32_MAX));
+    if (!good)
+        PyErr_SetString(PyExc_ValueError,
+                        "there must be one label below the number of classes, and one weight below 2**31, a document");
+    return good ? 0 : -1;
+}
+
+static inline int is_empty(const int32_t *row, const size_t classes)
+{
+    int32_t any = 0;
+    for (size_t k = 0; k < classes; k++)
+        any |= row[k];
+    return !any;
+}
+
+/* Add the documents from `start` on for which there is room; the number of those that are done. */
+static inline size_t add_documents(Change *c, size_t start, int64_t *alive, const size_t classes)
+{
+    int32_t row[CHUNK];
+    const Table *t = &c->table;
+    const int32_t *last = c->rows.columns + c->rows.n_columns;
+    size_t at = start;
+    for (; at < c->rows.n_which; at++) {
+        int64_t d = rows_at(&c->rows, at);
+        const int32_t *columns = c->rows.columns + c->rows.indptr[d], weight = c->weights ? (int32_t)c->weights[d] : 1;
+        size_t left = (size_t)(c->rows.indptr[d + 1] - c->rows.indptr[d]), n, label = (size_t)c->labels[d];
+        if (left > t->rows - c->size)
+            break;
+        for (; left; columns += n, left -= n) {
+            n = next_rows(t, columns, left, (size_t)(last - columns), row, classes);
+            for (size_t i = 0; i < n; i++) {
+                if (row[i] < 0) {
+                    int32_t *place = t->place + columns[i];
+                    if ((uint32_t)*place - 1u >= t->rows) /* a column that came twice has its row by now */
+                        *place = (int32_t)++c->size;
+                    row[i] = *place - 1;
+                }
+                int32_t *own = t->values + (size_t)row[i] * classes;
+                *alive += is_empty(own, classes);
+                own[label] = (int32_t)((uint32_t)own[label] + (uint32_t)weight);
+                if (weight < 0)
+                    *alive -= is_empty(own, classes);
+            }
+        }
+    }
+    return at;
+}
+
+const char add_doc[] = "add(table, rows, labels, which, start, weights)\n--\n\n"
+                       "Add the documents which[start:] (all of them if None) to a table for as long as there is room: "
+                       "(done, size, columns that have\n"
+                       "documents now and had none).\n\n"
+                       "labels: the class of each document, weights: how often it counts or None (both int64). The "
+                       "caller makes room and goes on from `done`.";
+PyObject *pool_add(PyObject *module, PyObject *args)
+{
+    PyObject *table, *rows, *labels, *which, *weights;
+    Py_ssize_t start;
+    if (!PyArg_ParseTuple(args, "OOOOnO:add", &table, &rows, &labels, &which, &start, &weights))
+        return NULL;
+    Buffers buffers = {.n = 0};
+    Change c;
+    size_t done = 0;
+    int64_t alive = 0;
+    int good = change_open(&c, &buffers, table, rows, labels, which, weights) == 0;
+    if (good && start < 0) {
+        PyErr_SetString(PyExc_ValueError, "start must be at least 0");
+        good = 0;
+    }
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        done = c.classes == 2 ? add_documents(&c, (size_t)start, &alive, 2)
+                              : add_documents(&c, (size_t)start, &alive, c.classes);
+        Py_END_ALLOW_THREADS
+    }
+    buffers_close(&buffers);
+    return good ? Py_BuildValue("nnL", (Py_ssize_t)done, (Py_ssize_t)c.size, (long long)alive) : NULL;
+}
+
+/* Take n of the columns of a document out, or put them back; how many were done before a count would have gone below 0.
+ */
+static size_t take_columns(const Change *c, int64_t d, size_t n, int sign, int64_t *alive)
+{
+    const Table *t = &c->table;
+    const int32_t *columns = c->rows.columns + c->rows.indptr[d];
+    int64_t weight = c->weights ? c->weights[d] : 1;
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            PREFETCH(t->place + columns[i + AHEAD]);
+        uint32_t row = (uint32_t)t->place[columns[i]] - 1u;
+        if (row >= t->rows)
+            return i;
+        int32_t *own = t->values + (size_t)row * c->classes;
+        int64_t left = own[c->labels[d]] - sign * weight;
+        if (sign > 0 && left < 0)
+            return i;
+        int was = is_empty(own, c->classes);
+        own[c->labels[d]] = (int32_t)left;
+        *alive += was - is_empty(own, c->classes);
+    }
+    return n;
+}
+
+const char take_doc[] = "take(table, rows, labels, which, weights)\n--\n\n"
+                        "Subtract documents from a table: minus the columns that have no documents any more.\n\n"
+                        "ValueError, and nothing changed, where a count would go below zero.";
+PyObject *pool_take(PyObject *module, PyObject *args)
+{
+    PyObject *table, *rows, *labels, *which, *weights;
+    if (!PyArg_ParseTuple(args, "OOOOO:take", &table, &rows, &labels, &which, &weights))
+        return NULL;
+    Buffers buffers = {.n = 0};
+    Change c;
+    int64_t alive = 0;
+    int good = change_open(&c, &buffers, table, rows, labels, which, weights) == 0;
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t at = 0; good && at < c.rows.n_which; at++) {
+            int64_t d = rows_at(&c.rows, at);
+            size_t n = (size_t)(c.rows.indptr[d + 1] - c.rows.indptr[d]), done = 0;
+            good = !c.weights || c.weights[d] > 0;
+            if (good) {
+                done = take_columns(&c, d, n, 1, &alive);
+                good = done == n;
+            }
+            if (!good) { /* put back what was taken out so far */
+                take_columns(&c, d, done, -1, &alive);
+                while (at--) {
+                    d = rows_at(&c.rows, at);
+                    take_columns(&c, d, (size_t)(c.rows.indptr[d + 1] - c.rows.indptr[d]), -1, &alive);
+                }
+                break;
+            }
+        }
+        Py_END_ALLOW_THREADS
+        if (!good)
+            PyErr_SetString(
+                PyExc_ValueError,
+                "Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed.");
+    }
+    buffers_close(&buffers);
+    return good ? PyLong_FromLongLong(alive) : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------ between file and
+ * memory */
+
+/* Put every entry of a file into place and values; what is wrong with it, or NULL. `most`: what the values may be at
+ * most, or NULL. */
+static const char *unpack(Table *t, int32_t *place, int32_t *values, size_t width, const int64_t *most)
+{
+    uint32_t before = 0;
+    int32_t rows = 0;
+    for (size_t b = 0; b < t->blocks; b++) {
+        size_t end = (b + 1) * ENTRIES < t->n ? (b + 1) * ENTRIES : t->n;
+        if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->checked + b))
+            return table_damaged;
+        for (size_t i = b * ENTRIES; i < end; i++) {
+            uint32_t key = word(t->entries + 8 * i), column = (uint32_t)((uint64_t)key >> t->bits);
+            uint32_t which = key & (uint32_t)(((uint64_t)1 << t->bits) - 1);
+            int32_t value = (int32_t)word(t->entries + 8 * i + 4);
+            if ((i && key <= before) || column >= width || which >= t->each)
+                return "an entry of the table is out of order, or of another table";
+            if (most && (value < 1 || value > most[which]))
+                return "a count of the table is below 1, or above the number of documents";
+            if (!place[column])
+                place[column] = ++rows;
+            values[(size_t)(place[column] - 1) * t->each + which] = value;
+            before = key;
+        }
+    }
+    return NULL;
+}
+
+const char load_doc[] = "load(table, each, place, documents)\n--\n\n"
+                        "The values of a table in a file as a table in memory has them: a bytearray, `each` int32 a "
+                        "row. `place` is filled in.\n\n"
+                        "documents: int64, what each of the values may be at most (and at least 1), or None. Every "
+                        "block is checked; ValueError where one is\n"
+                        "damaged or an entry can't be.";
+PyObject *pool_load(PyObject *module, PyObject *args)
+{
+    PyObject *from, *placed, *documents, *result = NULL;
+    Py_ssize_t each;
+    if (!PyArg_ParseTuple(args, "OnOO:load", &from, &each, &placed, &documents))
+        return NULL;
+    Buffers buffers = {.n = 0};
+    Table t;
+    size_t width, n_most = 0, rows = 0;
+    int32_t *place;
+    const int64_t *most = NULL;
+    const char *wrong = NULL;
+    if (each < 1 || table_open(&t, &buffers, from, (size_t)each, 0) < 0 ||
+        !(place = buffers_add(&buffers, placed, 4, 1, &width, "place")) ||
+        (documents != Py_None && !(most = buffers_add(&buffers, documents, 8, 0, &n_most, "documents"))))
+        goto done;
+    if (!t.in_file || width > INT32_MAX || (most && n_most != t.each)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "load takes a table in a file, and for each of its values how large it may be");
+        goto done;
+    }
+    for (size_t i = 0; i < t.n; i++)
+        rows += !i || (uint64_t)word(t.entries + 8 * i) >> t.bits != (uint64_t)word(t.entries + 8 * i - 8) >> t.bits;
+    result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * rows * t.each));
+    if (!result)
+        goto done;
+    int32_t *values = (int32_t *)PyByteArray_AsString(result);
+    Py_BEGIN_ALLOW_THREADS
+    memset(values, 0, 4 * rows * t.each);
+    wrong = unpack(&t, place, values, width, most);
+    Py_END_ALLOW_THREADS
+    if (wrong) {
+        Py_CLEAR(result);
+        PyErr_SetString(PyExc_ValueError, wrong);
+    }
+done:
+    if (!result && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a table needs at least one value a column");
+    buffers_close(&buffers);
+    return result;
+}
+
+const char pack_entries_doc[] = "pack_entries(table)\n--\n\nThe entries of a table in memory as a file has them, "
+                                "ascending by key; values of 0 are left out.";
+PyObject *pool_pack_entries(PyObject *module, PyObject *args)
+{
+    PyObject *from, *result = NULL;
+    if (!PyArg_ParseTuple(args, "O:pack_entries", &from))
+        return NULL;
+    Buffers buffers = {.n = 0};
+    Table t;
+    int64_t each, size;
+    size_t n = 0;
+    if (whole_attr(from, "each", 1, INT32_MAX, &each) < 0 || table_open(&t, &buffers, from, (size_t)each, 0) < 0 ||
+        whole_attr(from, "size", 0, (int64_t)t.rows, &size) < 0)
+        goto done;
+    if (t.in_file || (t.width && (uint64_t)t.width << t.bits > (uint64_t)1 << 32)) {
+        PyErr_SetString(PyExc_ValueError, "so many columns and values don't fit into keys of 32 bits");
+        goto done;
+    }
+    for (size_t i = 0; i < (size_t)size * t.each; i++)
+        n += t.values[i] != 0;
+    if (!(result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(8 * n))))
+        goto done;
+    uint32_t *out = (uint32_t *)PyBytes_AsString(result), *end = out + 2 * n;
+    Py_BEGIN_ALLOW_THREADS
+    /* columns that have a place are first listed, without a branch that nobody could foretell: a third of the time */
+    uint32_t found[STRETCH + 1];
+    for (size_t from_column = 0; from_column < t.width; from_column += STRETCH) {
+        size_t to = t.width - from_column < STRETCH ? t.width : from_column + STRETCH, listed = 0;
+        for (size_t column = from_column; column < to; column++) {
+            found[listed] = (uint32_t)column;
+            listed += (uint32_t)t.place[column] - 1u < (uint32_t)size;
+        }
+        for (size_t i = 0; i < listed; i++) {
+            if (i + 16 < listed)
+                PREFETCH(t.values + (size_t)(t.place[found[i + 16]] - 1) * t.each);
+            const int32_t *row = t.values + (size_t)(t.place[found[i]] - 1) * t.each;
+            for (size_t k = 0; k < t.each && out < end; k++) {
+                out[0] = found[i] << t.bits | (uint32_t)k;
+                out[1] = (uint32_t)row[k];
+                out += row[k] != 0 ? 2 : 0;
+            }
+        }
+    }
+    Py_END_ALLOW_THREADS
+    if (out != end) {
+        Py_CLEAR(result);
+        PyErr_SetString(PyExc_ValueError, "there are counts of columns that have no place, or two columns share one");
+    }
+done:
+    buffers_close(&buffers);
+    return result;
+}
+
+const char totals_doc[] =
+    "totals(table)\n--\n\n(columns with documents, [sum of the counts of each class]) of a table in memory.";
+PyObject *pool_totals(PyObject *module, PyObject *from)
+{
+    Buffers buffers = {.n = 0};
+    Table t;
+    int64_t each, size, *sums = NULL;
+    long long alive = 0;
+    PyObject *list = NULL, *result = NULL;
+    if (whole_attr(from, "each", 1, INT32_MAX, &each) < 0 || table_open(&t, &buffers, from, (size_t)each, 0) < 0 ||
+        t.in_file || whole_attr(from, "size", 0, (int64_t)t.rows, &size) < 0)
+        goto done;
+    if (!(sums = calloc(t.each, sizeof *sums)) || !(list = PyList_New(0))) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (size_t row = 0; row < (size_t)size; row++) {
+        int32_t any = 0;
+        for (size_t k = 0; k < t.each; k++) {
+            sums[k] += t.values[row * t.each + k];
+            any |= t.values[row * t.each + k];
+        }
+        alive += any != 0;
+    }
+    for (size_t k = 0; k < t.each; k++) {
+        PyObject *sum = PyLong_FromLongLong(sums[k]);
+        int failed = !sum || PyList_Append(list, sum) < 0;
+        Py_XDECREF(sum);
+        if (failed)
+            goto done;
+    }
+    result = Py_BuildValue("LO", alive, list);
+done:
+    if (!result && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "totals takes a table in memory");
+    free(sums);
+    Py_XDECREF(list);
+    buffers_close(&buffers);
+    return result;
+}

@@ -1,0 +1,248 @@
+"""Bytes or text to the columns of each view: what a pool sees of a document, read once.
+
+A mail is read as it was before filters and servers handled it: verdict fields out, one kind of line end. Words are cut
+once for all views of words.
+"""
+
+from itertools import accumulate, pairwise
+
+from surebayes.kernels import kernel
+from surebayes.mail.header_tokens import header_columns, header_tokens
+from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, read_message
+from surebayes.pool.buffers import ints
+from surebayes.pool.specs import ViewSpec
+
+MAX_WORD_CHARACTERS = 20_000
+"""Characters of a text that views of words read: a longer one adds nothing but time."""
+
+
+class Document:
+    """What a pool sees of a document: `raw` bytes, `text`, header `tokens` and a `fingerprint`, each when asked for.
+
+    Parameters
+    ----------
+    content : bytes or str
+        A mail (str is taken as its source), or a text.
+    reader : {"mail", "text"}
+        Which of the two it is.
+    """
+
+    __slots__ = ("_content", "_raw", "message", "text")
+
+    def __init__(self, content: "bytes | str", reader: str) -> None:
+        if not isinstance(content, (bytes, str)):
+            if not isinstance(content, (bytearray, memoryview)):
+                raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
+            content = bytes(content)
+        self._raw: bytes | None = None
+        self.message: Message | None = None
+        if reader == "mail":
+            self._content = raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+            self.message = read_message(raw)
+            self.text = self.message.subject + "\n" + self.message.text
+            return
+        if isinstance(content, str):
+            self.text, self._raw = content, None
+            self._content = b""
+        else:
+            self._content = self._raw = content[:MAX_BYTES]
+            self.text = self._content.decode("utf-8", "replace")
+
+    @property
+    def raw(self) -> bytes:
+        """The start of a mail as views of raw bytes read it, or the text's bytes."""
+        if self._raw is None:
+            if self.message is None:
+                self._raw = self.text[:MAX_BYTES].encode("utf-8", "surrogatepass")
+            else:
+                self._raw = plain_head(self._content)
+        return self._raw
+
+    @property
+    def tokens(self) -> "list[str]":
+        """The header tokens of a mail; a text has none."""
+        return [] if self.message is None else header_tokens(self.message)
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the content, whatever a mail server did to its envelope."""
+        return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
+
+
+def plain_head(raw: bytes, size: int = 65536) -> bytes:
+    r"""Return the start of a mail as views of raw bytes read it: line ends ``\n``, no verdicts in its header.
+
+    The copy that a user teaches has gone through a mail server: other line ends, and the header fields that this
+    filter added when it judged the mail.
+
+    Examples
+    --------
+    >>> plain_head(b"Subject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
+    b'Subject: a\n\nbody\n'
+    """
+    raw = raw[:size]
+    mail = kernel("mail")
+    return mail.without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, mail.FILTER_FIELDS)  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------------- documents to rows
+
+
+class Rows:
+    """The distinct hashed columns of documents in one view.
+
+    Document i has ``columns[indptr[i]:indptr[i + 1]]``, ascending.
+
+    Parameters
+    ----------
+    indptr : buffer of int64
+        Where each document begins, and where the last one ends.
+    columns : buffer of int32
+        The columns.
+    times : buffer of uint32, or None
+        How often each occurs, for a view that counts.
+    """
+
+    __slots__ = ("columns", "indptr", "times")
+
+    def __init__(self, indptr, columns, times=None) -> None:  # type: ignore[no-untyped-def]
+        self.indptr, self.columns, self.times = indptr, columns, times
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def of(self, i: int) -> "Rows":
+        """Return one document as a batch of one."""
+        start, end = self.indptr[i], self.indptr[i + 1]
+        columns = memoryview(self.columns).cast("B")[4 * start : 4 * end].tobytes()
+        times = None if self.times is None else memoryview(self.times).cast("B")[4 * start : 4 * end].tobytes()
+        return Rows(ints((0, end - start)), columns, times)
+
+
+def joined(parts: "list[Rows]") -> Rows:
+    """Put batches of documents one after the other.
+
+    Examples
+    --------
+    >>> from array import array
+    >>> both = joined([Rows(ints([0, 1]), array("i", [7])), Rows(ints([0, 2]), array("i", [3, 9]))])
+    >>> list(both.indptr), list(memoryview(both.columns).cast("i"))
+    ([0, 1, 3], [7, 3, 9])
+    """
+    if len(parts) == 1:
+        return parts[0]
+    lengths = (b - a for part in parts for a, b in zip(part.indptr, part.indptr[1:]))
+    counted = bool(parts) and parts[0].times is not None
+    return Rows(
+        ints(accumulate(lengths, initial=0)),
+        b"".join([memoryview(part.columns).cast("B") for part in parts]),
+        b"".join([memoryview(part.times).cast("B") for part in parts]) if counted else None,
+    )
+
+
+_analyzers: dict = {}
+
+
+def analyzer_of(view: ViewSpec, module=None):  # type: ignore[no-untyped-def]
+    """Return what cuts a view's terms, of the text kernel or of its twin."""
+    module = kernel() if module is None else module
+    key = module, view.kind, view.low, view.high, view.max_bytes
+    found = _analyzers.get(key)
+    if found is None:
+        if view.kind == "bytes":
+            found = module.Analyzer("bytes", view.low, view.high, max_bytes=view.max_bytes)
+        else:
+            found = module.Analyzer("word", view.low, view.high, shortest=1)
+        _analyzers[key] = found
+    return found
+
+
+def read_by(view: ViewSpec, document: Document) -> "bytes | str":
+    """Return what a view reads of a document."""
+    if view.kind == "bytes":
+        seen = document.raw if view.part == "raw" else document.text[: view.max_bytes]
+        return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
+    seen = document.text if view.part == "text" else document.raw.decode("utf-8", "replace")
+    if len(seen) > MAX_WORD_CHARACTERS:
+        seen = seen[:MAX_WORD_CHARACTERS]
+    return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
+
+
+def rows_of(views, documents: "list[Document]") -> "list[Rows]":  # type: ignore[no-untyped-def]
+    """Cut documents and hash their terms: one batch of rows for each view."""
+    return [_rows(view, documents) for view in views]
+
+
+def _rows(view: ViewSpec, documents: "list[Document]") -> Rows:
+    if not documents:
+        return Rows(ints([0]), b"", b"" if view.times else None)
+    seen = [read_by(view, document) for document in documents]
+    if view.times:
+        return _counted(view, seen)
+    tokens = None
+    if view.tokens:
+        tokens = [header_columns(d.message, view.width) if d.message is not None else b"" for d in documents]
+    lengths, columns = kernel().hash_rows(analyzer_of(view), view.width, seen, tokens)
+    return Rows(ints(accumulate(memoryview(lengths).cast("B").cast("I"), initial=0)), columns)
+
+
+def _counted(view: ViewSpec, seen: "list[bytes | str]") -> Rows:
+    lengths, ids, counts = (
+        memoryview(part).cast("B").cast("I") for part in kernel().hash_count(analyzer_of(view), view.width, seen)
+    )
+    indptr = ints(accumulate(lengths, initial=0))
+    from array import array
+
+    columns, times = array("i"), array("I")
+    for start, end in pairwise(indptr):
+        pairs = sorted(zip(ids[start:end], counts[start:end]))
+        columns.extend([column for column, _ in pairs])
+        times.extend([often for _, often in pairs])
+    return Rows(indptr, columns, times)
+
+
+# ---------------------------------------------------------------------- rows as the journal keeps them
+
+
+def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
+    """Return one document's columns in each view; then, for each view that counts, running sums of how often.
+
+    Both ascend, so that the journal packs them alike.
+    """
+    from array import array
+
+    columns, sums = [], []
+    for batch in rows:
+        row = batch.of(i)
+        columns.append(row.columns)
+        if row.times is not None:
+            sums.append(array("I", accumulate(memoryview(row.times).cast("I"))).tobytes() if row.times else b"")
+    return columns + sums
+
+
+def unpackable(views, parts: "list[bytes]") -> "list[Rows] | None":  # type: ignore[no-untyped-def]
+    """Read what `packable` gave; None where the views are others.
+
+    Examples
+    --------
+    >>> view = ViewSpec("w", "text", "word", 1, 1, times=True, width=1000)
+    >>> rows = rows_of([view], [Document("b a b", "text")])
+    >>> again = unpackable([view], packable(rows))
+    >>> list(memoryview(again[0].times).cast("I"))
+    [2, 1]
+    """
+    from array import array
+
+    if len(parts) != len(views) + sum(view.times for view in views):
+        return None
+    rows, sums = [], iter(parts[len(views) :])
+    for columns, view in zip(parts, views):
+        times = None
+        if view.times:
+            running = memoryview(next(sums)).cast("B")
+            if len(running) != len(columns):
+                return None
+            ends = running.cast("I") if running else ()
+            times = array("I", [b - a for a, b in zip([0, *ends], ends)]).tobytes()
+        rows.append(Rows(ints((0, len(columns) // 4)), columns, times))
+    return rows

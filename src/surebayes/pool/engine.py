@@ -1,0 +1,332 @@
+"""The pool: views of a document, the counts of their columns, the experts on them and their weights.
+
+`ViewPool` is this with scikit-learn's manners, `Filter` this with a journal, `surebayes filter` this on a mapped file,
+without numpy. The same documents, views and weights give the same scores through all of them, to the last bit.
+"""
+
+from surebayes.errors import BadModel
+from surebayes.kernels import kernel
+from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
+from surebayes.pool.document import Document, Rows, joined, rows_of
+from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
+from surebayes.pool.table import Sums, Table
+from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
+
+_kernel = kernel("pool")
+
+CHUNK = 256
+"""Documents that are cut into terms together."""
+
+
+class Engine:
+    """A pool of experts on views.
+
+    Parameters
+    ----------
+    reader : {"mail", "text"}
+        What documents are.
+    views : sequence of ViewSpec
+        Its views.
+    classes : int
+        The number of classes.
+
+    Attributes
+    ----------
+    documents : Numbers of int
+        How many were learnt, by class.
+    sums : list of Sums
+        The counts of each view.
+    experts : list of list
+        Those of each view, as the kernel asks them.
+    weights : PoolWeights
+        How much each says in the pool.
+    """
+
+    __slots__ = ("classes", "contrasts", "documents", "experts", "reader", "sums", "views", "weights")
+
+    def __init__(
+        self, reader: str, views: "tuple[ViewSpec, ...]", classes: int, sums: "list[Sums] | None" = None
+    ) -> None:
+        self.reader, self.views, self.classes = reader, tuple(views), classes
+        self.contrasts = contrasts_of(classes)
+        self.documents = ints([0] * classes)
+        self.sums = [Sums.new(view.width, classes) for view in views] if sums is None else sums
+        self.experts: list[list[ExpertSpec | SecondStage]] = [
+            [SecondStage(e, view.times) if e.second_stage else e for e in view.experts] for view in views
+        ]
+        self.weights = PoolWeights.equal(len(self.contrasts), self.n_experts)
+
+    @property
+    def n_experts(self) -> int:
+        """The number of experts."""
+        return sum([len(view.experts) for view in self.views])
+
+    @property
+    def names(self) -> "list[str]":
+        """The experts' names."""
+        return [f"{view.name} ({expert.name})" for view in self.views for expert in view.experts]
+
+    @property
+    def stages(self) -> "list[SecondStage]":
+        """The second stages."""
+        return [expert for experts in self.experts for expert in experts if isinstance(expert, SecondStage)]
+
+    # ---- reading
+
+    def read(self, content: "bytes | str") -> Document:
+        """Read a document."""
+        return Document(content, self.reader)
+
+    def rows(self, documents: "list[Document]") -> "list[Rows]":
+        """Cut documents into terms: one batch of rows for each view."""
+        return rows_of(self.views, documents)
+
+    def cut(self, contents) -> "list[Rows]":  # type: ignore[no-untyped-def]
+        """Read and cut any number of documents."""
+        parts = []
+        for start in range(0, max(len(contents), 1), CHUNK):
+            parts.append(self.rows([Document(content, self.reader) for content in contents[start : start + CHUNK]]))
+        return [joined(list(batches)) for batches in zip(*parts)]
+
+    # ---- scoring
+
+    def asked(self) -> Numbers:
+        """Return the contrasts, -1 for a class that there is nothing yet to tell from."""
+        everything = sum(self.documents)
+        return ints([c if 0 < self.documents[c] < everything else -1 for c in self.contrasts])
+
+    def opinions(self, rows: "list[Rows]", which: "Numbers | None" = None, copied: int = 0, copies: int = 0) -> Numbers:
+        """Ask every expert about documents, `which` of the rows or all: (documents, contrasts, experts).
+
+        With `copies` as if each document had been learnt so many times more, as the class `copied`.
+        """
+        n = len(rows[0]) if which is None else len(which)
+        out = real_zeros(n * len(self.contrasts) * self.n_experts)
+        asked, first = ints(self.contrasts) if copies else self.asked(), 0
+        for batch, sums, experts in zip(rows, self.sums, self.experts):
+            try:
+                _kernel.score(batch, sums, experts, asked, out, first, which, copied, copies)
+            except ValueError as error:
+                raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+            first += len(experts)
+        return out
+
+    def weighed(self, opinions: Numbers) -> Numbers:
+        """Return the pool's scores, (documents, contrasts)."""
+        out = real_zeros(len(opinions) // max(self.n_experts, 1))
+        _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out)
+        return out
+
+    def scores(self, rows: "list[Rows]") -> Numbers:
+        """Score documents: (documents, contrasts)."""
+        return self.weighed(self.opinions(rows))
+
+    # ---- learning
+
+    def learn(
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        which: "Numbers | None" = None,
+        weights: "Numbers | None" = None,
+    ) -> None:
+        """Learn documents of these classes, exactly; the weights stay.
+
+        Parameters
+        ----------
+        rows : list of Rows
+            As `rows` gives them.
+        labels : Numbers of int64
+            The classes of all documents of the rows.
+        which : Numbers of int64, optional
+            The documents that are meant.
+        weights : Numbers of int64, optional
+            How often each counts: whole numbers of at least 1.
+        """
+        added = self._by_class(labels, which, weights)
+        if sum(self.documents) + sum(added) >= 2**31:
+            raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
+        for batch, sums in zip(rows, self.sums):
+            sums.learn(batch, labels, which, weights)
+        for c, n in enumerate(added):
+            self.documents[c] += n
+
+    def forget(
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        which: "Numbers | None" = None,
+        weights: "Numbers | None" = None,
+    ) -> None:
+        """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go below zero."""
+        taken = self._by_class(labels, which, weights)
+        if any(have < n for have, n in zip(self.documents, taken)):
+            raise ValueError("Cannot forget documents that were never learnt: there are too few. Nothing was changed.")
+        done = 0
+        try:
+            for batch, sums in zip(rows, self.sums):
+                sums.forget(batch, labels, which, weights)
+                done += 1
+        except ValueError:
+            for batch, sums in zip(rows[:done], self.sums):
+                sums.learn(batch, labels, which, weights)
+            raise
+        for c, n in enumerate(taken):
+            self.documents[c] -= n
+
+    def _by_class(self, labels: Numbers, which: "Numbers | None", weights: "Numbers | None") -> "list[int]":
+        counted = [0] * self.classes
+        for d in range(len(labels)) if which is None else which:
+            counted[labels[d]] += 1 if weights is None else weights[d]
+        return counted
+
+    def moves(self, opinions: Numbers, scores: Numbers, label: int) -> "list[int]":
+        """Return what a document moves the weights by; nothing where there is one expert.
+
+        Its weight would only change the unit of the scores.
+        """
+        return self.weights.moves(opinions, scores, label, self.contrasts) if self.n_experts > 1 else []
+
+    def fit(
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        held: "list[int]",
+        how: str,
+        weights: "Numbers | None" = None,
+        fewest: int = FEWEST,
+    ) -> None:
+        """Learn documents, weigh the experts by how they score those held out before they are learnt, freeze the rest.
+
+        Parameters
+        ----------
+        rows, labels, weights
+            As for `learn`.
+        held : list of int
+            The documents that the weights are fitted on; without any the weights stay as they are.
+        how : {"reliability", "stack", "equal"}
+            See `surebayes.pool.weights.weigh`.
+        fewest : int
+            Documents that both sides of a contrast need.
+        """
+        out = set(held)
+        head = ints([i for i in range(len(labels)) if i not in out])
+        tail = ints(held)
+        self.learn(rows, labels, head, weights)
+        if tail and head:
+            self.freeze(rows, labels, head, weights)
+            self.weigh(self.opinions(rows, tail), labels, tail, how, weights, fewest)
+        if tail:
+            self.learn(rows, labels, tail, weights)
+        self.freeze(rows, labels, None, weights)
+
+    def weigh(
+        self,
+        opinions: Numbers,
+        labels: Numbers,
+        held: Numbers,
+        how: str,
+        weights: "Numbers | None",
+        fewest: int,
+    ) -> None:
+        """Weigh the experts by their opinions of documents that they had not learnt."""
+        if self.n_experts < 2:
+            return
+        import numpy as np
+
+        scores = np.frombuffer(opinions).reshape(len(held), len(self.contrasts), self.n_experts)
+        truth = np.array([labels[d] for d in held], np.int64)
+        if weights is not None:
+            times = np.array([weights[d] for d in held], np.int64)
+            scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
+        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest)
+
+    def freeze(
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        which: "Numbers | None" = None,
+        weights: "Numbers | None" = None,
+    ) -> None:
+        """Fit the second stages on documents whose counts the sums have."""
+        if not self.stages:
+            return
+        import numpy as np
+
+        truth = np.frombuffer(labels, np.int64)
+        times = None if weights is None else np.frombuffer(weights, np.int64)
+        if which is not None:
+            meant = np.frombuffer(which, np.int64)
+            truth, times = truth[meant], None if times is None else times[meant]
+        for batch, sums, experts in zip(rows, self.sums, self.experts):
+            stages = [expert for expert in experts if isinstance(expert, SecondStage)]
+            if stages:
+                chosen = batch if which is None else taken(batch, which)
+                for stage in stages:
+                    stage.fit(sums, sum(self.documents), chosen, truth, self.contrasts, times)
+
+    # ---- copies and files
+
+    def copy(self) -> "Engine":
+        """Return another one with the same counts, weights and second stages."""
+        other = Engine(self.reader, self.views, self.classes, [sums.copy() for sums in self.sums])
+        other.documents, other.weights, other.experts = ints(self.documents), self.weights, self.experts
+        return other
+
+    def __getstate__(self) -> dict:
+        return {
+            "reader": self.reader,
+            "views": [view.to_json() for view in self.views],
+            "documents": list(self.documents),
+            "tables": [sums.own.entries() for sums in self.sums],
+            "stages": [b"" if s.table is None else s.table.entries() for s in self.stages],
+            "intercepts": [list(s.intercepts) for s in self.stages],
+            "weights": self.weights.units,
+            "bias": list(self.weights.bias),
+        }
+
+    def __setstate__(self, state: dict) -> None:
+        documents = ints(state["documents"])
+        views, reader, k = tuple(ViewSpec.from_json(view) for view in state["views"]), state["reader"], len(documents)
+        if reader not in READERS or k < 2 or min(documents) < 0 or sum(documents) >= 2**31:
+            raise BadModel("The pool has another reader than this release knows, or no two classes.")
+        if len(state["tables"]) != len(views):
+            raise BadModel("The pool has not one table for each view.")
+        tables = [Table.of_entries(bytes(e), v.width, k, documents) for e, v in zip(state["tables"], views)]
+        self.__init__(reader, views, k, [Sums.of_table(table) for table in tables])  # type: ignore[misc]
+        self.documents = documents
+        widths = [
+            view.width for view, experts in zip(views, self.experts) for e in experts if isinstance(e, SecondStage)
+        ]
+        if not len(self.stages) == len(state["stages"]) == len(state["intercepts"]):
+            raise BadModel("The pool has not one table for each second stage.")
+        for stage, width, entries, intercepts in zip(self.stages, widths, state["stages"], state["intercepts"]):
+            if intercepts:
+                stage.table = Table.of_entries(bytes(entries), width, 1 + len(self.contrasts))
+                stage.intercepts = reals(intercepts)
+        self.weights = weights_of(state["weights"], state["bias"], len(self.contrasts), self.n_experts)
+
+
+def weights_of(units: object, bias: object, contrasts: int, experts: int) -> PoolWeights:
+    """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
+    fits = isinstance(units, list) and isinstance(bias, list) and len(units) == len(bias) == contrasts
+    for row in units if fits else ():  # type: ignore[attr-defined]
+        fits = fits and isinstance(row, list) and len(row) == experts
+        fits = fits and all(isinstance(unit, int) and abs(unit) < 2**100 for unit in row)
+    fits = fits and all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)  # type: ignore[attr-defined]
+    if not fits:
+        raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
+    return PoolWeights(units, [float(value) for value in bias])  # type: ignore[arg-type, attr-defined]
+
+
+def taken(rows: Rows, which) -> Rows:  # type: ignore[no-untyped-def]
+    """Return some of the documents, in the given order."""
+    import numpy as np
+
+    ends, which = np.frombuffer(rows.indptr, np.int64), np.frombuffer(which, np.int64)
+    length = np.diff(ends)[which]
+    indptr = np.concatenate([[0], np.cumsum(length)])
+    entries = np.arange(indptr[-1]) + np.repeat(ends[which] - indptr[:-1], length)
+    times = None if rows.times is None else np.frombuffer(rows.times, np.uint32)[entries]
+    return Rows(indptr, np.frombuffer(rows.columns, np.int32)[entries], times)

@@ -1,0 +1,196 @@
+"""Views of one's own: vectorizers and classifiers that follow scikit-learn's conventions, as experts of a pool."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[Any]
+
+
+class GivenEngine:
+    """A pool of views of one's own, asked as `surebayes.pool.engine.Engine` is; its rows are the documents.
+
+    Parameters
+    ----------
+    views : list of (name, vectorizer, classifier)
+        The experts; those with equal vectorizers share their rows.
+    classes : int
+        The number of classes.
+    """
+
+    def __init__(self, views: Sequence[tuple[str, Any, Any]], classes: int) -> None:
+        same: dict[str, tuple[Any, list[Any]]] = {}
+        for name, vectorizer, classifier in views:
+            same.setdefault(repr(vectorizer), (vectorizer, []))[1].append((name, classifier))
+        self.contrasts = contrasts_of(classes)
+        self.models = [GivenView(vectorizer, experts, classes, self.contrasts) for vectorizer, experts in same.values()]
+        self.weights = PoolWeights.equal(len(self.contrasts), len(self.names))
+
+    @property
+    def names(self) -> list[str]:
+        """The experts' names."""
+        return [name for model in self.models for name in model.names]
+
+    def cut(self, contents: Sequence[Any]) -> Sequence[Any]:
+        """Documents stay as they are until the vectorizers see them."""
+        return contents
+
+    def opinions(self, documents: Sequence[Any], which: IntArray | None = None) -> FloatArray:
+        """Ask every expert about documents, `which` of them or all: (documents, contrasts, experts)."""
+        documents = documents if which is None else [documents[i] for i in which]
+        return np.concatenate([model.scores(documents) for model in self.models], axis=2)
+
+    def weighed(self, opinions: FloatArray) -> FloatArray:
+        """Return the pool's scores, (documents, contrasts)."""
+        shape = len(self.contrasts), len(self.names)
+        weights = np.frombuffer(self.weights.values).reshape(shape)
+        return np.einsum("nce,ce->nc", np.reshape(opinions, (-1, *shape)), weights) + np.array(self.weights.bias)
+
+    def fit(
+        self,
+        documents: Sequence[Any],
+        labels: array[int],
+        held: list[int],
+        how: str,
+        weights: array[int] | None = None,
+        fewest: int = FEWEST,
+    ) -> None:
+        """As `Engine.fit`; vectorizers learn from training documents only."""
+        truth, out = np.array(labels), np.isin(np.arange(len(labels)), held)
+        times = None if weights is None else np.array(weights)
+        if held:
+            for model in self.models:
+                model.fit(
+                    [d for d, h in zip(documents, out) if not h], truth[~out], None if times is None else times[~out]
+                )
+            opinions, known = self.opinions(documents, np.flatnonzero(out)), truth[out]
+            if times is not None:
+                opinions, known = np.repeat(opinions, times[out], axis=0), np.repeat(known, times[out])
+            self.weights, _ = weigh(opinions, known, self.contrasts, how, fewest)
+        for model in self.models:
+            model.fit(documents, truth, times)
+
+    def learn(
+        self,
+        documents: Sequence[Any],
+        labels: array[int],
+        which: array[int] | None = None,
+        weights: array[int] | None = None,
+    ) -> None:
+        """Learn documents, `which` of them or all, by the classifiers' partial_fit."""
+        meant = list(range(len(documents))) if which is None else list(which)
+        times = None if weights is None else np.array([weights[i] for i in meant])
+        for model in self.models:
+            model.learn([documents[i] for i in meant], np.array([labels[i] for i in meant]), times)
+
+    def forget(self, documents: Sequence[Any], labels: array[int]) -> None:
+        """Forget documents by the classifiers' forget; nothing is changed where one of them refuses."""
+        done: list[GivenView] = []
+        try:
+            for model in self.models:
+                model.forget(documents, np.array(labels))
+                done.append(model)
+        except ValueError:
+            for model in done:
+                model.learn(documents, np.array(labels))
+            raise
+
+    def able(self, method: str) -> None:
+        """Refuse what a classifier can't do."""
+        for model in self.models:
+            model.able(method)
+
+    def moves(self, opinions: Sequence[float], scores: Sequence[float], label: int) -> list[int]:
+        """Return what a document moves the weights by."""
+        return self.weights.moves(np.ravel(opinions), np.ravel(scores), label, self.contrasts)
+
+
+class GivenView:
+    """A vectorizer and classifiers of one's own: whatever follows scikit-learn's conventions. Rows are documents."""
+
+    def __init__(self, vectorizer: Any, experts: Sequence[tuple[str, Any]], n_classes: int, contrasts: Sequence[int]):
+        from sklearn.base import clone
+
+        self.names = [name for name, _ in experts]
+        self.contrasts, self.codes = contrasts, np.arange(n_classes)
+        self.vectorizer, self.experts = clone(vectorizer), [clone(classifier) for _, classifier in experts]
+        self.fitted = False
+
+    def fit(self, documents: Sequence[Any], labels: IntArray, weights: IntArray | None = None) -> None:
+        """Fit vectorizer and classifiers anew."""
+        from sklearn.base import clone
+
+        self.vectorizer = clone(self.vectorizer)
+        rows = self.vectorizer.fit_transform(documents)
+        self.experts = [clone(expert).fit(rows, labels, **_weighed(weights)) for expert in self.experts]
+        self.fitted = True
+
+    def able(self, method: str) -> None:
+        """Refuse what a classifier can't do."""
+        for name, expert in zip(self.names, self.experts):
+            if not hasattr(expert, method):
+                raise ValueError(
+                    f"The classifier of the view {name!r}, {type(expert).__name__}, has no {method}: fit the pool anew "
+                    "on all documents, or give the view a classifier of this library."
+                )
+
+    def learn(self, documents: Sequence[Any], labels: IntArray, weights: IntArray | None = None) -> None:
+        """Learn documents by the classifiers' partial_fit."""
+        if not self.fitted:
+            self.vectorizer.fit(documents)
+        rows = self.vectorizer.transform(documents)
+        for expert in self.experts:
+            expert.partial_fit(rows, labels, classes=self.codes, **_weighed(weights))
+        self.fitted = True
+
+    def forget(self, documents: Sequence[Any], labels: IntArray) -> None:
+        """Forget documents by the classifiers' forget."""
+        rows = self.vectorizer.transform(documents)
+        for expert in self.experts:
+            expert.forget(rows, labels)
+
+    def scores(self, documents: Sequence[Any]) -> FloatArray:
+        """Score documents by decision_function or by the log-odds of predict_proba."""
+        result = np.zeros((len(documents), len(self.contrasts), len(self.experts)))
+        if self.fitted:
+            rows = self.vectorizer.transform(documents)
+            for e, expert in enumerate(self.experts):
+                result[:, :, e] = _scores_of(expert, rows).reshape(len(documents), -1)
+        return result
+
+    def explain(self, documents: Sequence[Any], e: int) -> list[Any] | None:
+        """Let the classifier explain itself, if it can."""
+        expert = self.experts[e]
+        if not self.fitted or not hasattr(expert, "explain"):
+            return None
+        rows = self.vectorizer.transform(documents)
+        names = self.vectorizer.get_feature_names_out() if hasattr(self.vectorizer, "vocabulary_") else None
+        return list(expert.explain(rows, terms=names))
+
+
+def _weighed(weights: IntArray | None) -> dict[str, IntArray]:
+    return {} if weights is None else {"sample_weight": weights}
+
+
+def _scores_of(expert: Any, rows: Any) -> FloatArray:
+    if hasattr(expert, "decision_function"):
+        return np.clip(np.asarray(expert.decision_function(rows), float), -1e6, 1e6)
+    p = np.clip(expert.predict_proba(rows), 1e-12, 1 - 1e-12)
+    scores = np.log(p) - np.log1p(-p)
+    return np.asarray(scores[:, 1] if scores.shape[1] == 2 else scores, float)
+
+
+def is_classifier_like(classifier: Any) -> bool:
+    """Whether an object can be an expert."""
+    from sklearn.base import BaseEstimator
+
+    scored = hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")
+    return isinstance(classifier, BaseEstimator) and hasattr(classifier, "fit") and scored

@@ -1,0 +1,267 @@
+"""What a pool consists of: views of a document and the experts on each, as plain values.
+
+A manifest holds them as JSON, and nothing else describes a view. This module is on the way of `surebayes filter`,
+which starts in milliseconds: no dataclasses, no numpy.
+"""
+
+from math import isfinite
+
+from surebayes.errors import BadModel
+
+READERS = ("mail", "text")
+"""What documents can be: mails as they came, or plain text."""
+MODELS = ("pool", "words")
+"""The sets of views that have a name."""
+MAX_WIDTH = 2**31 - 1
+
+
+class _Value:
+    """A plain value with named fields: compared and shown by them, never changed."""
+
+    __slots__: "tuple[str, ...]" = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._fields() == other._fields()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.__slots__, self._fields()))
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return type(self), self._fields()
+
+    def _fields(self) -> tuple:
+        return tuple([getattr(self, name) for name in self.__slots__])
+
+
+class ExpertSpec(_Value):
+    """A classifier on the terms of a view.
+
+    Parameters
+    ----------
+    smoothing : float
+        What is added to counts.
+    top : int, default=0
+        How many of a document's strongest terms it listens to; 0: all.
+    second_stage : {None, "log-odds", "idf"}
+        None: an opinion, ``OpinionPoolNB(weight="abs", weighting="scoring", selection="posthoc")`` on the current
+        counts (Kolcz & Yih, eqs. (3)-(4)). Otherwise a frozen linear model on rows that are weighed so; see
+        `surebayes.pool.second_stage`.
+    least : int, default=1
+        In how many documents a term must be for the second stage to see it.
+
+    Examples
+    --------
+    >>> ExpertSpec(0.01, 100).name
+    'smoothing 0.01, best 100'
+    >>> ExpertSpec.from_json(ExpertSpec(1.0, second_stage="idf").to_json()).second_stage
+    'idf'
+    """
+
+    __slots__ = ("smoothing", "top", "second_stage", "least")  # noqa: RUF023 - the order of the parameters
+
+    smoothing: float
+    top: int
+    second_stage: "str | None"
+    least: int
+
+    def __init__(self, smoothing: float, top: int = 0, second_stage: "str | None" = None, least: int = 1) -> None:
+        put = object.__setattr__
+        put(self, "smoothing", smoothing)
+        put(self, "top", top)
+        put(self, "second_stage", second_stage)
+        put(self, "least", least)
+
+    @property
+    def name(self) -> str:
+        """What explanations call it."""
+        if self.second_stage is not None:
+            return f"second stage on {self.second_stage}"
+        return f"smoothing {self.smoothing:g}" + (f", best {self.top}" if self.top else "")
+
+    def to_json(self) -> dict:
+        """Return it as plain values."""
+        if self.second_stage is None:
+            return {"smoothing": self.smoothing, "top": self.top or None}
+        return {"second_stage": self.second_stage, "smoothing": self.smoothing, "least": self.least}
+
+    @classmethod
+    def from_json(cls, value: object) -> "ExpertSpec":
+        """Read it back; BadModel where it can't be one."""
+        fields = _object(value, "an expert")
+        smoothing = fields.get("smoothing")
+        if not isinstance(smoothing, (int, float)) or not isfinite(smoothing) or not 0 < smoothing < 1e9:
+            raise BadModel(f"An expert needs a smoothing above 0 and below 1e9; the manifest has {smoothing!r}.")
+        stage = fields.get("second_stage")
+        if stage not in (None, "log-odds", "idf"):
+            raise BadModel(f"The manifest has an expert with an unknown second stage: {stage!r}.")
+        top = 0 if fields.get("top") is None else _whole(fields, "top", 1, MAX_WIDTH)
+        return cls(float(smoothing), top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1))
+
+
+class ViewSpec(_Value):
+    """One way to cut a document into hashed terms, and the experts that share its counts.
+
+    Parameters
+    ----------
+    name : str
+        What explanations call it.
+    part : {"raw", "text"}
+        What is cut: the mail's source, or its subject and text.
+    kind : {"bytes", "word"}
+        Byte n-grams of the first `max_bytes` bytes, or n-grams of lower-cased words.
+    low, high : int
+        The sizes of n-grams.
+    experts : tuple of ExpertSpec
+        Who judges by these terms.
+    max_bytes : int, default=3000
+        How much a view of bytes reads.
+    tokens : bool, default=False
+        Whether the header tokens of a mail are terms too.
+    times : bool, default=False
+        Whether rows say how often a term occurs; not together with `tokens`.
+    width : int, default=2**22
+        Hashed columns; only those seen take room.
+
+    Examples
+    --------
+    >>> view = ViewSpec("words", "text", "word", 1, 1, (ExpertSpec(0.3),))
+    >>> ViewSpec.from_json(view.to_json()) == view
+    True
+    """
+
+    __slots__ = ("name", "part", "kind", "low", "high", "experts", "max_bytes", "tokens", "times", "width")  # noqa: RUF023 - as the parameters
+
+    name: str
+    part: str
+    kind: str
+    low: int
+    high: int
+    experts: "tuple[ExpertSpec, ...]"
+    max_bytes: int
+    tokens: bool
+    times: bool
+    width: int
+
+    def __init__(
+        self,
+        name: str,
+        part: str,
+        kind: str,
+        low: int,
+        high: int,
+        experts: "tuple[ExpertSpec, ...]" = (),
+        max_bytes: int = 3000,
+        tokens: bool = False,
+        times: bool = False,
+        width: int = 2**22,
+    ) -> None:
+        fields = name, part, kind, low, high, tuple(experts), max_bytes, tokens, times, width
+        for slot, value in zip(self.__slots__, fields):
+            object.__setattr__(self, slot, value)
+
+    def replace(self, **changes: object) -> "ViewSpec":
+        """Return a view that differs in some fields."""
+        return ViewSpec(**{**dict(zip(self.__slots__, self._fields())), **changes})  # type: ignore[arg-type]
+
+    def to_json(self) -> dict:
+        """Return it as plain values."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "experts"}
+        return {**fields, "experts": [expert.to_json() for expert in self.experts]}
+
+    @classmethod
+    def from_json(cls, value: object) -> "ViewSpec":
+        """Read it back; BadModel where it can't be one."""
+        fields = _object(value, "a view")
+        part, kind, name = fields.get("part"), fields.get("kind"), fields.get("name")
+        if not isinstance(name, str) or part not in ("raw", "text") or kind not in ("bytes", "word"):
+            raise BadModel(f"The manifest has a view of an unknown kind: {name!r}, {kind!r} of {part!r}.")
+        low = _whole(fields, "low", 1, 100)
+        experts = fields.get("experts")
+        if not isinstance(experts, list) or not experts or len(experts) > 100:
+            raise BadModel(f"The view {name!r} of the manifest has no experts.")
+        flags = [fields.get(flag, False) for flag in ("tokens", "times")]
+        if not all(isinstance(flag, bool) for flag in flags) or all(flags):
+            raise BadModel(f"The view {name!r} of the manifest has wrong settings for tokens and times: {flags}.")
+        return cls(
+            name,
+            part,
+            kind,
+            low,
+            _whole(fields, "high", low, 100),
+            tuple([ExpertSpec.from_json(expert) for expert in experts]),
+            max_bytes=_whole(fields, "max_bytes", 1, 2**30, 3000),
+            tokens=flags[0],
+            times=flags[1],
+            width=_whole(fields, "width", 2, MAX_WIDTH),
+        )
+
+
+def _object(value: object, what: str) -> dict:
+    if not isinstance(value, dict):
+        raise BadModel(f"The manifest describes {what} by {value!r}, which is no object.")
+    return value
+
+
+def _whole(fields: dict, name: str, low: int, high: int, default: "int | None" = None) -> int:
+    value = fields.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise BadModel(f"{name} must be a whole number from {low} to {high}; the manifest has {value!r}.")
+    return value
+
+
+# ---------------------------------------------------------------------- the sets that have a name
+
+MAIL_EXPERTS = (ExpertSpec(0.01), ExpertSpec(0.01, 100), ExpertSpec(1.0))
+TEXT_EXPERTS = (ExpertSpec(1.0), ExpertSpec(0.01))
+"""The experts on every view of "mail" and of "text"."""
+
+MAIL = (
+    ViewSpec("raw 4", "raw", "bytes", 4, 4, MAIL_EXPERTS),
+    ViewSpec("raw 5", "raw", "bytes", 5, 5, MAIL_EXPERTS),
+    ViewSpec("raw 6", "raw", "bytes", 6, 6, MAIL_EXPERTS),
+    ViewSpec("text 4", "text", "bytes", 4, 4, MAIL_EXPERTS),
+    ViewSpec("words and header", "text", "word", 1, 2, MAIL_EXPERTS, tokens=True),
+    ViewSpec("words", "text", "word", 1, 1, MAIL_EXPERTS),
+    ViewSpec("phrases", "text", "word", 1, 3, MAIL_EXPERTS),
+)
+"""Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; see docs/pool.md."""
+
+_LOG_ODDS, _IDF = ExpertSpec(1.0, second_stage="log-odds", least=2), ExpertSpec(1.0, second_stage="idf")
+
+TEXT = (
+    ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, _LOG_ODDS, _IDF), times=True),
+    ViewSpec("words and pairs", "text", "word", 1, 2, (*TEXT_EXPERTS, _LOG_ODDS)),
+    ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, _LOG_ODDS)),
+)
+"""Of two classes. Log-odds are those of a class: with more, rows for each class and view would take gigabytes, and only
+the second stage on tf-idf, whose rows all classes share, is left."""
+
+
+def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":
+    """Return the views of a model: "pool" (of mail or text) or "words" (one view, one expert).
+
+    Examples
+    --------
+    >>> [view.name for view in views_of("pool", "text")]
+    ['words', 'words and pairs', 'phrases']
+    """
+    if reader not in READERS:
+        raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
+    if model not in MODELS:
+        raise ValueError(f"model must be 'pool' or 'words'. Got {model!r}.")
+    views: tuple[ViewSpec, ...]
+    if model == "words":
+        name = "words and header" if reader == "mail" else "words"
+        views = (ViewSpec(name, "text", "word", 1, 1, (ExpertSpec(0.3),), tokens=reader == "mail"),)
+    else:
+        views = MAIL if reader == "mail" else TEXT
+    if n_classes > 2:
+        views = tuple([v.replace(experts=[e for e in v.experts if e.second_stage != "log-odds"]) for v in views])
+    return tuple([view.replace(width=width) for view in views])

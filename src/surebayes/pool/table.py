@@ -1,0 +1,256 @@
+"""Counts by column and class on plain buffers, in memory or in a mapped file; stacks of them add up.
+
+A table in memory grows with the columns that are learnt; one in a file is a sorted array of entries {key, value}, both
+of 4 bytes, with a checksum for every 512 bytes, which is searched in place. The second stage of a pool keeps what it
+knows of a column the same way: there the values are real numbers of 4 bytes.
+"""
+
+import mmap
+
+from surebayes.errors import BadModel
+from surebayes.kernels import kernel
+from surebayes.pool.buffers import Numbers, ints
+from surebayes.pool.document import Rows
+
+_kernel = kernel("pool")
+
+MAX_KEYS = 2**32
+_PER_BLOCK = 512 // 8
+_LARGE = 2**20
+
+
+def key_bits(each: int) -> int:
+    """Return the bits of a key that name the value.
+
+    Examples
+    --------
+    >>> key_bits(2), key_bits(3), key_bits(1)
+    (1, 2, 0)
+    """
+    return (each - 1).bit_length()
+
+
+def zeros(size: int):  # type: ignore[no-untyped-def]
+    """Return so many bytes of 0, which take room when they are first written to.
+
+    Large ones lie in large pages where the system has them: columns are looked up all over this memory.
+    """
+    if size < _LARGE:
+        return bytearray(size)
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # the system has none
+            return memory
+    return memory
+
+
+class Table:
+    """Values by column, in memory.
+
+    Parameters
+    ----------
+    width : int
+        The number of hashed columns.
+    each : int
+        How many values a column has: the classes, for counts.
+
+    Attributes
+    ----------
+    place : buffer of int32
+        For each column 1 + its row in `values`, or 0.
+    values : buffer of int32
+        `each` of them a row, with room for more rows than are in use.
+    size : int
+        The rows in use.
+
+    Notes
+    -----
+    4 bytes for each of the `width` columns, and 4 bytes for each value of a column that was ever learnt. What is read
+    of a table depends on its values alone: a column that was forgotten altogether is the same as one never seen.
+    """
+
+    __slots__ = ("each", "place", "size", "values", "width")
+
+    def __init__(self, width: int, each: int) -> None:
+        self.width, self.each = width, each
+        self.place, self.values = zeros(4 * width), bytearray()
+        self.size = 0
+
+    def make_room(self, rows: int) -> None:
+        """See to it that there is room for so many rows more."""
+        row, wanted = 4 * self.each, self.size + rows
+        if wanted * row > len(self.values):
+            grown = zeros(row * max(wanted, 2 * (len(self.values) // row), 1024))
+            grown[: self.size * row] = memoryview(self.values)[: self.size * row]
+            self.values = grown
+
+    def entries(self) -> bytes:
+        """Return the values as a file has them. Equal values are equal bytes, whatever was learnt to get there."""
+        return _kernel.pack_entries(self)
+
+    @classmethod
+    def of_file(cls, file: "FileTable", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
+        """Read a table of a file whole; BadModel where it is damaged, or has more than `documents` of a class."""
+        table = cls(width, each)
+        try:
+            table.values = _kernel.load(file, each, table.place, documents)
+        except ValueError as error:
+            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+        table.size = len(table.values) // (4 * each)
+        return table
+
+    @classmethod
+    def of_entries(cls, entries: bytes, width: int, each: int, documents: "Numbers | None" = None) -> "Table":
+        """Make a table from its entries; BadModel where they can't be one."""
+        if len(entries) % 8:
+            raise BadModel("A table of counts has another shape than this release knows.")
+        image, places = file_parts(entries)
+        return cls.of_file(FileTable.of_places(b"".join(image), places), width, each, documents)
+
+    def copy(self) -> "Table":
+        """Return another one with the same values."""
+        other = Table.__new__(Table)
+        other.width, other.each, other.size = self.width, self.each, self.size
+        other.place, other.values = zeros(4 * self.width), bytearray(self.values[: 4 * self.each * self.size])
+        other.place[:] = memoryview(self.place)
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return (self.width, self.each, self.entries()) == (other.width, other.each, other.entries())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return Table.of_entries, (self.entries(), self.width, self.each)
+
+
+class FileTable:
+    """Values by column, in a file.
+
+    Parameters
+    ----------
+    file : buffer
+        The file.
+    n : int
+        The number of entries.
+    entries, entry_crcs, fences, fence_crcs : int
+        Where in the file they begin: the entries, a checksum for every 512 bytes of them, the first key of every block,
+        and a checksum for every 512 bytes of those.
+    """
+
+    __slots__ = ("checked", "entries", "entry_crcs", "fence_crcs", "fences", "file", "n")
+
+    def __init__(self, file, n: int, entries: int, entry_crcs: int, fences: int, fence_crcs: int) -> None:  # type: ignore[no-untyped-def]
+        self.file, self.n = file, n
+        self.entries, self.entry_crcs, self.fences, self.fence_crcs = entries, entry_crcs, fences, fence_crcs
+        blocks = n // _PER_BLOCK + 1
+        if not 0 <= 8 * n <= len(file):
+            raise BadModel("The tables of the model are damaged: the table lies outside of its file.")
+        self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
+
+    @classmethod
+    def of_places(cls, file, places: object) -> "FileTable":  # type: ignore[no-untyped-def]
+        """Read where a table is from a manifest; BadModel where it doesn't say."""
+        if not isinstance(places, dict):
+            raise BadModel("The manifest doesn't say where a table is.")
+        at = [places.get(name) for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
+        if not all(isinstance(value, int) and 0 <= value < 2**62 for value in at):
+            raise BadModel(f"The manifest says of a table that it is at {at}.")
+        return cls(file, *at)  # type: ignore[arg-type]
+
+
+def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
+    """Return the parts of a table in a file, and where each begins if they come one after the other."""
+    fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes() if entries else b""
+    parts = [entries, _kernel.block_checksums(entries), fences, _kernel.block_checksums(fences)]
+    places, at = {"n": len(entries) // 8}, 0
+    for name, part in zip(("entries", "entry_crcs", "fences", "fence_crcs"), parts):
+        places[name] = at
+        at += len(part)
+    return parts, places
+
+
+class Sums:
+    """The counts of one view: a stack of tables that add up, and their totals.
+
+    Parameters
+    ----------
+    stack : list of (table, int)
+        Tables, each with the whole number that its counts are multiplied by. What is learnt goes into the first.
+    classes : int
+        The number of classes.
+    alive : int
+        Columns that have documents: V of the estimates.
+    totals : sequence of int
+        The sums of all counts, by class.
+    """
+
+    __slots__ = ("alive", "classes", "stack", "totals")
+
+    def __init__(self, stack, classes: int, alive: int = 0, totals=()) -> None:  # type: ignore[no-untyped-def]
+        self.stack, self.classes, self.alive = stack, classes, alive
+        self.totals = ints(totals or [0] * classes)
+
+    @classmethod
+    def new(cls, width: int, classes: int) -> "Sums":
+        """Return sums of nothing."""
+        return cls([(Table(width, classes), 1)], classes)
+
+    @classmethod
+    def of_table(cls, table: Table) -> "Sums":
+        """Return the sums of one table in memory."""
+        alive, totals = _kernel.totals(table)
+        return cls([(table, 1)], table.each, alive, totals)
+
+    @property
+    def own(self) -> Table:
+        """The table that lessons go into."""
+        return self.stack[0][0]
+
+    def learn(
+        self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
+    ) -> None:
+        """Add documents of these classes; `which` of the rows, or all of them, each as often as its weight says."""
+        table = self.own
+        meant = range(len(rows)) if which is None else which
+        lengths = [rows.indptr[d + 1] - rows.indptr[d] for d in meant]
+        done, left = 0, sum(lengths)
+        while done < len(lengths):
+            # a quarter of what might be new is more than a corpus has; memory that isn't touched costs nothing
+            table.make_room(max(lengths[done], min(left, table.width - table.size) // 4))
+            before = done
+            done, table.size, more = _kernel.add(table, rows, labels, which, done, weights)
+            self.alive += more
+            left -= sum(lengths[before:done])
+        for d, length in zip(meant, lengths):
+            self.totals[labels[d]] += length if weights is None else length * weights[d]
+
+    def forget(
+        self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
+    ) -> None:
+        """Subtract documents of these classes; ValueError, and nothing changed, where a sum would go below zero."""
+        self.alive += _kernel.take(self.own, rows, labels, which, weights)
+        for d in range(len(rows)) if which is None else which:
+            length = rows.indptr[d + 1] - rows.indptr[d]
+            self.totals[labels[d]] -= length if weights is None else length * weights[d]
+
+    def copy(self) -> "Sums":
+        """Return other sums, of one table in memory, with the same counts."""
+        return Sums([(self.own.copy(), 1)], self.classes, self.alive, list(self.totals))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sums):
+            return NotImplemented
+        mine, theirs = ((s.classes, s.alive, list(s.totals), s.stack) for s in (self, other))
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return Sums, (self.stack, self.classes, self.alive, list(self.totals))

@@ -1,0 +1,201 @@
+"""How much each expert's opinion weighs in the pool: at first, after held-out documents, and step by step.
+
+Weights are whole numbers of 2**-40, so that what one lesson moved them by can be taken back exactly.
+"""
+
+from math import exp
+
+from surebayes.pool.buffers import Numbers, reals
+
+UNIT = 2.0**-40
+RATE = 0.01
+"""The step of the weights online."""
+FEWEST = 5
+"""Held-out documents that both sides of a contrast need; with fewer the pool stays the mean of its experts."""
+HOW = ("reliability", "stack", "equal")
+
+
+def contrasts_of(n_classes: int) -> "list[int]":
+    """Return the classes that have a score of their own: the second of two, else each.
+
+    Examples
+    --------
+    >>> contrasts_of(2), contrasts_of(3)
+    ([1], [0, 1, 2])
+    """
+    return [1] if n_classes == 2 else list(range(n_classes))
+
+
+def logistic(score: float) -> float:
+    """Return 1 / (1 + exp(-score)) without overflow.
+
+    Examples
+    --------
+    >>> logistic(0.0), logistic(-1000.0), logistic(1000.0)
+    (0.5, 0.0, 1.0)
+    """
+    if score >= 0:
+        return 1.0 / (1.0 + exp(-score))
+    power = exp(score) if score > -745 else 0.0
+    return power / (1.0 + power)
+
+
+class PoolWeights:
+    """The pool's score of a contrast: bias + weights . opinions of the experts.
+
+    Parameters
+    ----------
+    units : list of list of int
+        For each contrast the experts' weights in units of 2**-40; those below 0 count as 0.
+    bias : list of float
+        What is added.
+    """
+
+    __slots__ = ("bias", "units")
+
+    def __init__(self, units: "list[list[int]]", bias: "list[float]") -> None:
+        self.units, self.bias = units, bias
+
+    @classmethod
+    def equal(cls, contrasts: int, experts: int) -> "PoolWeights":
+        """Return the pool before any evidence: the mean of the opinions, times 2."""
+        return cls([[round(2.0 / experts / UNIT)] * experts for _ in range(contrasts)], [0.0] * contrasts)
+
+    def of_contrast(self, k: int) -> "list[float]":
+        """Return the weights of a contrast as numbers, none below 0."""
+        return [max(unit, 0) * UNIT for unit in self.units[k]]
+
+    @property
+    def values(self) -> Numbers:
+        """The weights as numbers, (contrasts, experts)."""
+        return reals([weight for k in range(len(self.units)) for weight in self.of_contrast(k)])
+
+    def moves(self, opinions, scores, label: int, contrasts: "list[int]") -> "list[int]":  # type: ignore[no-untyped-def]
+        """Return what a document of class `label` moves the weights by: a step of the logistic loss, never below 0.
+
+        Parameters
+        ----------
+        opinions : buffer of float
+            The experts' opinions, (contrasts, experts), before the document was learnt.
+        scores : sequence of float
+            The pool's scores, by contrast.
+        label : int
+            The document's class.
+        contrasts : list of int
+            The class that each contrast tells from the rest.
+        """
+        moved, at = [], 0
+        for c, score, units in zip(contrasts, scores, self.units):
+            rate = RATE * (float(c == label) - logistic(score))
+            for unit, value in zip(units, opinions[at : at + len(units)]):
+                moved.append(max(round(rate * value / UNIT), -unit if unit > 0 else 0))
+            at += len(units)
+        return moved
+
+    def moved(self, by: "list[int]", sign: int = 1) -> "PoolWeights":
+        """Return the weights after a step, or with `sign` -1 before it; ValueError for a step of another pool."""
+        if len(by) != sum(map(len, self.units)):
+            raise ValueError(f"moves {len(by)} weights; the model has {sum(map(len, self.units))}")
+        rest = iter(by)
+        return PoolWeights([[unit + sign * next(rest) for unit in units] for units in self.units], self.bias)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PoolWeights) and (self.units, self.bias) == (other.units, other.bias)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict:
+        return {"units": self.units, "bias": self.bias}
+
+    def __setstate__(self, state: dict) -> None:
+        self.units, self.bias = state["units"], state["bias"]
+
+
+# ---------------------------------------------------------------------- from held-out documents
+
+
+def weigh(opinions, labels, contrasts: "list[int]", how: str, fewest: int = FEWEST) -> "tuple[PoolWeights, list[int]]":  # type: ignore[no-untyped-def]
+    """Weigh experts by how they scored held-out documents.
+
+    Parameters
+    ----------
+    opinions : ndarray of shape (documents, contrasts, experts)
+        Their scores.
+    labels : ndarray of int
+        The documents' classes.
+    contrasts : list of int
+        The class that each contrast tells from the rest.
+    how : {"reliability", "stack", "equal"}
+        By (1 / (1 - AUC_0.1 + .002))^2, by a logistic model with weights of at least 0, or all the same.
+    fewest : int
+        Documents that both sides of a contrast need; with fewer its pool is that of no evidence.
+
+    Returns
+    -------
+    PoolWeights, list of int
+        And the contrasts that had too few documents.
+    """
+    import numpy as np
+
+    experts = opinions.shape[2]
+    pool, few = PoolWeights.equal(len(contrasts), experts), []
+    for k, c in enumerate(contrasts):
+        inside = np.asarray(labels) == c
+        if min(int(inside.sum()), int((~inside).sum())) < fewest:
+            few.append(k)
+            continue
+        weights, bias = weigh_contrast(opinions[:, k], inside, how)
+        pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
+        pool.bias[k] = bias
+    return pool, few
+
+
+def weigh_contrast(scores, inside, how: str):  # type: ignore[no-untyped-def]
+    """Weigh experts by how they scored held-out documents, (documents, experts), of which `inside` are the class's.
+
+    Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
+    the pool is given the gain and bias of a logistic model of the same documents.
+    """
+    import numpy as np
+
+    from surebayes import metrics
+
+    own, rest = scores[inside], scores[~inside]
+    centre = (own.mean(0) + rest.mean(0)) / 2
+    spread = np.sqrt((own.var(0) + rest.var(0)) / 2)
+    speaks = spread > 1e-9
+    z = np.where(speaks, (scores - centre) / np.where(speaks, spread, 1.0), 0.0)
+    if how == "stack":
+        weights, bias = logistic_model(z, inside)
+    else:
+        weights = np.ones(z.shape[1])
+        if how == "reliability":
+            area = np.array([metrics.partial_auc(inside, column) for column in z.T])
+            weights = (1 / (1 - area + 0.002)) ** 2
+        weights = weights / weights.sum()
+        gain, bias = logistic_model((z @ weights)[:, None], inside)
+        weights = weights * gain[0]
+    raw = np.where(speaks, weights / np.where(speaks, spread, 1.0), 0.0)
+    return raw, float(bias - raw @ np.where(speaks, centre, 0.0))
+
+
+def logistic_model(z, inside):  # type: ignore[no-untyped-def]
+    """Fit a logistic model with weights of at least 0, the classes counting the same: (weights, bias)."""
+    import numpy as np
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    sign = np.where(inside, 1.0, -1.0)
+    share = np.where(inside, 0.5 / inside.sum(), 0.5 / (~inside).sum()) * len(inside)
+
+    def loss(parameters):  # type: ignore[no-untyped-def]
+        w, b = parameters[:-1], parameters[-1]
+        margin = sign * (z @ w + b)
+        slope = -sign * share * expit(-margin)
+        value = float(share @ np.logaddexp(0.0, -margin)) + 0.5 * float(w @ w)
+        return value, np.append(z.T @ slope + w, slope.sum())
+
+    start = np.append(np.full(z.shape[1], 1.0 / z.shape[1]), 0.0)
+    bounds = [(0.0, None)] * z.shape[1] + [(None, None)]
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return fitted.x[:-1], float(fitted.x[-1])

@@ -1,0 +1,436 @@
+"""The engine of the pool: specs, documents, tables, opinions, weights and second stages; in C and in Python alike."""
+
+import json
+import pickle
+from array import array
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.svm import LinearSVC
+
+from surebayes import HashingVectorizer, OpinionPoolNB, metrics
+from surebayes.errors import BadModel
+from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
+from surebayes.pool.engine import Engine
+from surebayes.pool.explanation import terms_of
+from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
+from surebayes.pool.table import Sums, Table
+from surebayes.pool.weights import UNIT, PoolWeights, weigh, weigh_contrast
+
+SMALL = 2**12
+MAILS = [
+    b"From: a@example.org\nSubject: lunch\n\nat noon with Ann, usual place\n",
+    b"Subject: cheap pills\n\norder cheap pills now, order now\n",
+    b"",
+    "Subject: Gr\u00fc\u00dfe\n\n\u00c0 bient\u00f4t, 12 \u20ac".encode(),
+    b"Subject: x\r\nX-Spam-Flag: YES\r\n\r\nbody\r\n",
+]
+
+
+def small(views):
+    return tuple(view.replace(width=SMALL) for view in views)
+
+
+def columns_of(rows, i):
+    return np.frombuffer(rows.of(i).columns, np.int32).tolist()
+
+
+# ---------------------------------------------------------------------- specs
+
+
+@pytest.mark.parametrize("view", [*MAIL, *TEXT, *views_of("words", "mail", 2, 100)], ids=lambda v: v.name)
+def test_a_view_comes_back_from_json(view):
+    again = ViewSpec.from_json(json.loads(json.dumps(view.to_json())))
+    assert again == view
+    assert hash(again) == hash(view)
+    assert pickle.loads(pickle.dumps(view)) == view
+    with pytest.raises(AttributeError, match="can't be changed"):
+        view.low = 9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"width": 0},
+        {"width": 2**31},
+        {"width": 4.0},
+        {"width": True},
+        {"low": 0},
+        {"low": 3, "high": 2},
+        {"kind": "char"},
+        {"part": "body"},
+        {"experts": []},
+        {"experts": [7]},
+        {"experts": None},
+        {"max_bytes": 0},
+        {"tokens": 1},
+        {"tokens": True, "times": True},
+        {"name": 5},
+    ]
+    + [{"experts": [{"smoothing": s, "top": None}]} for s in (0, -1.0, float("nan"), float("inf"), "1", None, 1e9)]
+    + [{"experts": [{"smoothing": 1.0, "top": t}]} for t in (0, -1, 2.5, 2**31)]
+    + [{"experts": [{"smoothing": 1.0, "second_stage": "svm"}]}, {"experts": [{"smoothing": 1.0, "least": 0}]}],
+    ids=repr,
+)
+def test_a_view_that_can_not_be_is_refused(change):
+    with pytest.raises(BadModel):
+        ViewSpec.from_json({**MAIL[0].to_json(), **change})
+    with pytest.raises(BadModel):
+        ViewSpec.from_json([])
+
+
+def test_a_view_of_an_earlier_release_is_read():
+    old = {"name": "words", "part": "text", "kind": "word", "low": 1, "high": 1, "max_bytes": 3000, "tokens": False}
+    view = ViewSpec.from_json({**old, "width": 64, "experts": [{"smoothing": 0.01, "top": None}]})
+    assert view == ViewSpec("words", "text", "word", 1, 1, (ExpertSpec(0.01),), width=64)
+
+
+# ---------------------------------------------------------------------- documents
+
+
+@pytest.mark.parametrize("view", small([*MAIL, *TEXT]), ids=lambda v: f"{v.name} of {v.part}")
+def test_rows_are_the_columns_of_hashing_vectorizer(view):
+    documents = [Document(raw, "mail") for raw in MAILS]
+    (rows,) = rows_of([view], documents)
+    pattern = {"token_pattern": r"(?u)\b\w+\b"} if view.kind == "word" else {"max_bytes": view.max_bytes}
+    vectorizer = HashingVectorizer(
+        analyzer=view.kind,
+        ngram_range=(view.low, view.high),
+        n_features=SMALL,
+        norm=None,
+        alternate_sign=False,
+        **pattern,
+    )
+    expected = vectorizer.transform([getattr(document, view.part) for document in documents])
+    for i, document in enumerate(documents):
+        row = expected[[i]]
+        times = dict(zip(row.indices.tolist(), row.data.astype(int).tolist()))
+        terms, where = terms_of(view, document)
+        assert len(terms) == len(where)
+        assert columns_of(rows, i) == sorted(set(where.tolist()))
+        assert set(times) <= set(columns_of(rows, i))
+        assert view.tokens or set(times) == set(columns_of(rows, i))
+        if view.times:
+            assert np.frombuffer(rows.of(i).times, np.uint32).tolist() == [times[c] for c in sorted(times)]
+
+
+def test_rows_are_the_same_alone_and_together_and_come_back():
+    views = small([*MAIL, *TEXT])
+    documents = [Document(raw, "mail") for raw in MAILS]
+    together = rows_of(views, documents)
+    alone = [rows_of(views, [document]) for document in documents]
+    for rows, parts in zip(together, zip(*alone)):
+        both = joined(list(parts))
+        assert list(both.indptr) == list(rows.indptr)
+        assert bytes(both.columns) == bytes(rows.columns)
+        assert (both.times is None) == (rows.times is None)
+        assert rows.times is None or bytes(both.times) == bytes(rows.times)
+    for i in range(len(documents)):
+        again = unpackable(views, packable(together, i))
+        for rows, back in zip(together, again):
+            assert bytes(back.columns) == rows.of(i).columns
+            assert back.times is None or bytes(back.times) == rows.of(i).times
+    assert unpackable(views, packable(together)[:-1]) is None
+    assert unpackable(views[:1], [b"", b""]) is None
+
+
+def test_a_text_is_read_as_utf8():
+    assert [Document(text, "text").text for text in ("\u00e9", "\u00e9".encode(), b"\xff")] == [
+        "\u00e9",
+        "\u00e9",
+        "\ufffd",
+    ]
+    assert Document("\u00e9", "text").raw == Document("\u00e9".encode(), "text").raw == "\u00e9".encode()
+    assert Document(bytearray(b"a"), "text").text == "a"
+    with pytest.raises(TypeError, match="bytes or str"):
+        Document(3, "text")
+
+
+# ---------------------------------------------------------------------- sums
+
+documents = st.lists(st.tuples(st.sets(st.integers(0, 15), max_size=6), st.integers(0, 2)), min_size=1, max_size=12)
+
+
+def as_rows(sets):
+    columns = [sorted(s) for s in sets]
+    indptr = array("q", [0, *np.cumsum([len(c) for c in columns]).tolist()])
+    return Rows(indptr, array("i", [c for row in columns for c in row]))
+
+
+def labels_of(pairs):
+    return array("q", [c for _, c in pairs])
+
+
+def counts(table, width):
+    """The counts of every column, read from the entries alone."""
+    found = np.zeros((width, table.each), int)
+    bits = (table.each - 1).bit_length()
+    for key, value in np.frombuffer(table.entries(), np.int32).reshape(-1, 2):
+        found[key >> bits, key & ((1 << bits) - 1)] = value
+    return found
+
+
+@given(documents, documents)
+def test_learning_and_forgetting_is_exact(first, then):
+    sums, once = Sums.new(16, 3), Sums.new(16, 3)
+    for each in (sums, once):
+        each.learn(as_rows([s for s, _ in first]), labels_of(first))
+    for s, c in then:  # one by one
+        sums.learn(as_rows([s]), array("q", [c]))
+    sums.forget(as_rows([s for s, _ in then]), labels_of(then))  # together
+    assert sums == once
+    sums.learn(as_rows([s for s, _ in then]), labels_of(then))
+    for s, c in reversed(then):
+        sums.forget(as_rows([s]), array("q", [c]))
+    assert sums == once
+    expected = [[sum(column in s for s, c in first if c == k) for k in range(3)] for column in range(16)]
+    assert counts(sums.own, 16).tolist() == expected
+    assert sums.alive == sum(map(any, expected))
+    assert list(sums.totals) == np.sum(expected, axis=0).tolist()
+    assert pickle.loads(pickle.dumps(sums)) == sums == sums.copy()
+    again = Table.of_entries(sums.own.entries(), 16, 3, array("q", [len(first)] * 3))
+    assert again == sums.own
+    assert Sums.of_table(again) == sums
+
+
+@given(documents)
+def test_forgetting_the_unknown_is_refused_and_changes_nothing(learnt):
+    sums, labels = Sums.new(16, 3), labels_of(learnt)
+    rows = as_rows([s for s, _ in learnt])
+    sums.learn(rows, labels)
+    before = sums.copy()
+    if any(s for s, _ in learnt):
+        with pytest.raises(ValueError, match="never learnt"):
+            sums.forget(as_rows([s for s, _ in learnt] * 2), labels + labels)
+    with pytest.raises(ValueError, match="never learnt"):
+        sums.forget(as_rows([{0, 1, 2}] * (len(learnt) + 1)), array("q", [0] * (len(learnt) + 1)))
+    assert sums == before
+
+
+@given(documents, st.lists(st.integers(1, 5), min_size=12, max_size=12))
+def test_a_weight_is_so_many_copies(learnt, times):
+    weighed, copied = Sums.new(16, 3), Sums.new(16, 3)
+    weights = array("q", times[: len(learnt)])
+    weighed.learn(as_rows([s for s, _ in learnt]), labels_of(learnt), None, weights)
+    copies = [pair for pair, n in zip(learnt, times) for _ in range(n)]
+    copied.learn(as_rows([s for s, _ in copies]), labels_of(copies))
+    assert weighed == copied
+    weighed.forget(as_rows([s for s, _ in learnt]), labels_of(learnt), None, weights)
+    assert weighed == Sums.new(16, 3)
+
+
+# ---------------------------------------------------------------------- opinions
+
+
+@given(documents, st.sampled_from([0, 1, 2, 4]), st.sampled_from([0.01, 1.0]), st.booleans())
+@settings(max_examples=60)
+def test_an_expert_is_opinion_pool_nb_on_the_columns_seen(learnt, top, smoothing, three):
+    k = 3 if three else 2
+    labels = np.array([c % k for _, c in learnt])
+    if len(np.unique(labels)) < k:
+        return
+    rows = [as_rows([s for s, _ in learnt])]
+    engine = Engine("text", (ViewSpec("v", "raw", "bytes", 4, 4, (ExpertSpec(smoothing, top),), width=16),), k)
+    engine.learn(rows, array("q", labels))
+    dense = np.zeros((len(labels), 16))
+    for i in range(len(labels)):
+        dense[i, columns_of(rows[0], i)] = 1
+    seen = dense.any(0)
+    if not seen.any():
+        return
+    selection = "posthoc" if top else "induction"
+    model = OpinionPoolNB(weight="abs", weighting="scoring", smoothing=smoothing, top=top or None, selection=selection)
+    expected = model.fit(dense[:, seen], labels).decision_function(dense[:, seen]).reshape(len(labels), -1)
+    found = np.reshape(engine.opinions(rows), expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    each = [engine.opinions([rows[0].of(i)]) for i in range(len(labels))]
+    np.testing.assert_array_equal(np.reshape(each, expected.shape), found)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 7])
+def test_copies_are_lessons_that_were_not_given(copies):
+    engine = Engine("mail", small(MAIL), 2)
+    engine.learn(engine.cut(MAILS[:3]), array("q", [0, 1, 0]))
+    rows = engine.cut([b"Subject: new\n\nwords never seen, order now"])
+    imagined = engine.opinions(rows, None, 1, copies)
+    for _ in range(copies):
+        engine.learn(rows, array("q", [1]))
+    assert engine.opinions(rows) == imagined
+
+
+def test_a_stack_of_tables_is_their_sum():
+    """Counts add up over a stack, each table as often as its weight says, the small ones with counts below zero too."""
+    views = small(MAIL[4:5])
+    base, more, both = (Engine("mail", views, 2) for _ in range(3))
+    y = array("q", [0, 1, 0, 1, 1])
+    rows = base.cut(MAILS)
+    base.learn(rows, y)
+    more.learn(rows, y, array("q", [1, 3]))
+    both.learn(rows, y)
+    both.learn(rows, y, array("q", [1, 3]), array("q", [50] * 5))
+    stacked = Engine("mail", views, 2, [Sums([(base.sums[0].own, 1), (more.sums[0].own, 50)], 2)])
+    stacked.documents = both.documents
+    stacked.sums[0].alive, stacked.sums[0].totals = both.sums[0].alive, both.sums[0].totals
+    assert stacked.opinions(rows) == both.opinions(rows)
+    less = Sums.new(SMALL, 2)
+    less.learn(rows[0], y, array("q", [4]), array("q", [-1] * 5))  # one lesson taken back
+    without = Engine("mail", views, 2)
+    without.learn(rows, y, array("q", [0, 1, 2, 3]))
+    undone = Engine("mail", views, 2, [Sums([(base.sums[0].own, 1), (less.own, 1)], 2)])
+    undone.documents = without.documents
+    undone.sums[0].alive, undone.sums[0].totals = without.sums[0].alive, without.sums[0].totals
+    assert undone.opinions(rows) == without.opinions(rows)
+    undone.sums[0].stack.append((less.own, 1))
+    with pytest.raises(BadModel, match="below zero"):
+        undone.opinions(rows)
+
+
+# ---------------------------------------------------------------------- weights
+
+
+def scores_of(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    inside = np.arange(n) % 2 == 0
+    good, fair, noise = (rng.normal(size=n) + d * inside for d in (4.0, 2.0, 0.0))
+    return np.column_stack([good, 5 * fair + 3, noise, np.zeros(n)]), inside
+
+
+def test_reliability_is_the_stated_formula():
+    scores, inside = scores_of()
+    weights, _ = weigh_contrast(scores, inside, "reliability")
+    spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
+    area = np.array([metrics.partial_auc(inside, s) for s in scores[:, :3].T])
+    expected = (1 / (1 - area + 0.002)) ** 2 / spread[:3]
+    np.testing.assert_allclose(weights[:3] / weights[0], expected / expected[0], rtol=1e-9)
+    assert weights[3] == 0  # an expert that always says the same says nothing
+
+
+@pytest.mark.parametrize("how", ["reliability", "stack", "equal"])
+def test_weights_are_not_negative_and_the_gain_is_that_of_a_logistic_model(how):
+    scores, inside = scores_of()
+    weights, bias = weigh_contrast(scores, inside, how)
+    assert (weights >= 0).all()
+    pooled = bias + scores @ weights
+    assert metrics.roc_auc(inside, pooled) > 0.98
+    assert abs((pooled > 0)[inside].mean() - (pooled <= 0)[~inside].mean()) < 0.05
+    against, _ = weigh_contrast(np.column_stack([scores[:, 0], -scores[:, 0]]), inside, "stack")
+    assert against[1] == pytest.approx(0, abs=1e-6)
+
+
+def test_contrasts_with_few_documents_stay_as_they_were():
+    scores, inside = scores_of()
+    labels = np.where(inside, 0, np.where(np.arange(200) % 20 == 1, 2, 1))
+    labels[labels == 2] = np.where(np.arange((labels == 2).sum()) < 3, 2, 1)
+    found, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "stack")
+    assert few == [2]
+    assert found.units[2] == PoolWeights.equal(1, 4).units[0]
+    assert found.units[0] != found.units[2]
+
+
+def test_one_step_online():
+    start = PoolWeights.equal(1, 2)
+    assert start.of_contrast(0) == [1.0, 1.0]
+    s = [1.0, -0.5]
+    p = 1 / (1 + np.exp(-0.5))
+    for label in (0, 1):
+        moved = start.moved(start.moves(s, [0.5], label, [1]))
+        np.testing.assert_allclose(moved.of_contrast(0), 1 + 0.01 * (label - p) * np.array(s), rtol=1e-9)
+    low = PoolWeights([[0, 2**40]], [0.0])
+    assert low.moved(low.moves([-9.0, 1.0], [1.0], 1, [1])).units[0][0] == 0
+
+
+@given(
+    st.lists(st.integers(-(2**42), 2**42), min_size=3, max_size=3),
+    st.lists(st.tuples(st.lists(st.floats(-50, 50), min_size=3, max_size=3), st.integers(0, 1)), max_size=8),
+)
+def test_steps_are_taken_back_exactly_in_any_order(units, steps):
+    start = PoolWeights([units], [0.25])
+    weights, taken = start, []
+    for opinions, label in steps:
+        score = 0.25 + sum(w * o for w, o in zip(weights.of_contrast(0), opinions))
+        taken.append(weights.moves(opinions, [score], label, [1]))
+        weights = weights.moved(taken[-1])
+    for by in taken:
+        weights = weights.moved(by, -1)
+    assert weights == start
+    with pytest.raises(ValueError, match="moves 2 weights"):
+        start.moved([1, 2])
+    assert [w / UNIT for w in start.of_contrast(0)] == [max(u, 0) for u in units]
+
+
+# ---------------------------------------------------------------------- the second stage
+
+COUNTING = ViewSpec("words", "text", "word", 1, 1, times=True, width=SMALL)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("least", [1, 3])
+def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least):
+    rng = np.random.default_rng(classes)
+    y = np.arange(90) % classes
+    texts = [" ".join(f"w{w}" for w in rng.integers(5 * c, 5 * c + 25, rng.integers(1, 30))) for c in y]
+    view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="idf", least=least),))
+    engine = Engine("text", (view,), classes)
+    rows, labels = engine.cut(texts[:60]), array("q", y[:60])
+    engine.learn(rows, labels)
+    engine.freeze(rows, labels)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+", min_df=least)
+    X = vectorizer.fit_transform(texts[:60])
+    scores = np.reshape(engine.opinions(engine.cut(texts[60:])), (30, -1))
+    for k, c in enumerate(engine.contrasts):
+        machine = LinearSVC(random_state=0, tol=1e-6, max_iter=10_000).fit(X, y[:60] == c)
+        expected = machine.decision_function(vectorizer.transform(texts[60:]))
+        np.testing.assert_allclose(scores[:, k], expected, atol=0.05)
+
+
+def test_second_stage_on_log_odds_leaves_rare_terms_out():
+    texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(60)]
+    y = np.arange(60) % 2
+    for least in (1, 2, 5):
+        view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="log-odds", least=least),))
+        engine = Engine("text", (view,), 2)
+        rows, labels = engine.cut(texts), array("q", y)
+        engine.fit(rows, labels, [], "stack")
+        stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
+        kept = np.frombuffer(stage.table.place, np.int32) > 0
+        assert (often[kept] >= least).all()
+        assert stage.counted is False
+        assert metrics.roc_auc(y == 1, np.array(engine.opinions(rows))) > 0.99
+
+
+def test_a_second_stage_that_is_not_fitted_says_nothing():
+    stage = SecondStage(ExpertSpec(1.0, second_stage="idf"), True)
+    engine = Engine("text", (COUNTING.replace(experts=(stage.spec,)),), 2)
+    engine.learn(engine.cut(["a b", "c d"]), array("q", [0, 1]))
+    assert list(engine.opinions(engine.cut(["a", "c"]))) == [0.0, 0.0]
+
+
+# ---------------------------------------------------------------------- as a whole
+
+
+def test_an_engine_comes_back_from_its_state():
+    texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(60)]
+    engine = Engine("text", small(TEXT), 2)
+    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(60)]), list(range(40, 60)), "stack")
+    again = pickle.loads(pickle.dumps(engine))
+    rows = engine.cut(texts)
+    assert again.scores(rows) == engine.scores(rows) == engine.copy().scores(rows)
+    state = engine.__getstate__()
+    for change in (
+        {"reader": "post"},
+        {"documents": [30]},
+        {"documents": [-1, 30]},
+        {"documents": [1, 1]},
+        {"tables": state["tables"][1:]},
+        {"tables": [state["tables"][0][:-8] + state["tables"][0][:8], *state["tables"][1:]]},
+        {"weights": [[1]]},
+        {"bias": [float("nan")]},
+        {"stages": []},
+        {"tables": [b"123", *state["tables"][1:]]},
+    ):
+        with pytest.raises(BadModel):
+            Engine.__new__(Engine).__setstate__({**state, **change})
