@@ -6,6 +6,7 @@ It takes over where the kernel was not built, and the tests compare the two. Buf
 import math
 import re
 from array import array
+from copy import copy
 
 _WORD = {1: re.compile(r"\w+"), 2: re.compile(r"\w\w+")}
 _SPACES = re.compile(r"\s\s+")
@@ -184,6 +185,44 @@ def hash_rows(analyzer, n_features, documents, terms=None):
         columns.extend(sorted(row))
         lengths[i] = len(row)
     return lengths, columns
+
+
+def hash_word_views(analyzer, n_features, documents, views):
+    """Return several rows of each document, its words cut once: for each view (lengths, columns, counts or None).
+
+    Parameters
+    ----------
+    analyzer : Analyzer
+        Of n-grams of 1 to the largest number of words.
+    n_features : int
+        The number of columns.
+    documents : list of str
+        Documents.
+    views : list of (high, counted, terms)
+        N-grams of 1 to `high` words, whether they are counted, and None or for each document the columns of further
+        terms: bytes of uint32.
+    """
+    result = []
+    for high, counted, terms in views:
+        if not 1 <= high <= analyzer.high or (terms is not None and len(terms) != len(documents)):
+            raise ValueError(f"a view needs n-grams of 1 to at most {analyzer.high} words, and terms for each document")
+        shorter = copy(analyzer)
+        shorter.high = high
+        if counted:
+            lengths, ids, counts = hash_count(shorter, n_features, documents)
+            at, columns, times = 0, array("I"), array("I")
+            for i, length in enumerate(lengths):
+                row = dict(zip(ids[at : at + length], counts[at : at + length]))
+                at += length
+                for column in _columns_of(terms[i], n_features) if terms is not None else ():
+                    row[column] = row.get(column, 0) + 1
+                columns.extend(sorted(row))
+                times.extend([row[column] for column in sorted(row)])
+                lengths[i] = len(row)
+            result.append((lengths, columns, times))
+        else:
+            result.append((*hash_rows(shorter, n_features, documents, terms), None))
+    return result
 
 
 def _columns_of(terms, n_features):

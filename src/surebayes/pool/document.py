@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns, header_tokens
 from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, read_message
-from surebayes.pool.buffers import ints
+from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.specs import ViewSpec
 
 MAX_WORD_CHARACTERS = 20_000
@@ -169,36 +169,56 @@ def read_by(view: ViewSpec, document: Document) -> "bytes | str":
 
 
 def rows_of(views, documents: "list[Document]") -> "list[Rows]":  # type: ignore[no-untyped-def]
-    """Cut documents and hash their terms: one batch of rows for each view."""
-    return [_rows(view, documents) for view in views]
-
-
-def _rows(view: ViewSpec, documents: "list[Document]") -> Rows:
+    """Cut documents and hash their terms: one batch of rows for each view. Words are cut once for all views of them."""
     if not documents:
-        return Rows(ints([0]), b"", b"" if view.times else None)
-    seen = [read_by(view, document) for document in documents]
-    if view.times:
-        return _counted(view, seen)
-    tokens = None
-    if view.tokens:
-        tokens = [header_columns(d.message, view.width) if d.message is not None else b"" for d in documents]
-    lengths, columns = kernel().hash_rows(analyzer_of(view), view.width, seen, tokens)
-    return Rows(ints(accumulate(memoryview(lengths).cast("B").cast("I"), initial=0)), columns)
+        return [Rows(ints([0]), b"", b"" if view.times else None) for view in views]
+    rows: dict = {}
+    for view in views:
+        key = view.part, view.width, view.low
+        if view.kind == "bytes" or view.low > 1:
+            rows[view] = _cut_alone(view, documents)
+        elif view not in rows:
+            alike = [v for v in views if v.kind == "word" and (v.part, v.width, v.low) == key]
+            rows.update(zip(alike, _cut_words(alike, documents)))
+    return [rows[view] for view in views]
 
 
-def _counted(view: ViewSpec, seen: "list[bytes | str]") -> Rows:
-    lengths, ids, counts = (
-        memoryview(part).cast("B").cast("I") for part in kernel().hash_count(analyzer_of(view), view.width, seen)
-    )
-    indptr = ints(accumulate(lengths, initial=0))
+def _cut_words(views: "list[ViewSpec]", documents: "list[Document]") -> "list[Rows]":
+    widest = max(views, key=lambda view: view.high)
+    wanted = [(view.high, view.times, _tokens(view, documents)) for view in views]
+    seen = [read_by(widest, document) for document in documents]
+    cut = kernel("text").hash_word_views(analyzer_of(widest), widest.width, seen, wanted)
+    return [Rows(_indptr(lengths), columns, times) for lengths, columns, times in cut]
+
+
+def _cut_alone(view: ViewSpec, documents: "list[Document]") -> Rows:
+    text, seen = kernel("text"), [read_by(view, document) for document in documents]
+    if not view.times:
+        lengths, columns = text.hash_rows(analyzer_of(view), view.width, seen, _tokens(view, documents))
+        return Rows(_indptr(lengths), columns)
     from array import array
 
-    columns, times = array("i"), array("I")
-    for start, end in pairwise(indptr):
+    lengths, ids, counts = (_words(part) for part in text.hash_count(analyzer_of(view), view.width, seen))
+    indptr, columns, times = ints(accumulate(lengths, initial=0)), array("i"), array("I")
+    for start, end in zip(indptr, indptr[1:]):
         pairs = sorted(zip(ids[start:end], counts[start:end]))
         columns.extend([column for column, _ in pairs])
         times.extend([often for _, often in pairs])
     return Rows(indptr, columns, times)
+
+
+def _tokens(view: ViewSpec, documents: "list[Document]") -> "list[bytes] | None":
+    if not view.tokens:
+        return None
+    return [header_columns(d.message, view.width) if d.message is not None else b"" for d in documents]
+
+
+def _words(part) -> memoryview:  # type: ignore[no-untyped-def]
+    return memoryview(part).cast("B").cast("I")
+
+
+def _indptr(lengths) -> Numbers:  # type: ignore[no-untyped-def]
+    return ints(accumulate(_words(lengths), initial=0))
 
 
 # ---------------------------------------------------------------------- rows as the journal keeps them

@@ -24,6 +24,9 @@ Status found_room(Workspace *ws, size_t more);
 Status find_byte_columns(Workspace *ws, const Document *document);
 Status find_word_columns(Workspace *ws, size_t n);
 
+/* Sort columns below a width; the sorted array, `from` or `spare`, is returned. */
+uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width);
+
 /* The columns found become a row at the end of ws->ids. */
 Status settle_columns(Workspace *ws);
 

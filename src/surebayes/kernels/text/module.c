@@ -31,7 +31,9 @@ static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     if (take_secrets() < 0 || PyModule_AddFunctions(module, counting_functions) < 0 ||
-        PyModule_AddFunctions(module, placing_functions) < 0 || add_type(module, &block_spec, &state->block_type) < 0 ||
+        PyModule_AddFunctions(module, placing_functions) < 0 ||
+        PyModule_AddFunctions(module, word_views_functions) < 0 ||
+        add_type(module, &block_spec, &state->block_type) < 0 ||
         add_type(module, &analyzer_spec, &state->analyzer_type) < 0 ||
         add_type(module, &vocabulary_spec, &state->vocabulary_type) < 0 ||
         add_type(module, &scorer_spec, &state->scorer_type) < 0)

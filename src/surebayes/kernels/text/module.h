@@ -9,7 +9,7 @@
 #endif
 
 extern PyType_Spec block_spec, analyzer_spec, vocabulary_spec, scorer_spec;
-extern PyMethodDef counting_functions[], placing_functions[];
+extern PyMethodDef counting_functions[], placing_functions[], word_views_functions[];
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

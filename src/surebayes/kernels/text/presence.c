@@ -96,7 +96,7 @@ static inline uint32_t *sort_by_digits(uint32_t *from, uint32_t *to, size_t n, i
     return from;
 }
 
-static uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width)
+uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width)
 {
     if (n <= 40) {
         for (size_t i = 1; i < n; i++) {
