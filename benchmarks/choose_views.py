@@ -30,8 +30,9 @@ it. CPU is that of reading the views, counting, fitting and scoring; what expert
 import argparse
 import sys
 import time
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
@@ -39,27 +40,29 @@ from rich.progress import Progress
 from rich.table import Table
 
 from surebayes import metrics
-from surebayes.pool.experts import Counted, HashedView, SecondStage, equal_start, weigh_experts
-from surebayes.pool.view_pool import FEWEST, ViewPool, _plan
-from surebayes.pool.views import MAIL_VIEWS, Parts, View, mail_parts, text_parts
+from surebayes.pool.document import Rows
+from surebayes.pool.engine import Engine, taken
+from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
+from surebayes.pool.view_pool import ViewPool
+from surebayes.pool.weights import weigh
 from surebayes.research import suites
 
 WITHIN = 0.001
-COLUMNS = 2**22
 TOPICS = (0, 3, 6, 9)
-ALL, BEST, SMOOTH = Counted(0.01), Counted(0.01, 100), Counted(1.0)
-LOG_ODDS, TF_IDF = SecondStage("log-odds"), SecondStage("idf", least=1)
+ALL, BEST, SMOOTH = ExpertSpec(0.01), ExpertSpec(0.01, 100), ExpertSpec(1.0)
+LOG_ODDS, TF_IDF = ExpertSpec(1.0, second_stage="log-odds", least=2), ExpertSpec(1.0, second_stage="idf")
 
 
 # ---------------------------------------------------------------------- candidates
 
 
 def mail_sets():
-    """Give the candidate sets for mail: (view, experts) of each."""
-    by_name = {view.name: view for view in MAIL_VIEWS}
+    """Return the candidate sets for mail: (view, experts) of each."""
+    bare = [view.replace(experts=()) for view in MAIL]
+    by_name = {view.name: view for view in bare}
 
     def every(*experts, without=()):
-        return [(view, list(experts)) for view in MAIL_VIEWS if view.name not in without]
+        return [(view, list(experts)) for view in bare if view.name not in without]
 
     def only(*names):
         return [(by_name[name], [ALL, BEST, SMOOTH]) for name in names]
@@ -69,8 +72,8 @@ def mail_sets():
         "7 views: all terms, best 100": every(ALL, BEST),
         "7 views: all terms, smoothing 1": every(ALL, SMOOTH),
         "7 views: all terms, best 100, smoothing 1": every(ALL, BEST, SMOOTH),
-        "the same and smoothing .1": every(ALL, BEST, SMOOTH, Counted(0.1)),
-        "the same and smoothing 1, best 100": every(ALL, BEST, SMOOTH, Counted(1.0, 100)),
+        "the same and smoothing .1": every(ALL, BEST, SMOOTH, ExpertSpec(0.1)),
+        "the same and smoothing 1, best 100": every(ALL, BEST, SMOOTH, ExpertSpec(1.0, 100)),
         "6 views: without phrases": every(ALL, BEST, SMOOTH, without=("phrases",)),
         "5 views: without phrases, text 4": every(ALL, BEST, SMOOTH, without=("phrases", "text 4")),
         "4 views: raw 4 to 6, words and header": only("raw 4", "raw 5", "raw 6", "words and header"),
@@ -79,41 +82,41 @@ def mail_sets():
 
 
 def text_sets():
-    """Give the candidate sets for text."""
-    words = View("words", "text", "word", 1, 1, times=True)
-    pairs = View("words and pairs", "text", "word", 1, 2)
-    counted_pairs = replace(pairs, times=True)
-    phrases = View("phrases", "text", "word", 1, 3)
-    four = View("bytes 4", "text", "bytes", 4, 4, max_bytes=10_000, times=True)
-    five, six, seven = (View(f"bytes {n}", "text", "bytes", n, n, max_bytes=10_000) for n in (5, 6, 7))
-    said = [SMOOTH, ALL]
-    stage, frequent = [*said, LOG_ODDS], [*said, LOG_ODDS, TF_IDF]
-    opinions = [(view, said) for view in (words, pairs, phrases, five, six, seven)]
-    first = SecondStage("log-odds", least=1)
+    """Return the candidate sets for text."""
+    words = ViewSpec("words", "text", "word", 1, 1, times=True)
+    pairs = ViewSpec("words and pairs", "text", "word", 1, 2)
+    counted_pairs = pairs.replace(times=True)
+    phrases = ViewSpec("phrases", "text", "word", 1, 3)
+    four = ViewSpec("bytes 4", "text", "bytes", 4, 4, max_bytes=10_000, times=True)
+    five, six, seven = (ViewSpec(f"bytes {n}", "text", "bytes", n, n, max_bytes=10_000) for n in (5, 6, 7))
+    both = [SMOOTH, ALL]
+    stage, frequent = [*both, LOG_ODDS], [*both, LOG_ODDS, TF_IDF]
+    opinions = [(view, both) for view in (words, pairs, phrases, five, six, seven)]
+    first = ExpertSpec(1.0, second_stage="log-odds")
     return {
         "6 views: opinions only": opinions,
         "and log-odds of pairs, phrases, bytes 7": [
-            (view, [*said, first] if view in (pairs, phrases, seven) else said) for view, _ in opinions
+            (view, [*both, first] if view in (pairs, phrases, seven) else both) for view, _ in opinions
         ],
         "3 views of words: log-odds": [(words, stage), (pairs, stage), (phrases, stage)],
-        "3 views of words: tf-idf of words": [(words, [*said, TF_IDF]), (pairs, said), (phrases, said)],
+        "3 views of words: tf-idf of words": [(words, [*both, TF_IDF]), (pairs, both), (phrases, both)],
         "3 views of words: log-odds, tf-idf of words": [(words, frequent), (pairs, stage), (phrases, stage)],
         "the same and tf-idf of pairs": [(words, frequent), (counted_pairs, frequent), (phrases, stage)],
-        "the fifth and opinions of bytes 5": [(words, frequent), (pairs, stage), (phrases, stage), (five, said)],
+        "the fifth and opinions of bytes 5": [(words, frequent), (pairs, stage), (phrases, stage), (five, both)],
         "the fifth and tf-idf of bytes 4": [(words, frequent), (pairs, stage), (phrases, stage), (four, [TF_IDF])],
         "the same without phrases": [(words, frequent), (pairs, stage), (four, [TF_IDF])],
         "6 views: log-odds of words, tf-idf of words": [
-            (words, frequent), (pairs, stage), (phrases, stage), (five, said), (six, said), (seven, said),
+            (words, frequent), (pairs, stage), (phrases, stage), (five, both), (six, both), (seven, both),
         ],
     }  # fmt: skip
 
 
 def word_sets():
-    """Give the candidates for a filter of one view: one expert each."""
-    words = View("words and header", "text", "word", 1, 1, tokens=True)
-    pairs = replace(words, high=2)
+    """Return the candidates for a filter of one view: one expert each."""
+    words = ViewSpec("words and header", "text", "word", 1, 1, tokens=True)
+    pairs = words.replace(high=2)
     return {
-        f"{what}, smoothing {smoothing:g}": [(view, [Counted(smoothing)])]
+        f"{what}, smoothing {smoothing:g}": [(view, [ExpertSpec(smoothing)])]
         for what, view in (("words and header", words), ("and pairs of words", pairs))
         for smoothing in (0.01, 0.03, 0.1, 0.3, 1.0)
     }
@@ -127,7 +130,8 @@ class Case:
     """Documents of a corpus, which of them train and which judge, and labellings to train with."""
 
     corpus: str
-    parts: Parts
+    reader: str
+    documents: list
     train: np.ndarray
     judge: np.ndarray
     labellings: list  # (name, labels that train, labels that judge)
@@ -136,18 +140,18 @@ class Case:
 
 
 def mail_cases() -> Iterator[Case]:
-    """Give the first thirds of the streams."""
+    """Return the first thirds of the streams."""
     for name in suites.MAIL:
         documents, y = suites._stream(name, 1.0)
         third = len(y) // 3
         train, judge = np.split(np.arange(third), [2 * third // 3])
         noisy = [(f"{name}, 5% flipped", suites.flipped(y[train], seed)) for seed in range(3)]
         labellings = [(kind, labels.astype(int), y[judge].astype(int)) for kind, labels in [(name, y[train]), *noisy]]
-        yield Case(name, mail_parts(documents[:third]), train, judge, labellings, 2, True)
+        yield Case(name, "mail", documents[:third], train, judge, labellings, 2, True)
 
 
 def text_cases() -> Iterator[Case]:
-    """Give what trains in the first task of each corpus."""
+    """Return what trains in the first task of each corpus."""
     for name in suites.TEXT:
         tasks = suites.text_tasks(name)
         first = tasks[0]
@@ -159,46 +163,61 @@ def text_cases() -> Iterator[Case]:
         elif first.one_of_many:
             each = [tasks[i].labels.astype(int) for i in TOPICS]
         labellings = [(name, y[train], y[judge]) for y in each]
-        yield Case(name, text_parts(first.train), train, judge, labellings, int(each[0].max()) + 1, False)
+        yield Case(name, "text", list(first.train), train, judge, labellings, int(each[0].max()) + 1, False)
 
 
 # ---------------------------------------------------------------------- experts, once each
 
 
-def fits(expert, case: Case) -> bool:
-    """Tell whether a pool of this corpus would have the expert."""
-    return case.n_classes == 2 or not (isinstance(expert, SecondStage) and expert.weighing == "log-odds")
+def fits(expert: ExpertSpec, case: Case) -> bool:
+    """Whether a pool of this corpus would have the expert."""
+    return case.n_classes == 2 or expert.second_stage != "log-odds"
+
+
+def part(rows: list[Rows], which: np.ndarray) -> list[Rows]:
+    return [taken(batch, which.astype(np.int64)) for batch in rows]
 
 
 def experts_of(case: Case, wanted: list, advance) -> tuple[dict, dict]:
     """Fit and score each expert: held-out and judging scores by (view, expert, labelling), CPU by (view, expert)."""
-    contrasts = [1] if case.n_classes == 2 else list(range(case.n_classes))
     scores, cost = {}, {}
     for view in dict.fromkeys(view for view, _ in wanted):
         started = time.process_time()
-        rows = view.rows(case.parts, COLUMNS)
+        rows = Engine(case.reader, (view,), case.n_classes).cut(case.documents)
         cost[view, None] = time.process_time() - started
-        train, judge = rows.take(case.train), rows.take(case.judge)
+        train, judge = part(rows, case.train), part(rows, case.judge)
         counting = 0.0
         for expert in [None, *(e for v, e in wanted if v == view and fits(e, case))]:
             started = time.process_time()
             for n, (_, labels, _) in enumerate(case.labellings):
-                model = HashedView(
-                    view, [] if expert is None else [replace(expert)], COLUMNS, case.n_classes, contrasts
-                )
-                scores[view, repr(expert), n] = model.fit(train, labels, held_out(case, labels)), model.scores(judge)
+                experts = () if expert is None else (expert,)
+                engine = Engine(case.reader, (view.replace(experts=experts),), case.n_classes)
+                scores[view, expert, n] = scored(engine, train, labels, held_out(case, labels), judge)
             spent = (time.process_time() - started) / len(case.labellings)
             if expert is None:
                 counting = spent
                 cost[view, None] += counting
             else:  # fitted alone, an expert counts as well: only what it adds is its own
-                cost[view, repr(expert)] = max(spent - counting, 0.0)
+                cost[view, expert] = max(spent - counting, 0.0)
         advance()
     return scores, cost
 
 
+def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarray, judge: list[Rows]) -> tuple:
+    """Fit as `Engine.fit` does; return the scores of the held-out documents before they were learnt, and of others."""
+    known, tail = array("q", labels), array("q", np.flatnonzero(held))
+    head = array("q", np.flatnonzero(~held))
+    shape = (-1, len(engine.contrasts), max(engine.n_experts, 1))
+    engine.learn(train, known, head)
+    engine.freeze(train, known, head)
+    before = np.reshape(engine.opinions(train, tail), shape)
+    engine.learn(train, known, tail)
+    engine.freeze(train, known)
+    return before, np.reshape(engine.opinions(judge), shape)
+
+
 def held_out(case: Case, labels: np.ndarray) -> np.ndarray:
-    """Tell which training documents weigh the experts."""
+    """Return which training documents weigh the experts."""
     return ViewPool()._held_out(labels, range(len(labels)) if case.in_order else None)
 
 
@@ -207,17 +226,15 @@ def held_out(case: Case, labels: np.ndarray) -> np.ndarray:
 
 def judged(case: Case, plan: list, scores: dict, how: str) -> Iterator[tuple[str, float, float]]:
     """Pool the experts of a set; give AUC_0.1 and recall at 0.1% false positives for each labelling."""
-    chosen = [(view, repr(e)) for view, experts in plan for e in experts if fits(e, case)]
+    chosen = [(view, e) for view, experts in plan for e in experts if fits(e, case)]
+    contrasts = [1] if case.n_classes == 2 else list(range(case.n_classes))
     for n, (kind, labels, truth) in enumerate(case.labellings):
         held, judge = (np.concatenate([scores[v, e, n][i] for v, e in chosen], axis=2) for i in (0, 1))
-        own = labels[held_out(case, labels)]
+        pool, _ = weigh(held, labels[held_out(case, labels)], contrasts, how)
         figures = []
-        for k, c in enumerate([1] if case.n_classes == 2 else range(case.n_classes)):
-            inside = own == c
-            enough = min(inside.sum(), (~inside).sum()) >= FEWEST
-            pool = weigh_experts(held[:, k], inside, how) if enough else equal_start(len(chosen))
-            said = judge[:, k] @ pool.weights + pool.bias
-            figures.append((metrics.partial_auc(truth == c, said), metrics.tpr_at_fpr(truth == c, said, 0.001)))
+        for k, c in enumerate(contrasts):
+            pooled = judge[:, k] @ np.array(pool.of_contrast(k)) + pool.bias[k]
+            figures.append((metrics.partial_auc(truth == c, pooled), metrics.tpr_at_fpr(truth == c, pooled, 0.001)))
         yield kind, *np.mean(figures, axis=0)
 
 
@@ -230,7 +247,7 @@ def main() -> int:
     cases, how, corpora = (
         (text_cases, "stack", suites.TEXT) if kind == "text" else (mail_cases, "reliability", suites.MAIL)
     )
-    wanted = list({(v, repr(e)): (v, e) for plan in sets.values() for v, experts in plan for e in experts}.values())
+    wanted = list(dict.fromkeys((v, e) for plan in sets.values() for v, experts in plan for e in experts))
     figures = {name: [] for name in sets}
     seconds = dict.fromkeys(sets, 0.0)
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -241,7 +258,7 @@ def main() -> int:
             for name, plan in sets.items():
                 figures[name] += judged(case, plan, scores, how)
                 for view, experts in plan:
-                    seconds[name] += cost[view, None] + sum(cost[view, repr(e)] for e in experts if fits(e, case))
+                    seconds[name] += cost[view, None] + sum(cost[view, e] for e in experts if fits(e, case))
             print(f"{case.corpus}: done, {time.process_time():.0f} s of CPU so far", file=sys.stderr)
     report(kind, sets, figures, seconds)
     return 0
@@ -266,7 +283,7 @@ def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
         return
     good = [name for name in sets if mean[name] >= max(mean.values()) - WITHIN]
     chosen = min(good, key=seconds.get)
-    now = sets[chosen] == _plan(kind, 2)
+    now = [view.replace(experts=experts) for view, experts in sets[chosen]] == list(views_of("pool", kind))
     print(f"Within {WITHIN} of the best: {', '.join(good)}.")
     print(f"The rule picks: {chosen}. {'That is the default.' if now else 'That is NOT the default now.'}")
 

@@ -108,6 +108,8 @@ def restore(file: Any, path: str) -> Durable:
         os.makedirs(path, exist_ok=True)
         made = True
         return _restored(path, header, classes, lines)
+    except FileExistsError:  # somebody else was quicker: what is there is theirs
+        raise
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if made:
             _clear(path)
@@ -130,6 +132,7 @@ def _clear(path: str) -> None:
 def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Durable:
     durable = Durable(path)
     with durable.writer, locked(path), durable.mutex:
+        check_new(path)
         journal = durable.journal = Journal(path, create=True)
         views = [ViewSpec.from_json(view) for view in header["views"]]
         state = durable.state = State.new(header["reader"], classes, views)

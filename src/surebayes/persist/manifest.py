@@ -10,7 +10,7 @@ from binascii import crc32
 from surebayes.errors import BadModel, NewerModel, NoModel
 
 FORMAT = "surebayes"
-VERSION = 1
+VERSION = 2
 """Raised when an older release could misread a folder; see docs/format.md."""
 
 NAME = "manifest.json"

@@ -200,7 +200,7 @@ def _cut_alone(view: ViewSpec, documents: "list[Document]") -> Rows:
 
     lengths, ids, counts = (_words(part) for part in text.hash_count(analyzer_of(view), view.width, seen))
     indptr, columns, times = ints(accumulate(lengths, initial=0)), array("i"), array("I")
-    for start, end in zip(indptr, indptr[1:]):
+    for start, end in pairwise(indptr):
         pairs = sorted(zip(ids[start:end], counts[start:end]))
         columns.extend([column for column, _ in pairs])
         times.extend([often for _, often in pairs])
