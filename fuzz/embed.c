@@ -7,7 +7,6 @@
 
 PyMODINIT_FUNC PyInit__text(void);
 PyMODINIT_FUNC PyInit__mail(void);
-PyMODINIT_FUNC PyInit__lookup(void);
 PyMODINIT_FUNC PyInit__pool(void);
 
 static PyObject *check;
@@ -25,7 +24,6 @@ static PyObject *start(void)
     const char *name = getenv("SUREBAYES_FUZZ");
     if (PyImport_AppendInittab("surebayes.kernels._text", PyInit__text) < 0 ||
         PyImport_AppendInittab("surebayes.kernels._mail", PyInit__mail) < 0 ||
-        PyImport_AppendInittab("surebayes.kernels._lookup", PyInit__lookup) < 0 ||
         PyImport_AppendInittab("surebayes.kernels._pool", PyInit__pool) < 0)
         stop("no memory for the module table");
     Py_InitializeEx(0);

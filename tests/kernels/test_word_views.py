@@ -41,11 +41,20 @@ def test_rows_are_those_of_each_view_alone(texts, high, width, data):
 @pytest.mark.parametrize(
     ("width", "views"),
     [
-        (0, []), (2**31, []), (8, [(0, False, None)]), (8, [(3, False, None)]), (8, [(1, False, [])]), (8, [(1, False, [b"123"])]),
-        (8, [(1, False, [b"\x08\0\0\0"])]), (8, [(1, False, [3])]), (8, [7]), (8, [(1,)]), (8, ()),
+        (0, []),
+        (2**31, []),
+        (8, [(0, False, None)]),
+        (8, [(3, False, None)]),
+        (8, [(1, False, [])]),
+        (8, [(1, False, [b"123"])]),
+        (8, [(1, False, [b"\x08\0\0\0"])]),
+        (8, [(1, False, [3])]),
+        (8, [7]),
+        (8, [(1,)]),
+        (8, ()),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_can_not_be_cut_is_refused(width, views):
     with pytest.raises((ValueError, TypeError)):
         compiled.hash_word_views(analyzer(compiled, 2), width, ["a b"], views)

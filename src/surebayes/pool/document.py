@@ -248,8 +248,8 @@ def unpackable(views, parts: "list[bytes]") -> "list[Rows] | None":  # type: ign
     >>> view = ViewSpec("w", "text", "word", 1, 1, times=True, width=1000)
     >>> rows = rows_of([view], [Document("b a b", "text")])
     >>> again = unpackable([view], packable(rows))
-    >>> list(memoryview(again[0].times).cast("I"))
-    [2, 1]
+    >>> sorted(memoryview(again[0].times).cast("I"))
+    [1, 2]
     """
     from array import array
 
