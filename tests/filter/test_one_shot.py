@@ -17,7 +17,7 @@ from surebayes.filter import one_shot
 from surebayes.filter.one_shot import OWN
 from surebayes.kernels.mail_twin import without_fields
 from surebayes.mail.message import MAX_BYTES
-from surebayes.persist.manifest import read_manifest
+from surebayes.persist.manifest import VERSION, read_manifest
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=4)]
@@ -260,7 +260,7 @@ def test_an_older_program_passes_mail_on_and_says_so(model):
     from surebayes.persist import manifest
 
     text = (model / "manifest.json").read_bytes()
-    assert read_manifest(str(model))["version"] == 1
+    assert read_manifest(str(model))["version"] == VERSION
     body = text.replace(b'"version": 1', b'"version": 2', 1).split(b',\n "crc32"')[0] + b"\n}"
     (model / "manifest.json").write_bytes(manifest.seal(body))
     done = run("-m", model)
