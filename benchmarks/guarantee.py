@@ -58,6 +58,21 @@ def table(max_fpr=0.001, confidence=0.95, sizes=SIZES):
     return "\n".join(lines)
 
 
+def allowances(
+    max_fpr=0.001, confidence=0.95, sizes=(10_000, 50_000), pairs=((0, 0), (20, 0), (0, 1), (0, 3), (20, 3))
+):
+    """Build the Markdown table of what it costs to allow for wrong labels, on labels that are all right."""
+    lines = ["| negatives | foreign | missing | allowed above | recall |", "|---:|---:|---:|---:|---:|"]
+    for n in sizes:
+        random = np.random.default_rng(n)
+        samples = [random.normal(size=n) for _ in range(100)]
+        for pair in pairs:
+            chosen = [order_statistic_threshold(scores, max_fpr, confidence, pair) for scores in samples]
+            mean = recall([threshold for threshold, _ in chosen]).mean()
+            lines.append(f"| {n:,} | {pair[0]} | {pair[1]} | {chosen[0][1]} | {mean:.3f} |")
+    return "\n".join(lines)
+
+
 def needed(rates=(0.05, 0.01, 0.001, 0.0001), confidences=(0.9, 0.95, 0.99)):
     """Build the Markdown table of the negatives that a promise takes."""
     lines = [
@@ -117,3 +132,5 @@ if __name__ == "__main__":
         print(table())
         print()
         print(needed())
+        print()
+        print(allowances())

@@ -133,9 +133,9 @@ def test_hostile_turn_and_recovery():
     assert mute > 0 or model.threshold_ > 5
     for _ in range(500):
         model.partial_fit([[random.normal()]], [False])
-    assert model.budget_.debt <= 5 - 0.01 * 490  # every good row pays: recovery is as fast as the arithmetic allows
+    assert model.budget_.debt < 2.5  # every good row pays: recovery is as fast as the arithmetic allows
     assert not model.budget_.mute
-    assert calm < model.threshold_ < math.inf
+    assert calm <= model.threshold_ < 5  # what came while the debt was high has left no trace
 
 
 # ---------------------------------------------------------------------- what is recorded

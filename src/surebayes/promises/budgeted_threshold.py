@@ -34,6 +34,7 @@ from surebayes.promises.prequential import PrequentialThreshold
 __all__ = ["BudgetedThreshold"]
 
 _FOLDS = 5
+_CALM = 0.5  # up to this share of the burst, known negatives move the threshold
 
 
 def _inner_has(name: str) -> Any:
@@ -51,7 +52,8 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     The threshold itself is the order statistic of the scores that known negatives got before they were learnt
     (:class:`~surebayes.promises.prequential.PrequentialThreshold`): measured, not guaranteed. It decides how much is
-    found; the budget decides how much may go wrong.
+    found; the budget decides how much may go wrong. Negatives that come while more than half of the burst is spent
+    don't move it, so that an attack leaves no trace once its debt is paid.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ...     answer = model.predict([row])
     ...     _ = model.partial_fit([row], [truth])
     >>> model.budget_.negatives, model.budget_.alarms, round(model.budget_.debt, 2), model.budget_.left
-    (558, 7, 2.62, 2)
+    (558, 9, 4.62, 0)
     """
 
     def __init__(
@@ -130,7 +132,10 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = clone(self.estimator).fit(X, labels)
         raw = raw_scores(self.estimator_, X, labels.ndim == 2) if raw is None else raw
         self._begin(kind_of(labels, raw), labels)
-        self._note(by_class(_finite(raw), self._kind), memberships(labels, self.classes_, self._kind))
+        columns, truth = by_class(_finite(raw), self._kind), memberships(labels, self.classes_, self._kind)
+        for c, calibration in zip(self._targets, self._calibrations):
+            for score, positive in zip(columns[:, c].tolist(), truth[:, c].tolist()):
+                calibration.add(score, positive)
         return self
 
     def _check_parameters(self) -> None:
@@ -203,8 +208,7 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         columns = by_class(_finite(self._raw(X)), self._kind)
         truth, said = self._understood(columns, labels, flagged)
         self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
-        self._record(truth, said)
-        self._note(columns, truth)
+        self._record(columns, truth, said)
         return self
 
     def _first_rows(self, X: Any, labels: NDArray[Any], flagged: Any, classes: Any) -> BudgetedThreshold:
@@ -217,8 +221,10 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
         self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
         truth = memberships(labels, self.classes_, self._kind)
-        nothing = np.zeros(truth.shape, dtype=bool)
-        self._record(truth, nothing if flagged is None else self._said(flagged, truth.shape))
+        said = np.zeros(truth.shape, dtype=bool) if flagged is None else self._said(flagged, truth.shape)
+        for c, budget in zip(self._targets, self._budgets):
+            for alarm in said[~truth[:, c], c].tolist():
+                budget.record(alarm)
         return self
 
     def observe(self, scores: Any, y: Any, flagged: Any = None) -> BudgetedThreshold:
@@ -249,8 +255,7 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         columns = np.full((labels.shape[0], len(self.classes_)), -np.inf)
         columns[:, self._targets] = values[:, None] if width == 1 else values
         truth, said = self._understood(columns, labels, flagged)
-        self._record(truth, said)
-        self._note(columns, truth)
+        self._record(columns, truth, said)
         return self
 
     def _understood(self, columns: Floats, labels: NDArray[Any], flagged: Any) -> tuple[Any, Any]:
@@ -273,15 +278,20 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         said[:, self._targets[0]] = answers
         return said
 
-    def _record(self, truth: NDArray[np.bool_], said: NDArray[np.bool_]) -> None:
-        for c, budget in zip(self._targets, self._budgets):
-            for alarm in said[~truth[:, c], c].tolist():
-                budget.record(alarm)
+    def _record(self, columns: Floats, truth: NDArray[np.bool_], said: NDArray[np.bool_]) -> None:
+        """Count known rows in the budgets, and let them move the thresholds.
 
-    def _note(self, columns: Floats, truth: NDArray[np.bool_]) -> None:
-        for c, calibration in zip(self._targets, self._calibrations):
-            for score, positive in zip(columns[:, c].tolist(), truth[:, c].tolist()):
-                calibration.add(score, positive)
+        Negatives that come while much of the burst is spent don't move a threshold. Debt doesn't depend on the score of
+        the row that comes next, so this is no choice by score; but in an attack most rows come while there is debt, and
+        the threshold is back where it was as soon as the debt is paid.
+        """
+        for c, budget, calibration in zip(self._targets, self._budgets, self._calibrations):
+            rows = zip(columns[:, c].tolist(), truth[:, c].tolist(), said[:, c].tolist())
+            for score, positive, alarm in rows:
+                if positive or budget.lift <= _CALM:
+                    calibration.add(score, positive)
+                if not positive:
+                    budget.record(alarm)
 
     # ------------------------------------------------------------------ answers
 

@@ -1,0 +1,267 @@
+"""A budget of false alarms on real mail in the order of time: is the bound kept, at what price.
+
+Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
+
+    python benchmarks/budget.py
+    python benchmarks/budget.py --plots docs/images
+
+A filter judges every mail before it learns it. The first third warms up the threshold; the figures are for the rest.
+Truths are told at once, or 100 mails late, or only as users tell them: a false alarm is rescued at once, and what
+nobody complains about counts as good 500 mails later, missed spam included; the threshold then stays where the warm-up
+left it. `worst stretch` is the largest value of alarms - rate x n over all stretches of n known good mails: the burst,
+and the false alarms that were in flight when a mail was judged, are its bound.
+"""
+
+import argparse
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from surebayes import BudgetedThreshold
+from surebayes.promises.order_statistics import order_statistic_threshold
+from surebayes.promises.prequential import PrequentialThreshold
+from surebayes.research import suites, trec
+
+RATES = (0.01, 0.001)
+BURST = 5
+LATE = 100
+SILENT = 500
+NAMES = {"spamassassin": "SpamAssassin", "enron_spam": "Enron-Spam"}
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """Scores that are given: the only column is the score."""
+
+    def fit(self, X, y):
+        """Learn nothing."""
+        self.classes_ = np.array([False, True])
+        return self
+
+    def decision_function(self, X):
+        """Give the column."""
+        return np.asarray(X, dtype=float)[:, 0]
+
+
+def scores_in_time(name, learn_until=None):
+    """Give labels and scores of a stream, each mail judged before it is learnt; up to a share of it, if given."""
+    mails, y = suites._stream(name, 1.0)
+    entries = [trec.Entry("spam" if spam else "ham", str(i), "") for i, spam in enumerate(y)]
+    last = len(y) if learn_until is None else round(learn_until * len(y))
+    filter = trec.OnlineFilter()
+    scores = np.zeros(len(y))
+    for i, entry in enumerate(entries):
+        scores[i] = filter.judge(mails[i])[1]
+        if i < last:
+            filter.teach(mails[i], entry.label)
+    return y, scores
+
+
+class Run:
+    """A stream under a budget: what was flagged, what became known in which order, what was in flight."""
+
+    def __init__(self, y, scores, rate, truths, start, burst=BURST):
+        self.y, self.rate, self.start = y[start:], rate, start
+        self.model = BudgetedThreshold(Given(), rate=rate, burst=burst).fit(scores[:start, None], y[:start])
+        self.flagged, self.mute, self.known, self.in_flight = np.zeros(len(y) - start, bool), 0, [], 0
+        {"told": self.told, "late": self.late, "silence": self.silence}[truths](scores[start:])
+
+    def judge(self, score):
+        """Whether a mail is flagged."""
+        self.mute += self.model.budget_.mute
+        return bool(score > self.model.threshold_)
+
+    def told(self, scores, late=0):
+        """Every truth is told, so many mails late."""
+        waiting = deque()
+        for i, score in enumerate(scores.tolist()):
+            while waiting and waiting[0] + late < i:
+                self.tell(scores, waiting.popleft())
+            self.flagged[i] = self.judge(score)
+            if self.flagged[i]:
+                self.in_flight = max(self.in_flight, sum(self.flagged[k] and not self.y[k] for k in waiting))
+            waiting.append(i)
+        while waiting:
+            self.tell(scores, waiting.popleft())
+
+    def late(self, scores):
+        """Every truth is told late."""
+        self.told(scores, LATE)
+
+    def tell(self, scores, i):
+        """Tell the truth about a mail."""
+        self.model.observe(scores[i : i + 1], self.y[i : i + 1], self.flagged[i : i + 1])
+        if not self.y[i]:
+            self.known.append(self.flagged[i])
+
+    def silence(self, scores):
+        """Only rescues and silence speak."""
+        waiting = deque()
+        for i, score in enumerate(scores.tolist()):
+            while waiting and waiting[0] + SILENT <= i:
+                waiting.popleft()
+                self.know(False)
+            self.flagged[i] = self.judge(score)
+            if self.flagged[i] and not self.y[i]:
+                self.know(True)
+            elif not self.flagged[i]:
+                waiting.append(i)
+
+    def know(self, alarm):
+        """Count a mail that is known, or presumed, to be good."""
+        self.model.budget_.record(alarm)
+        self.known.append(alarm)
+
+    @property
+    def false_alarms(self):
+        """Good mails that were flagged."""
+        return int((self.flagged & ~self.y).sum())
+
+    @property
+    def recall(self):
+        """Share of the spam that was flagged."""
+        return self.flagged[self.y].mean()
+
+    @property
+    def worst_stretch(self):
+        """The largest alarms - rate x n of all stretches."""
+        total = np.concatenate(([0.0], np.cumsum(np.array(self.known, float) - self.rate)))
+        return float((total - np.minimum.accumulate(total)).max())
+
+
+def table(streams):
+    """Build the Markdown table of all corpora, promises and ways to tell truths."""
+    lines = [
+        "| | promise | truths | false alarms | rate | worst stretch | bound | recall | mute |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    words = {"told": "told at once", "late": f"{LATE} mails late", "silence": "rescues and silence"}
+    for name, (y, scores) in streams.items():
+        for rate in RATES:
+            for truths, said in words.items():
+                run = Run(y, scores, rate, truths, len(y) // 3)
+                ham = int((~run.y).sum())
+                assert run.worst_stretch <= BURST + run.in_flight + 1e-6, "the bound is broken"
+                lines.append(
+                    f"| {NAMES[name]} | {rate:.1%} | {said} | {run.false_alarms} of {ham:,} | "
+                    f"{run.false_alarms / ham:.3%} | {run.worst_stretch:.2f} | {BURST} + {run.in_flight} | "
+                    f"{run.recall:.3f} | {run.mute / len(run.y):.2%} |"
+                )
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def _axes(figure, place, xlabel, ylabel, title):
+    axes = figure.add_subplot(*place)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.set_title(title, fontsize="medium", loc="left")
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def _figure(size):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def draw_over_time(y, learning, stopped, path, rate=0.01):
+    """Draw false alarms over time against the promise.
+
+    Fixed: a third trains the model, the next certifies its threshold, the last is new mail. Renewed, and with a budget:
+    the model goes on learning.
+    """
+    third, start = len(y) // 3, 2 * len(y) // 3
+    ham = ~y[start:]
+    held = stopped[third:start][~y[third:start]]
+    fixed = stopped[start:] > order_statistic_threshold(held, rate, 0.95)[0]
+    renewed = renewed_flags(y, learning, start, rate)
+    budget = Run(y, learning, rate, "told", start).flagged
+    figure = _figure((7.2, 4.2))
+    axes = _axes(figure, (1, 1, 1), "good mails of the last third", "false alarms so far", "SpamAssassin, 1%")
+    count = np.arange(1, int(ham.sum()) + 1)
+    for name, flags, colour in (
+        ("fixed: certified once on the second third", fixed, "tab:red"),
+        ("renewed after every mail", renewed, "tab:orange"),
+        ("budget", budget, "tab:blue"),
+    ):
+        recall = flags[y[start:]].mean()
+        axes.plot(count, np.cumsum(flags[ham]), color=colour, label=f"{name} (recall {recall:.3f})", linewidth=1.5)
+    axes.plot(count, rate * count, color="0.5", linestyle=":", label="the promise, 1%")
+    axes.plot(count, BURST + rate * count, color="0.5", linestyle="--", label=f"the budget's bound, {BURST} + 1%")
+    axes.legend(fontsize="small", loc="upper left")
+    figure.savefig(path, dpi=110)
+
+
+def renewed_flags(y, scores, start, rate, confidence=0.95):
+    """Flag by the order statistic over the good mails known last."""
+    calibration, flags = PrequentialThreshold(rate, confidence), np.zeros(len(y) - start, bool)
+    for i, (score, spam) in enumerate(zip(scores.tolist(), y.tolist())):
+        if i >= start:
+            flags[i - start] = score > calibration.threshold
+        calibration.add(score, spam)
+    return flags
+
+
+def hostile(y, scores, share=0.05):
+    """Let all good mail of a while in the middle look like spam: each takes the score of some spam of that while."""
+    turned, start = scores.copy(), len(y) // 2
+    during = np.arange(start, start + round(share * len(y)))
+    ham, spam = during[~y[during]], during[y[during]]
+    turned[ham] = np.random.default_rng(0).choice(scores[spam], size=ham.size)
+    return turned, during
+
+
+def draw_hostile(y, scores, path, rate=0.01, window=300):
+    """Draw alarms, bound, debt and recall while good mail turns into what looks like spam, and after."""
+    turned, during = hostile(y, scores)
+    start = len(y) // 3
+    run = Run(y, turned, rate, "told", start)
+    assert run.worst_stretch <= BURST + 1e-6, "the bound is broken"
+    ham, spam = ~run.y, np.flatnonzero(run.y)
+    figure = _figure((7.2, 5.6))
+    above = _axes(figure, (2, 1, 1), "", "false alarms so far", f"Enron-Spam, {rate:.0%}: good mail looks like spam")
+    mails = np.arange(len(run.y)) + start
+    known = np.cumsum(ham)
+    above.plot(mails, np.cumsum(run.flagged & ham), color="tab:blue", label="false alarms")
+    above.plot(mails, BURST + rate * known, color="0.5", linestyle="--", label=f"the bound, {BURST} + {rate:.0%}")
+    below = _axes(figure, (2, 1, 2), "mails", f"recall of the last {window} spam", "")
+    recent = np.convolve(run.flagged[spam], np.ones(window) / window, mode="valid")
+    below.plot(mails[spam[window - 1 :]], recent, color="tab:green")
+    for axes in (above, below):
+        axes.axvspan(during[0], during[-1], color="tab:red", alpha=0.15)
+        axes.set_xlim(start, len(y))
+    above.legend(fontsize="small", loc="upper left")
+    figure.savefig(path, dpi=110)
+    attacked, false = during[~y[during]].size, int((run.flagged & ham).sum())
+    turn = during[0] - start
+    after = run.y.copy()
+    after[: turn + during.size] = False
+    before = run.flagged[:turn][run.y[:turn]].mean()
+    return (
+        f"{attacked:,} good mails look like spam: {false} false alarms in {int(ham.sum()):,} good mails "
+        f"(bound {BURST + rate * ham.sum():.0f}); recall {before:.3f} before, {run.flagged[after].mean():.3f} after; "
+        f"mute {run.mute / len(run.y):.1%} of the time"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plots", type=Path, help="draw the pictures of docs/guarantee.md into this folder")
+    plots = parser.parse_args().plots
+    streams = {name: scores_in_time(name) for name in NAMES}
+    print(table(streams))
+    if plots:
+        y, learning = streams["spamassassin"]
+        draw_over_time(y, learning, scores_in_time("spamassassin", 1 / 3)[1], plots / "alarms-over-time.png")
+        print("\n" + draw_hostile(*streams["enron_spam"], plots / "hostile-turn.png"))
+
+
+if __name__ == "__main__":
+    main()
