@@ -93,3 +93,13 @@ bench-peers: setup
 	-command -v bogofilter >/dev/null || apt-get install -y bogofilter
 	-$(BIN)/python -m pip install --quiet vowpalwabbit fasttext-wheel
 	$(BIN)/python benchmarks/run.py peers
+
+# Fits past one machine: curves of time and memory, and what Dask and Spark cost over plain processes. Hours and some 3 GB of
+# disk at full size: CLUSTER_DOCUMENTS makes it smaller.
+CLUSTER_DOCUMENTS ?= 3000000
+bench-cluster: setup
+	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
+	$(BIN)/python benchmarks/cluster.py curve --documents $(CLUSTER_DOCUMENTS)
+	$(BIN)/python benchmarks/cluster.py overhead --documents $$(( $(CLUSTER_DOCUMENTS) / 3 ))
+	$(BIN)/python benchmarks/cluster.py draw
+	$(BIN)/python -m cogapp -r docs/scale.md

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 
+from surebayes import read_message
 from surebayes.corpora.synthetic_mime import DISGUISE, Dice, coin
 from surebayes.synthetic import LANGUAGES, as_lists, mail_stream, text_stream
 
@@ -301,3 +302,16 @@ def test_import_is_light():
         "import sys, surebayes.synthetic; print([m for m in ('numpy', 'sklearn', 'email.parser') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+def test_a_tail_makes_the_vocabulary_grow_and_leaves_the_rest_alone():
+    plain, tailed = (list(mail_stream(600, seed=4, tail=tail)) for tail in (0, 80))
+    assert [mail[1:] for mail in plain] == [mail[1:] for mail in tailed]
+    assert [mail.raw for mail in tailed[100:110]] == [mail.raw for mail in mail_stream(10, seed=4, tail=80, first=100)]
+
+    def words_of(mails):
+        return len({word for mail in mails for word in read_message(mail.raw).text.lower().split()})
+
+    half, whole = words_of(tailed[:300]), words_of(tailed)
+    assert whole > 2 * words_of(plain)
+    assert 1.6 < whole / half < 1.85  # 2 ** 0.8 is 1.74

@@ -165,6 +165,7 @@ def _bag_pair(pairs: Any) -> tuple[Any, Any]:
 
 
 def the_client(client: Any) -> Any:
+    """Return the client given, or the current one."""
     return _distributed().get_client() if client is None else client
 
 

@@ -1,0 +1,270 @@
+"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|draw`.
+
+curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
+           scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
+overhead   the CPU time of Dask and of Spark over plain processes on the same parts, start-up excluded; same file
+draw       the curves into docs/images/scale.png
+
+The documents are invented: 60 common words each and 80 of a tail that grows as the vocabulary of mail does.
+"""
+
+import argparse
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+MEASURED = HERE.parent / "docs" / "scale" / "measured.json"
+PART = 10_000
+COMMON, RARE = 60, 80
+
+
+def texts(first, n):
+    """Return n invented texts from number `first` on, a multiple of PART, and their labels."""
+    generator = np.random.default_rng([7, first])
+    labels = generator.integers(0, 2, n)
+    common = (generator.random((n, COMMON)) ** 3 * 20_000).astype(int) + 300 * labels[:, None]
+    rare = (1 / (generator.random((n, RARE)) + 1e-4) ** 4).astype(np.int64)
+    made = [
+        " ".join([f"c{k:x}" for k in some] + [f"r{k:x}" for k in others])
+        for some, others in zip(common.tolist(), rare.tolist())
+    ]
+    return made, np.array(["ham", "spam"])[labels]
+
+
+class Part:
+    """A part on disk."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self):
+        """Read it."""
+        with open(self.path, "rb") as file:
+            return pickle.load(file)
+
+
+def written(folder, n):
+    """Write n documents in parts; return the parts."""
+    parts = []
+    for first in range(0, n, PART):
+        path = Path(folder) / f"{first:09}.pickle"
+        if not path.exists():
+            path.write_bytes(pickle.dumps(texts(first, min(PART, n - first)), protocol=5))
+        parts.append(Part(path))
+    return parts
+
+
+def model():
+    from sklearn.pipeline import make_pipeline
+
+    import surebayes as sb
+
+    return make_pipeline(sb.CountVectorizer(), sb.OpinionPoolNB())
+
+
+def descendants():
+    """Return the CPU seconds of this process and all that it started and that still run."""
+    tick, times, parents = os.sysconf("SC_CLK_TCK"), {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(folder.name)
+        parents[pid] = int(fields[1])
+        times[pid] = sum(map(int, fields[11:15])) / tick  # its own and its finished children's, in user and kernel
+
+    def ours(pid):
+        while pid > 1 and pid != os.getpid():
+            pid = parents.get(pid, 0)
+        return pid == os.getpid()
+
+    return sum(seconds for pid, seconds in times.items() if ours(pid))
+
+
+def measured(work):
+    """Return the CPU and wall seconds of a call, all processes together."""
+    cpu, wall = descendants(), time.perf_counter()
+    work()
+    return descendants() - cpu, time.perf_counter() - wall
+
+
+# ---- the curve: each point in a process of its own, for its peak of memory
+
+
+def point(folder, n):
+    """Fit n documents by two processes; print what it took as JSON."""
+    from surebayes import cluster
+
+    parts, pipeline = written(folder, n), model()
+    with ProcessPoolExecutor(2) as executor:
+        list(executor.map(_warm, range(2)))
+        cpu, wall = measured(lambda: cluster.fit(pipeline, parts, executor))
+    here, there = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    terms = len(pipeline[0].get_feature_names_out())
+    print(json.dumps({"documents": n, "terms": terms, "cpu": cpu, "wall": wall, "driver_mb": here / 1024,
+                      "worker_mb": there / 1024}))  # fmt: skip
+
+
+def _warm(_):
+    import surebayes.cluster
+
+    return surebayes.cluster.fit
+
+
+def peer(folder, n):
+    """Fit scikit-learn's pair on n documents in one process; print what it took."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+
+    read = [part() for part in written(folder, n)]
+    documents, labels = [d for part in read for d in part[0]], np.concatenate([part[1] for part in read])
+    del read
+    cpu, wall = measured(lambda: MultinomialNB().fit(CountVectorizer().fit_transform(documents), labels))
+    print(json.dumps({"documents": n, "cpu": cpu, "wall": wall,
+                      "driver_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))  # fmt: skip
+
+
+def in_process(*arguments):
+    done = subprocess.run([sys.executable, __file__, *map(str, arguments)], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def curve(folder, sizes):
+    written(folder, max(sizes))
+    points = []
+    for n in sizes:
+        points.append(in_process("point", folder, n))
+        print(points[-1], flush=True)
+    tenth = in_process("peer", folder, max(sizes) // 10)
+    print("scikit-learn:", tenth, flush=True)
+    record(curve=points, peer=tenth, load=os.getloadavg()[0])
+
+
+# ---- what an engine costs over plain processes
+
+
+def overhead(folder, n, engines):
+    from surebayes import cluster
+
+    parts = written(folder, n)
+    found = {"documents": n}
+    with ProcessPoolExecutor(2) as executor:
+        list(executor.map(_warm, range(2)))
+        cluster.fit(model(), parts[:2], executor)
+        found["processes"] = measured(lambda: cluster.fit(model(), parts, executor))
+    print(found, flush=True)
+    if "dask" in engines:
+        found["dask"] = _with_dask(parts)
+        print(found, flush=True)
+    if "spark" in engines:
+        found["spark"] = _with_spark(parts)
+        print(found, flush=True)
+    record(overhead=found)
+
+
+def _with_dask(parts):
+    import distributed
+
+    from surebayes import cluster
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        cluster.fit_dask(model(), parts[:2], client)
+        return measured(lambda: cluster.fit_dask(model(), parts, client))
+
+
+def _with_spark(parts):
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+    from surebayes import cluster
+
+    with tempfile.TemporaryDirectory() as folder:
+        for k, part in enumerate(parts):
+            documents, labels = part()
+            pd.DataFrame({"text": documents, "label": labels.tolist()}).to_parquet(Path(folder) / f"{k:06}.parquet")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        spark = (
+            SparkSession.builder.master("local-cluster[2,1,2048]")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.executor.memory", "2g")
+            .config("spark.driver.maxResultSize", "2g")
+            .getOrCreate()
+        )
+        spark.sparkContext.setLogLevel("OFF")
+        try:
+            frame = spark.read.parquet(folder)
+            cluster.fit_spark(model(), frame.limit(2 * PART))
+            return measured(lambda: cluster.fit_spark(model(), frame))
+        finally:
+            spark.stop()
+
+
+# ---- keeping and drawing
+
+
+def record(**found):
+    MEASURED.parent.mkdir(exist_ok=True)
+    known = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    MEASURED.write_text(json.dumps(known | found, indent=1) + "\n")
+
+
+def draw():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    points = json.loads(MEASURED.read_text())["curve"]
+    n = [p["documents"] for p in points]
+    figure, (time_axis, memory_axis) = plt.subplots(1, 2, figsize=(9, 3.4))
+    time_axis.semilogx(n, [1e6 * p["cpu"] / p["documents"] for p in points], "o-")
+    time_axis.set(xlabel="documents", ylabel="CPU µs a document", title="time", ylim=(0, None))
+    memory_axis.loglog(n, [p["driver_mb"] for p in points], "o-", label="driver")
+    memory_axis.loglog(n, [p["worker_mb"] for p in points], "s-", label="largest worker")
+    memory_axis.loglog(n, [p["terms"] * 24 / 2**20 for p in points], ":", color="grey", label="24 bytes a term")
+    memory_axis.set(xlabel="documents", ylabel="peak memory, MB", title="memory")
+    memory_axis.legend()
+    figure.tight_layout()
+    figure.savefig(HERE.parent / "docs" / "images" / "scale.png", dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["curve", "overhead", "draw", "point", "peer"])
+    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--documents", type=int, default=3_000_000, help="the largest number of documents")
+    parser.add_argument("--engines", default="dask,spark", help="engines to compare with plain processes")
+    parser.add_argument("--folder", help="where the documents are written and kept; a temporary folder if not given")
+    options = parser.parse_args()
+    if options.what in ("point", "peer"):
+        return {"point": point, "peer": peer}[options.what](options.rest[0], int(options.rest[1]))
+    if options.what == "draw":
+        return draw()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or temporary
+        if options.what == "curve":
+            steps = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000) if n <= options.documents]
+            return curve(folder, steps)
+        return overhead(folder, options.documents, options.engines.split(","))
+
+
+if __name__ == "__main__":
+    main()
