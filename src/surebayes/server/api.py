@@ -13,6 +13,7 @@ from surebayes import __version__
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
 from surebayes.server.body import decoded
+from surebayes.server.problems import HttpError
 from surebayes.server.service import Service
 
 DOOR = "http"
@@ -146,6 +147,9 @@ async def rollback(call: Call) -> dict[str, Any]:
     version, who = call.query["version"], call.query.get("who")
 
     def question(mine: Filter) -> dict[str, Any]:
+        latest = next((row["version"] for row in mine.history(limit=1)), 0)
+        if version > latest:
+            raise HttpError(404, f"There is no version {version}; the latest is {latest}.")
         undone = mine.rollback(version, who)
         return {"version": version, "undone": undone, "model": mine.model}
 

@@ -169,6 +169,6 @@ def _watching(service: Service) -> dict[str, Handler]:
         return Response(await service.page(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(request: Request) -> Response:
-        return _json(document())
+        return _json(document(tuple(service.classes)))
 
     return {"health": health, "readiness": readiness, "metrics": metrics, "openapi": openapi}

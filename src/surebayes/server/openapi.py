@@ -21,11 +21,11 @@ _FRACTION = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximu
 
 
 @cache
-def document() -> dict[str, Any]:
-    """Return the OpenAPI document."""
+def document(classes: tuple[str, ...] = ("ham", "spam")) -> dict[str, Any]:
+    """Return the OpenAPI document of a filter with these classes."""
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes)
     json = {"application/json": {"schema": {"type": "object"}}}
     paths["/healthz"] = {"get": _plain("Whether the process answers.", json, free=True)}
     paths["/readyz"] = {"get": _plain("Whether the filter can judge.", json, free=True)}
@@ -58,22 +58,24 @@ def _problems() -> dict[str, Any]:
     return {"default": {"$ref": "#/components/responses/Problem"}}
 
 
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, classes: tuple[str, ...]) -> dict[str, Any]:
     answer = {"description": endpoint.about, "content": {"application/json": {"schema": endpoint.schema}}}
     operation: dict[str, Any] = {
         "operationId": endpoint.answer.__name__,
         "summary": endpoint.about,
         "description": f"Needs the role {endpoint.role}.",
-        "parameters": [_parameter(name, each) for name, each in endpoint.parameters.items()],
+        "parameters": [_parameter(name, each, classes) for name, each in endpoint.parameters.items()],
         "responses": {"200": answer, **_problems()},
     }
     body = _BODIES.get(endpoint.takes)
     return {**operation, "requestBody": body} if body else operation
 
 
-def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
+def _parameter(name: str, parameter: Parameter, classes: tuple[str, ...]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "integer" if parameter.kind is int else "string"}
-    if parameter.kind is str:
+    if name == "as":
+        schema["enum"] = list(classes)
+    elif parameter.kind is str:
         schema |= {"minLength": 1, "maxLength": 200}
     if parameter.low is not None:
         schema["minimum"] = parameter.low
