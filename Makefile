@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-faults test-spark check bench bench-cluster clean sanitize fuzz bench-peers format-c
+.PHONY: setup demo test test-slow test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -22,6 +22,18 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# Real clients and mail servers from Debian's packages, on loopback. Exim comes as a file: its package and postfix's exclude each other.
+MAIL_PROGRAMS := spamc spamd spamass-milter postfix dovecot-imapd dovecot-lmtpd dovecot-sieve swaks rspamd procmail maildrop
+EXIM_LIBRARIES := libmariadb3 libidn12 libspf2-2 libpq5
+
+test-integration: setup
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(MAIL_PROGRAMS) $(EXIM_LIBRARIES) || \
+	  echo "not everything could be installed: tests that need it are skipped"
+	mkdir -p build/exim && cd build/exim && { test -x root/usr/sbin/exim4 || { apt-get download exim4-daemon-heavy && \
+	  dpkg -x exim4-daemon-heavy_*.deb root; } || echo "no exim: its test is skipped"; }
+	id Debian-exim >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin Debian-exim
+	$(BIN)/python -m pytest -m integration tests/integration
 
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow
