@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from surebayes.cli import _next_step, _show
-from surebayes.cli._command import Command, model_option
+from surebayes.cli._command import Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
@@ -33,15 +34,26 @@ class Check(NamedTuple):
         ("surebayes doctor -m ~/mail-filter", "The filter too: store, lessons, balance, certificate."),
         ("surebayes doctor -m ~/mail-filter --recount",
          "Every lesson counted again, to see that they add up to the model."),
+        ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
+         "A marked mail through a running server: judged, taught, judged anew, forgotten."),
     ),
 )  # fmt: skip
 @model_option(required=False)
 @click.option("--recount", is_flag=True, help=(
     "Count every lesson of the journal again and compare with the model: as much work as training."
 ))  # fmt: skip
+@click.option("--mail", is_flag=True, help=(
+    "Send a marked mail through the doors of `surebayes serve`, teach it, see the verdict move, and forget it. "
+    "SUREBAYES_TOKEN is the token for HTTP."
+))  # fmt: skip
+@setting("http")
+@setting("spamd")
+@setting("milter")
 @_show.output_options
 @click.pass_context
-def doctor(ctx: click.Context, model: str | None, recount: bool, as_json: bool | None) -> None:
+def doctor(
+    ctx: click.Context, model: str | None, recount: bool, mail: bool, as_json: bool | None, **doors: str | None
+) -> None:
     """Check the installation and a filter; exit code 1 if there is a problem.
 
     Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
@@ -50,6 +62,9 @@ def doctor(ctx: click.Context, model: str | None, recount: bool, as_json: bool |
     if model is not None:
         with _show.progress("checking the filter", unit="rows") as counter:
             checks += [_settings(model), *_filter(model, recount, counter)]
+    if mail:
+        with _show.progress("going round the loop"):
+            checks += _mail(model, doors)
     if _show.wants_json(as_json):
         for name, state, detail in checks:
             _show.print_json({"check": name, "state": state, "detail": detail})
@@ -61,6 +76,13 @@ def doctor(ctx: click.Context, model: str | None, recount: bool, as_json: bool |
         _show.print_table(("check", "", ""), rows)
     if any(check.state == "problem" for check in checks):
         ctx.exit(1)
+
+
+_EXTRAS = (
+    ("plots", "matplotlib", "pictures"),
+    ("corpora", "pyarrow", "Parquet files"),
+    ("server", "starlette", "the commands serve and doctor --mail"),
+)
 
 
 def _installation() -> list[Check]:
@@ -76,11 +98,26 @@ def _installation() -> list[Check]:
         Check("version", "ok", f"surebayes {surebayes.__version__}, Python {python}"),
         Check("kernel", "ok", "compiled") if compiled else Check("kernel", "note", slow),
     ]
-    for extra, module, what in (("plots", "matplotlib", "pictures"), ("corpora", "pyarrow", "Parquet files")):
+    for extra, module, what in _EXTRAS:
         there = find_spec(module) is not None
         advice = f"no {module}: {what} need pip install 'surebayes[{extra}]'"
         checks.append(Check(f"extra {extra}", "ok" if there else "note", f"{module} is there" if there else advice))
     return checks
+
+
+def _mail(model: str | None, given: Mapping[str, str | None]) -> list[Check]:
+    """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
+    from surebayes.filter import settings
+    from surebayes.server.address import Address
+    from surebayes.server.proof import prove
+
+    stored = settings.resolve(model)
+    texts = {door: given[door] or stored[door].value for door in ("http", "spamd", "milter")}
+    doors = {door: Address.parse(text) for door, text in texts.items() if text}
+    if not doors:
+        doors = {"http": Address.parse("127.0.0.1:8025")}
+    links = prove(doors, token=os.environ.get("SUREBAYES_TOKEN", ""))
+    return [Check(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
 
 
 def _settings(model: str) -> Check:

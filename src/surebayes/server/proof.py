@@ -1,0 +1,243 @@
+"""The loop that proves itself: a marked mail through every door, taught, judged anew, forgotten.
+
+The complaint about every filter is that training silently doesn't arrive. This says which link is broken.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from surebayes.server.address import Address
+from surebayes.server.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
+from surebayes.server.scale import REQUIRED
+
+WHO = "surebayes-doctor"
+"""Who teaches, in the history."""
+PATIENCE = 10.0
+"""Seconds for a lesson to show in every process: they look every 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link of the loop: its name, whether it holds, and what was seen."""
+
+    name: str
+    holds: bool
+    detail: str
+
+
+def marked_mail() -> bytes:
+    """Return a mail that nobody else has: words made up for it alone."""
+    words = " ".join(secrets.token_hex(6) for _ in range(40))
+    name = secrets.token_hex(8)
+    return (
+        f"From: surebayes-doctor@localhost\r\nTo: surebayes-doctor@localhost\r\nSubject: surebayes doctor {name}\r\n"
+        f"Message-ID: <{name}@surebayes-doctor.localhost>\r\nContent-Type: text/plain\r\n\r\n{words}\r\n"
+    ).encode()
+
+
+def prove(doors: dict[str, Address], seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
+    """Go round the loop through the given doors; yield its links as they are tried.
+
+    Parameters
+    ----------
+    doors : dict of str to Address
+        "http", "spamd" and "milter": where a server listens. Lessons go through the first two.
+    seconds : float, default=10
+        How long a lesson may take to show.
+    token : str, optional
+        For HTTP, where the server has tokens.
+    """
+    mail = marked_mail()
+    clients = {door: _CLIENTS[door](address, token) for door, address in doors.items()}
+    scores: dict[str, float] = {}
+    for door, address in doors.items():
+        try:
+            scores[door] = clients[door].points(mail)
+            yield Link(f"{door} judges", True, f"at {address}; {scores[door]:.1f} of 5.0 points")
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            yield Link(f"{door} judges", False, f"at {address}: {error or type(error).__name__}")
+    for door in ("spamd", "http"):
+        if door in scores:
+            yield from _round(door, clients, scores, mail, seconds)
+
+
+def _round(
+    door: str, clients: dict[str, Client], before: dict[str, float], mail: bytes, seconds: float
+) -> Iterator[Link]:
+    """Teach through one door that the mail is what it was not judged to be, look through all, forget."""
+    teacher = clients[door]
+    word = "ham" if before[door] >= REQUIRED else "spam"
+    try:
+        changed = teacher.teach(mail, word)
+        yield Link(f"{door} learns", changed, "taken" if changed else "it says that nothing changed")
+        try:
+            for other, score in before.items():
+                moved = _within(seconds, _has_moved(clients[other], mail, score, word))
+                detail = "the verdict moved" if moved else f"the verdict is the same after {seconds:g} s"
+                yield Link(f"{door} to {other}", moved, detail)
+        finally:
+            forgotten = teacher.forget(mail)
+        yield Link(f"{door} forgets", forgotten, "undone" if forgotten else "it says that nothing changed")
+        back = _within(seconds, lambda: all(clients[other].points(mail) == score for other, score in before.items()))
+        yield Link(f"{door} as before", back, "the verdict is back" if back else "the verdict stays moved")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        yield Link(f"{door} learns", False, str(error) or type(error).__name__)
+
+
+def _has_moved(client: Client, mail: bytes, score: float, word: str) -> Callable[[], bool]:
+    return lambda: client.points(mail) > score if word == "spam" else client.points(mail) < score
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+# ---------------------------------------------------------------------- one client for each door
+
+
+class Client:
+    """Somebody who uses a door as a mail system does.
+
+    Parameters
+    ----------
+    address : Address
+        Where the door is.
+    token : str
+        For HTTP.
+    """
+
+    def __init__(self, address: Address, token: str = "") -> None:
+        self.address, self.token = address, token
+
+    def connect(self) -> socket.socket:
+        """Return a connection."""
+        if self.address.path is None:
+            return socket.create_connection((self.address.host, self.address.port), timeout=30)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(30)
+        connection.connect(self.address.path)
+        return connection
+
+    def points(self, mail: bytes) -> float:
+        """Return the points that a mail gets."""
+        raise NotImplementedError
+
+    def teach(self, mail: bytes, word: str) -> bool:
+        """Teach that a mail is spam or ham; return whether that changed something."""
+        raise NotImplementedError
+
+    def forget(self, mail: bytes) -> bool:
+        """Have a lesson undone; return whether that changed something."""
+        raise NotImplementedError
+
+
+class SpamdClient(Client):
+    """As spamc."""
+
+    def _ask(self, head: str, mail: bytes) -> bytes:
+        with self.connect() as connection:
+            connection.sendall(f"{head}Content-length: {len(mail)}\r\n\r\n".encode() + mail)
+            connection.shutdown(socket.SHUT_WR)
+            reply = b"".join(iter(lambda: connection.recv(65536), b""))
+        if b" 0 EX_OK" not in reply.partition(b"\r\n")[0]:
+            raise ValueError(reply[:200].decode("ascii", "replace").strip() or "no answer")
+        return reply
+
+    def points(self, mail: bytes) -> float:
+        """CHECK."""
+        reply = self._ask("CHECK SPAMC/1.5\r\n", mail).decode("ascii", "replace")
+        return float(reply.partition(";")[2].partition("/")[0])
+
+    def teach(self, mail: bytes, word: str) -> bool:
+        """TELL with Set."""
+        head = f"TELL SPAMC/1.5\r\nUser: {WHO}\r\nMessage-class: {word}\r\nSet: local\r\n"
+        return b"\r\nDidSet" in self._ask(head, mail)
+
+    def forget(self, mail: bytes) -> bool:
+        """TELL with Remove."""
+        return b"\r\nDidRemove" in self._ask(f"TELL SPAMC/1.5\r\nUser: {WHO}\r\nRemove: local\r\n", mail)
+
+
+class HttpClient(Client):
+    """As rspamd's client, and as any program."""
+
+    def _ask(self, path: str, mail: bytes) -> dict[str, object]:
+        headers = {"Content-Type": "message/rfc822", "Deliver-To": WHO}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        connection = http.client.HTTPConnection("localhost", timeout=30)
+        connection.sock = self.connect()
+        try:
+            connection.request("POST", path, mail, headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read() or b"{}")
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise ValueError(f"{response.status}: {answer.get('detail', answer)}")
+        return dict(answer)
+
+    def points(self, mail: bytes) -> float:
+        """/checkv2."""
+        return float(str(self._ask("/checkv2", mail)["score"]))
+
+    def teach(self, mail: bytes, word: str) -> bool:
+        """/learnspam or /learnham."""
+        return self._ask(f"/learn{word}", mail) == {"success": True}
+
+    def forget(self, mail: bytes) -> bool:
+        """/v1/forget."""
+        return self._ask(f"/v1/forget?who={WHO}", mail)["outcome"] == "forgotten"
+
+
+class MilterClient(Client):
+    """As a mail server; nothing can be taught there."""
+
+    def points(self, mail: bytes) -> float:
+        """Hand a mail over; read the field that is added."""
+        head, _, body = mail.partition(b"\r\n\r\n")
+        fields = [line.partition(b": ")[::2] for line in head.split(b"\r\n")]
+        offer = struct.pack("!III", 2, ADD_HEADERS | CHANGE_HEADERS | QUARANTINE, 0)
+        with self.connect() as connection:
+            _say(connection, b"O", offer)
+            for name, value in fields:
+                _say(connection, b"L", name + b"\0" + value + b"\0")
+            _say(connection, b"N")
+            _say(connection, b"B", body)
+            answers = [_say(connection, b"E")]
+            while answers[-1][0] not in b"acdrty":
+                answers.append(_hear(connection))
+            connection.sendall(packet(b"Q"))
+        for letter, data in answers:
+            if letter == b"h" and data.startswith(b"X-Spam-Status\0"):
+                return float(data.partition(b"score=")[2].partition(b" ")[0])
+        raise ValueError("no verdict was added: is it in shadow mode, or set to pass or reject?")
+
+
+def _say(connection: socket.socket, letter: bytes, data: bytes = b"") -> tuple[bytes, bytes]:
+    connection.sendall(packet(letter, data))
+    return _hear(connection)
+
+
+def _hear(connection: socket.socket) -> tuple[bytes, bytes]:
+    start = connection.recv(4, socket.MSG_WAITALL)
+    if len(start) < 4:
+        raise ValueError("the connection was ended")
+    answer = connection.recv(length_of(start), socket.MSG_WAITALL)
+    return answer[:1], answer[1:]
+
+
+_CLIENTS: dict[str, type[Client]] = {"spamd": SpamdClient, "http": HttpClient, "milter": MilterClient}

@@ -1,0 +1,70 @@
+"""The loop that proves itself: whole, and with each link broken."""
+
+import json
+
+import pytest
+from running import Server
+
+import surebayes as sb
+from command_line import run_script
+
+
+def doctor(server, folder, *doors, env=None):
+    flags = [word for door in doors for word in (f"--{door}", f"127.0.0.1:{server.ports[door]}")]
+    ran = run_script("doctor", "-m", folder, "--mail", *flags, "--json", env=env)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    return ran.code, {row["check"][6:]: row for row in rows if row["check"].startswith("mail: ")}
+
+
+def test_a_whole_loop(folder):
+    with Server(folder) as server:
+        with sb.Filter.open(folder) as opened:
+            before = opened.status()["documents"]
+        code, links = doctor(server, folder, "spamd", "http", "milter")
+        assert code == 0, links
+        assert {row["state"] for row in links.values()} == {"ok"}
+        assert {"spamd learns", "spamd to milter", "http to spamd", "http forgets", "spamd as before"} <= links.keys()
+    with sb.Filter.open(folder) as opened:
+        assert opened.status()["documents"] == before
+
+
+def test_a_door_that_is_closed_is_named(folder):
+    with Server(folder) as server:
+        server.ports["milter"] = 1
+        code, links = doctor(server, folder, "spamd", "milter")
+    assert code == 1
+    assert [name for name, row in links.items() if row["state"] == "problem"] == ["milter judges"]
+
+
+def test_lessons_that_do_not_arrive_are_named(folder, tmp_path):
+    """Two servers on two folders: what one is taught the other never hears of."""
+    import shutil
+
+    other = shutil.copytree(folder, tmp_path / "other")
+    with Server(folder, doors=("spamd",)) as server, Server(other, doors=("milter",)) as stranger:
+        server.ports["milter"] = stranger.ports["milter"]
+        code, links = doctor(server, folder, "spamd", "milter")
+    assert code == 1
+    assert [name for name, row in links.items() if row["state"] == "problem"] == ["spamd to milter"]
+
+
+def test_shadow_and_tokens_are_noticed(folder, tmp_path):
+    import hashlib
+
+    from command_line import clean_environment
+
+    (tmp_path / "tokens").write_text(hashlib.sha256(b"secret").hexdigest() + " teach\n")
+    with Server(folder, "--tokens", tmp_path / "tokens", doors=("http",)) as server:
+        assert doctor(server, folder, "http")[0] == 1
+        assert doctor(server, folder, "http", env=clean_environment(SUREBAYES_TOKEN="secret"))[0] == 0
+    with Server(folder, "--shadow", doors=("milter", "spamd")) as server:
+        code, links = doctor(server, folder, "milter")
+    assert code == 1
+    assert "shadow" in links["milter judges"]["detail"]
+
+
+@pytest.mark.parametrize("words", [("--http", "nonsense")])
+def test_a_bad_address_is_said(folder, words):
+    ran = run_script("doctor", "-m", folder, "--mail", *words)
+    assert ran.code == 78
+    assert "host:port" in ran.err
