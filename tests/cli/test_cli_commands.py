@@ -318,6 +318,24 @@ def test_settings_of_one_calibration_do_not_stick_to_the_next(run, mine):
     assert "is called spam: at most 10% of ham like these" in run("calibrate", "-m", mine, "--no-json").out
 
 
+def test_renewals_hold_together_and_labels_may_be_wrong(run, mine, later):
+    words = ("calibrate", "-m", mine, "--max-fpr", "0.2", "--confidence", "0.9")
+    (alone,) = run(*words).records()
+    assert (alone["renewal"], alone["series_confidence"], alone["mislabelled"]) == (0, None, [0, 0])
+    (first,) = run(*words, "--together", "--mislabelled", "1,1").records()
+    assert (first["renewal"], first["series_confidence"], first["mislabelled"]) == (1, 0.9, [1, 1])
+    assert first["confidence"] == pytest.approx(1 - 0.1 * 6 / 3.141592653589793**2)
+    assert first["allowed"] < alone["allowed"]
+    run("learn", "-m", mine, "--as", "spam", later[1])  # so many lessons renew it: number 2
+    (third,) = run("calibrate", "-m", mine).records()
+    assert (third["renewal"], third["series_confidence"], third["mislabelled"]) == (3, 0.9, [1, 1])
+    assert third["confidence"] == pytest.approx(1 - 0.1 * 6 / (3 * 3.141592653589793) ** 2)
+    shown = run("calibrate", "-m", mine, "--no-json").out
+    assert "(number 4 of a series, all with 90%), with up to 1 wrongly labelled ham and 1 missing" in shown
+    (fresh,) = run("calibrate", "-m", mine, "--max-fpr", "0.2").records()
+    assert (fresh["renewal"], fresh["confidence"], fresh["mislabelled"]) == (0, 0.95, [0, 0])
+
+
 def test_calibrate_with_more_documents(run, mine, later):
     before = run("calibrate", "-m", mine, "--max-fpr", "0.05").records()[0]["n_negatives"]
     after = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--ham", later[0]).records()[0]["n_negatives"]

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from surebayes.cli import _inputs, _next_step, _show
 from surebayes.cli._command import Command, model_option, setting
+from surebayes.cli.promises import mislabelled_option
 
 if TYPE_CHECKING:
     from surebayes.corpora.sources import Document
@@ -120,6 +121,8 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
 @click.option(
     "--positive", metavar="NAME", help="The class whose false alarms are limited, if there are more than two."
 )
+@mislabelled_option
+@setting("together")
 @_show.output_options
 @click.pass_context
 def calibrate(
@@ -128,6 +131,8 @@ def calibrate(
     max_fpr: float | None,
     confidence: float | None,
     positive: str | None,
+    mislabelled: tuple[int, int] | None,
+    together: bool | None,
     as_json: bool | None,
     **options: Any,
 ) -> None:
@@ -135,22 +140,25 @@ def calibrate(
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it. Without --max-fpr and --confidence the promise that the filter has is renewed at once.
+    renew it. Without --max-fpr, --confidence, --mislabelled and --together the promise that the filter has is renewed
+    at once.
     """
     from surebayes.filter.filter import Filter
 
-    sources = [ctx.get_parameter_source(name) for name in ("max_fpr", "confidence")]
-    if all(source is ParameterSource.DEFAULT for source in sources):
-        max_fpr = confidence = None  # the promise of last time
+    terms: dict[str, Any] = {
+        "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
+    }  # fmt: skip
+    if all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in terms):
+        terms = {}  # the promise of last time
     given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
     inputs = _inputs.taken(options) if given else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
         wanted = positive or (opened.classes[1] if len(opened.classes) == 2 else None)
-        more = {
+        more: dict[str, Any] = {
             "negatives": _of_side(inputs, False, wanted, opened.classes, counter),
             "positives": _of_side(inputs, True, wanted, opened.classes, counter),
         }
-        certificate = opened.calibrate(max_fpr, confidence, positive=positive, **more)
+        certificate = opened.calibrate(positive=positive, **terms, **more)
     if inputs:
         inputs.report()
     if _show.wants_json(as_json):

@@ -350,6 +350,8 @@ class Filter:
         positive: str | None = None,
         negatives: Iterable[bytes | str] = (),
         positives: Iterable[bytes | str] = (),
+        mislabelled: tuple[int, int] | None = None,
+        together: bool | None = None,
     ) -> Certificate:
         """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
 
@@ -361,12 +363,18 @@ class Filter:
         max_fpr : float, optional
             Largest share of false alarms, by default .001.
         confidence : float, optional
-            Probability that the promise holds, by default .95. A call without either is a renewal, which repeats what
-            was promised last.
+            Probability that the promise holds, by default .95. A call without this, `max_fpr`, `mislabelled` and
+            `together` is a renewal, which repeats what was promised last.
         positive : str, optional
             The class whose alarms are meant: the second of two, to be named if there are more.
         negatives, positives : iterable of documents
             More documents of the first class (with more than two: of any other), and of the positive class.
+        mislabelled : (int, int), optional
+            Wrong labels to allow for: at most so many documents that were set aside as negatives aren't, and at most
+            so many true ones are missing. By default (0, 0).
+        together : bool, optional
+            Whether this certificate and all its renewals hold at once with `confidence`, by default not: each then has
+            it for itself. Each renewal needs a higher confidence than the last, which costs recall.
 
         Returns
         -------
@@ -380,7 +388,7 @@ class Filter:
         """
         from surebayes.filter.promise import calibrate
 
-        return calibrate(self._durable, max_fpr, confidence, positive, negatives, positives)
+        return calibrate(self._durable, max_fpr, confidence, positive, negatives, positives, mislabelled, together)
 
     def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
         """Weigh the experts anew, and fit second stages anew, from the messages in the journal.

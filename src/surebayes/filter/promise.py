@@ -2,7 +2,8 @@
 
 A promise holds for one fixed model and documents that this model has never learnt, set aside without a look at what it
 says of them. So every version of the model needs a certificate of its own; renewing scores the same reserve with the
-new model and chooses the threshold anew, and each certificate has its own confidence.
+new model and chooses the threshold anew, and each certificate has its own confidence; on request all of a series hold
+together, each with a confidence so much higher.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +27,26 @@ from surebayes.metrics.significance import Interval
 from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import EXACT, Certificate, certify
-from surebayes.promises.order_statistics import order_statistic_threshold
+from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is to be promised: a renewal repeats it, with the next number of its series."""
+
+    max_fpr: float
+    confidence: float
+    positive: str
+    mislabelled: Mislabelled = (0, 0)
+    renewal: int = 0
+
+    @classmethod
+    def of(cls, made: dict[str, Any]) -> Terms:
+        """Read the terms of a certificate that is kept; one of a series is followed by the next."""
+        renewal = made.get("renewal", 0)
+        confidence = made["series_confidence"] if renewal else made["confidence"]
+        foreign, missing = made.get("mislabelled", (0, 0))
+        return cls(made["max_fpr"], confidence, made["pos_label"], (foreign, missing), renewal + 1 if renewal else 0)
 
 
 def certificate(state: State) -> Certificate | None:
@@ -47,28 +69,38 @@ def calibrate(
     positive: str | None,
     negatives: Iterable,
     positives: Iterable,
+    mislabelled: Mislabelled | None,
+    together: bool | None,
 ) -> Certificate:
     """See `Filter.calibrate`."""
     state = durable.loaded()
-    before = state.settings.certificate or {}
-    # Only a call without settings is a renewal; what one call was given must not stick to the next.
-    repeated = before if max_fpr is None and confidence is None else {}
-    max_fpr = repeated.get("max_fpr", 0.001) if max_fpr is None else max_fpr
-    confidence = repeated.get("confidence", 0.95) if confidence is None else confidence
+    before = state.settings.certificate
     if positive is None:
-        if len(state.names) > 2 and before.get("pos_label") is None:
+        if len(state.names) > 2 and before is None:
             raise ValueError(f"With {len(state.names)} classes, name the positive one. Classes: {state.names}.")
-        positive = state.names[1] if len(state.names) == 2 else before["pos_label"]
+        positive = state.names[1] if before is None or len(state.names) == 2 else before["pos_label"]
     if positive not in state.names or (len(state.names) == 2 and positive != state.names[1]):
         raise ValueError(f"The positive class must be one of {state.names[1:]}. Got {positive!r}.")
+    # Only a call without settings is a renewal; what one call was given must not stick to the next.
+    given = (max_fpr, confidence, mislabelled, together)
+    if before is not None and all(setting is None for setting in given):
+        terms = replace(Terms.of(before), positive=positive)
+    else:
+        terms = Terms(
+            0.001 if max_fpr is None else max_fpr,
+            0.95 if confidence is None else confidence,
+            positive,
+            (0, 0) if mislabelled is None else mislabelled,
+            1 if together else 0,
+        )
     with durable.bulk():
         _set_aside(durable, [(state.names[0], negatives), (positive, positives)])
 
     def lesson(write: Writing) -> Certificate:
-        return _promise(write, max_fpr, confidence, positive, "calibrate")
+        return _promise(write, terms, "calibrate")
 
     promise: Certificate = durable.submit(lesson)
-    durable.absorb_all(f"calibrated: false alarms at most {max_fpr:g}")
+    durable.absorb_all(f"calibrated: false alarms at most {terms.max_fpr:g}")
     return promise
 
 
@@ -81,54 +113,50 @@ def renew(write: Writing) -> Certificate | None:
     before = write.state.settings.certificate
     assert before is not None
     try:
-        return _promise(write, before["max_fpr"], before["confidence"], before["pos_label"], "renew")
+        return _promise(write, Terms.of(before), "renew")
     except NotEnoughNegatives:
         return None
 
 
-def _promise(write: Writing, max_fpr: float, confidence: float, positive: str, who: str) -> Certificate:
+def _promise(write: Writing, terms: Terms, who: str) -> Certificate:
     """Certify the model as it is, and set threshold and probability by it."""
     state = write.state
     by_contrast, labels, rows = reserve_scores(state, write.journal)
-    k = 0 if len(state.names) == 2 else state.names.index(positive)
+    k = 0 if len(state.names) == 2 else state.names.index(terms.positive)
     scores = np.array([each[k] for each in by_contrast], float)
-    truth = np.array([label == positive for label in labels], bool)
+    truth = np.array([label == terms.positive for label in labels], bool)
     when = write.journal.times("reserve")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
     other = state.names[0] if len(state.names) == 2 else None
-    made = _certify(scores, truth, max_fpr, confidence, days, state.model, positive, other)
+    made = _certify(scores, truth, terms, days, state.model, other)
     chance = state.settings.probability
     if len(state.names) == 2 and truth.any() and not truth.all():
         fitted = fit_probability(scores, truth)
         (centre, scale), (slope, intercept) = fitted.knots, fitted.values
         chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
-    thresholds = {**state.settings.thresholds, positive: made.threshold}
+    thresholds = {**state.settings.thresholds, terms.positive: made.threshold}
     change = {"thresholds": thresholds, "probability": chance, "certificate": json.loads(made.to_json())}
     write.settings({**change, "certified_at": state.lessons}, who)
     return made
 
 
 def _certify(
-    scores: np.ndarray,
-    truth: np.ndarray,
-    max_fpr: float,
-    confidence: float,
-    days: list[str],
-    model: str,
-    positive: str,
-    other: str | None,
+    scores: np.ndarray, truth: np.ndarray, terms: Terms, days: list[str], model: str, other: str | None
 ) -> Certificate:
+    series = terms.confidence if terms.renewal else None
+    confidence = confidence_of_renewal(terms.confidence, terms.renewal) if terms.renewal else terms.confidence
     if truth.any():
-        return certify(
-            scores, truth, max_fpr=max_fpr, confidence=confidence, order=np.array(days), model=model,
-            pos_label=positive, neg_label=other,
+        made = certify(
+            scores, truth, max_fpr=terms.max_fpr, confidence=confidence, mislabelled=terms.mislabelled,
+            order=np.array(days), model=model, pos_label=terms.positive, neg_label=other,
         )  # fmt: skip
-    threshold, allowed = order_statistic_threshold(scores, max_fpr, confidence)
+        return replace(made, renewal=terms.renewal, series_confidence=series)
+    threshold, allowed = order_statistic_threshold(scores, terms.max_fpr, confidence, terms.mislabelled)
     first, last = (min(days), max(days)) if days else (None, None)
     return Certificate(  # nothing is known of the recall without positives
-        threshold, "max_fpr", confidence, len(scores), 0, allowed, max_fpr, None, None, 0.0, Interval(0.0, 1.0), 0.0,
-        EXACT,
-        first, last, model, positive, neg_label=other,
+        threshold, "max_fpr", confidence, len(scores), 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
+        0.0, EXACT, first, last, model, terms.positive, neg_label=other, mislabelled=terms.mislabelled,
+        renewal=terms.renewal, series_confidence=series,
     )  # fmt: skip
 
 

@@ -130,6 +130,7 @@ SETTINGS = _settings(
     Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True),
     Setting("confidence", float, 0.95, "How sure that promise and intervals are.", low=0, high=1, is_open=True),
     Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale."),
+    Setting("together", bool, False, "Whether a certificate and all its renewals hold at once; costs recall."),
     Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
     Setting("text", str, "text", "The column or key of the text in CSV, JSON lines and Parquet."),
     Setting("label", str, "label", "The column or key of the label."),

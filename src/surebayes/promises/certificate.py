@@ -81,6 +81,10 @@ class Certificate:
         The promise allows for so many foreign documents among the calibration negatives, and so many missing ones.
     budget : AlarmBound or None
         The bound that holds whatever comes, where a budget is on.
+    renewal : int
+        Which one of a series this is, from 1; 0 for one that stands alone.
+    series_confidence : float or None
+        With which all of the series hold at once; `confidence` is what this one needs for it.
 
     Examples
     --------
@@ -119,6 +123,8 @@ class Certificate:
     neg_label: Any = None
     mislabelled: Mislabelled = (0, 0)
     budget: AlarmBound | None = None
+    renewal: int = 0
+    series_confidence: float | None = None
 
     @property
     def guaranteed(self) -> bool:
@@ -148,6 +154,8 @@ class Certificate:
             "min_precision": f"at least {percent(limit)} right, at a share of {self.positive_share:.3%} {positives}",
         }[self.goal]
         sentence = f"{promise}, confidence {percent(self.confidence)}"
+        if self.series_confidence is not None:
+            sentence += f" (number {self.renewal:,} of a series, all with {percent(self.series_confidence)})"
         if any(self.mislabelled):
             foreign, missing = self.mislabelled
             sentence += f", with up to {foreign:,} wrongly labelled {self.protected} and {missing:,} missing"
