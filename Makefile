@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/surebayes demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=surebayes --cov-report=
 
 # Real clients and mail servers from Debian's packages, on loopback. Exim comes as a file: its package and postfix's exclude each other.
 MAIL_PROGRAMS := spamc spamd spamass-milter postfix dovecot-imapd dovecot-lmtpd dovecot-sieve swaks rspamd procmail maildrop
@@ -57,6 +57,8 @@ check: setup
 	$(BIN)/python -m cogapp --check docs/*.md README.md
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \
+	else echo "Coverage isn't checked: make test measures it."; fi
 
 bench: setup
 	$(BIN)/python benchmarks/run.py

@@ -226,12 +226,10 @@ def test_demo_shows_the_commands_that_it_runs(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.corpus
-def test_demo_on_real_mail_takes_less_than_a_minute(tmp_path, corpora_folder):
-    start = time.monotonic()
+def test_demo_on_real_mail(tmp_path, corpora_folder):
     ran = run_script("demo", "--out", tmp_path / "demo", "--data", corpora_folder)
     assert ran.code == 0, ran.err
     assert "the SpamAssassin corpus" in ran.out
-    assert time.monotonic() - start < 60
 
 
 def test_judging_one_document_needs_no_scikit_learn(trained, mails, tmp_path):

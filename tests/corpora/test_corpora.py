@@ -1,7 +1,6 @@
 """Corpora: readers on tiny invented files in each publisher's format, errors, and real counts where there are any."""
 
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -407,11 +406,10 @@ def test_strip_tags_leaves_no_tag(page):
 
 
 @pytest.mark.parametrize("piece", ["<", "<!--", "<script", "<a href=", "<style>", "</", "&lt;<b>", "<!-- --><script>"])
+@pytest.mark.timeout(120)  # measured: 0.01 to 0.6 s; anything quadratic takes many minutes
 def test_strip_tags_takes_linear_time(piece):
-    began = time.process_time()
-    corpora.strip_tags(piece * (2_000_000 // len(piece)))
-    # Measured: 0.01 to 0.6 s; anything quadratic takes minutes.
-    assert time.process_time() - began < 10
+    text = corpora.strip_tags(piece * (2_000_000 // len(piece)))
+    assert "<" not in text.replace("&lt;", "")
 
 
 def test_strip_tags():

@@ -3,9 +3,7 @@
 import io
 import os
 import pathlib
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import types
@@ -102,11 +100,17 @@ def test_forged_fields_go_and_the_body_stays(model, monkeypatch):
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.one_of(st.binary(max_size=300), st.text("X-Surebay:\r\n \taS", max_size=200).map(str.encode)))
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.text("X-Surebay:\r\n \taS", max_size=200).map(str.encode),
+        st.text("\r\n a:", max_size=6).map(str.encode),
+    )
+)
 def test_any_bytes_come_out_with_fields_on_top(raw):
     added = [(b"X-Surebayes-Label", b"spam"), (b"X-Surebayes-Score", b"1.5")]
     out = with_fields(raw, added, (OWN,))
-    assert out[header_end(out) :] == raw[header_end(raw) :] or header_end(raw) == 0 or header_end(raw) == len(raw)
+    assert out[header_end(out) :] == raw[header_end(raw) :]
     end = b"\r\n" if b"\nX-Surebayes-Score: 1.5\r\n" in out else b"\n"
     end = b"\r" if b"\n" not in out else end
     block = b"X-Surebayes-Label: spam" + end + b"X-Surebayes-Score: 1.5" + end
@@ -244,7 +248,7 @@ def test_the_same_scores_on_all_of_spamassassin(corpora_folder, tmp_path):
     same_on_corpus(tmp_path / "f", spamassassin(corpora_folder))
 
 
-# ---- what it costs, as installed
+# ---- what it imports, as installed
 
 
 @pytest.fixture(scope="module")
@@ -271,18 +275,12 @@ def installed(tmp_path_factory):
 
 
 def start(installed, code, *argv, data=b""):
-    """Run Python on the installed package: output, and the CPU time it took."""
+    """Run Python on the installed package."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_", "COVERAGE"))}
     environment["PYTHONPATH"] = str(installed)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code, *map(str, argv)], input=data, capture_output=True, env=environment, check=True
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-RUN = "import sys\nfrom surebayes._entry import main\nsys.exit(main())"
 
 
 def test_only_small_modules_are_imported(installed, model):
@@ -291,23 +289,11 @@ def test_only_small_modules_are_imported(installed, model):
         "sys.stderr.write(' '.join(set(sys.modules) - before))\n"
     )
     for raw, _ in MAILS[:5]:
-        done, _ = start(installed, code, "filter", "-m", model, data=raw)
+        done = start(installed, code, "filter", "-m", model, data=raw)
         imported = {name for name in done.stderr.decode().split() if not name.startswith("encodings.")}
         assert imported <= ALLOWED
         assert {"surebayes.kernels._mail", "surebayes.kernels._text", "surebayes.kernels._pool"} <= imported
         assert b"X-Surebayes-Score" in done.stdout
-
-
-def test_a_mail_costs_at_most_two_and_a_half_bare_pythons(installed, model):
-    raw = sorted((raw for raw, _ in MAILS), key=len)[60]
-    ratios = []
-    for _ in range(4):  # others may be using the machine: the best of a few tries counts
-        bare = statistics.median(start(installed, "pass")[1] for _ in range(9))
-        ours = statistics.median(start(installed, RUN, "filter", "-m", model, data=raw)[1] for _ in range(9))
-        ratios.append(ours / bare)
-        if ratios[-1] <= 2.5:
-            break
-    assert min(ratios) <= 2.5, ratios
 
 
 def test_other_commands_go_to_the_command_line(monkeypatch):

@@ -1,0 +1,60 @@
+"""What starting a command costs: against a Python that does nothing, CPU time of both in one run.
+
+Run it (half a minute):
+
+    python benchmarks/commands.py
+
+The filter is trained on invented mail; every command is started anew for each mail, as a mail server does. The median
+of nine runs of either counts. A ratio is ours / a bare Python. The package is run from where it is installed: an
+editable installation pays a little more for its import hook than a wheel does.
+"""
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import surebayes as sb
+from surebayes import synthetic
+
+_RUNS = 9
+_COMMAND = "import sys; from surebayes._entry import main; sys.exit(main())"
+
+
+def cpu_of(code: str, *words: str, mail: bytes = b"") -> float:
+    """Return the CPU seconds of one run of Python."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
+    """Yield (what, ours, a bare Python, ours / bare, the ceiling)."""
+    mails, labels = synthetic.as_lists(400, seed=3)
+    mail = sorted(mails, key=len)[200]
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder, "filter"))
+        with sb.Filter.create(model) as opened:
+            opened.train(zip(mails, labels), reserve=0.1)
+        for what, words, ceiling in (
+            ("filter < mail", ("filter", "-m", model), 2.5),
+            ("classify -", ("classify", "-m", model, "-"), None),
+            ("explain -", ("explain", "-m", model, "-"), None),
+            ("forget -, of an unknown mail", ("forget", "-m", model, "-"), None),
+            ("--help", ("--help",), None),
+        ):
+            bare, ours = [], []
+            for _ in range(_RUNS):  # turn by turn: whoever else uses the machine slows both
+                bare.append(cpu_of("pass"))
+                ours.append(cpu_of(_COMMAND, *words, mail=mail))
+            peer, own = statistics.median(bare), statistics.median(ours)
+            yield what, own, peer, own / peer, ceiling
+
+
+if __name__ == "__main__":
+    for what, own, peer, ratio, _ in rows():
+        print(f"{what:<32} {own:.3f} s, bare Python {peer:.3f} s: {ratio:.2f}x")
