@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from surebayes.filter import settings
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # which older releases don't subscribe
 
 SECTIONS = {
     "Train and teach": ("train", "learn", "forget"),
@@ -169,7 +174,7 @@ _METAVARS = {
 }
 
 
-class _Checked(click.ParamType):
+class _Checked(ParamType):
     """A setting's value; the sentence about a wrong one is the setting's own."""
 
     def __init__(self, known: settings.Setting) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from surebayes.cli import _show
-from surebayes.cli._command import setting
+from surebayes.cli._command import ParamType, setting
 from surebayes.corpora.sources import Source, Sources
 
 _PATH = click.Path()
 
 
-class _Labelled(click.ParamType):
+class _Labelled(ParamType):
     """NAME=PATH."""
 
     name = "NAME=PATH"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from json.encoder import encode_basestring_ascii as _quoted  # type: ignore[attr-defined]
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
 @click.pass_context
 def classify(
-    ctx: click.Context, model: str, exit_code: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+    ctx: click.Context, /, model: str, exit_code: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
     """Judge documents: path, label, score, probability and threshold, one line a document."""
     inputs = _inputs.taken(options, labelled=False, paths=paths)

@@ -127,6 +127,7 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
 @click.pass_context
 def calibrate(
     ctx: click.Context,
+    /,
     model: str,
     max_fpr: float | None,
     confidence: float | None,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surebayes.cli import _inputs, _show
-from surebayes.cli._command import Command, setting
+from surebayes.cli._command import Command, ParamType, setting
 
 if TYPE_CHECKING:
     from surebayes.promises.certificate import Certificate
     from surebayes.research.audit import Audit, Rate
 
 
-class _Counts(click.ParamType):
+class _Counts(ParamType):
     """A,M: two whole numbers."""
 
     name = "A,M"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def reproduce(
     ctx: click.Context,
+    /,
     paper: str,
     table_number: int | None,
     figure_number: int | None,

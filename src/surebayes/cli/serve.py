@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _settings(*names: str) -> Any:
+def _settings(*names: str) -> Callable[[Any], Any]:
     """Add the options of several settings."""
 
     def add(function: Any) -> Any:
@@ -43,7 +44,9 @@ def _settings(*names: str) -> Any:
 @model_option()
 @_settings("http", "spamd", "milter", *_NAMES)
 @click.pass_context
-def serve(ctx: click.Context, model: str, http: str | None, spamd: str | None, milter: str | None, **rest: Any) -> None:
+def serve(
+    ctx: click.Context, /, model: str, http: str | None, spamd: str | None, milter: str | None, **rest: Any
+) -> None:
     """Serve a filter: HTTP, SPAMD and milter.
 
     ADDR is host:port or unix:PATH; without any it is HTTP on 127.0.0.1:8025. It runs until SIGTERM or Ctrl-C, answers

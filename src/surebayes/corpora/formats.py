@@ -85,13 +85,13 @@ def head_and_body(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def header(head: bytes, name: str) -> str | None:
-    """Give the first header of a name, unfolded; None if there is none."""
+    """Return the first header of a name, unfolded; None if there is none."""
     found = re.search(rb"(?im)^" + name.encode("ascii") + rb":((?:.*)(?:\r?\n[ \t].*)*)", head)
     return None if found is None else " ".join(found.group(1).decode("latin-1").split())
 
 
 def received(raw: bytes) -> int | None:
-    """Give the time of a mail: its topmost Received header, else its Date; seconds since 1970, or None."""
+    """Return the time of a mail: its topmost Received header, else its Date; seconds since 1970, or None."""
     head = head_and_body(raw)[0]
     for name in ("Received", "Date"):
         value = header(head, name)
@@ -270,7 +270,7 @@ def _tf_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def ecml_place(task: str, part: str) -> tuple[str, int | None] | None:
-    """Give split and inbox of a file of the challenge, or None if it belongs to another task."""
+    """Return split and inbox of a file of the challenge, or None if it belongs to another task."""
     letter, tune = task[5], task.endswith("_tune")
     if part == f"task_{letter}_labeled_{'tune' if tune else 'train'}":
         return "train", None

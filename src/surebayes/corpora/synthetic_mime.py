@@ -226,7 +226,7 @@ def _date(epoch: int) -> str:
 
 
 def _received(dice: Dice, host: str, epoch: int) -> list[str]:
-    """Give the way of the mail, the last hop first, as each host writes its line on top."""
+    """Return the way of the mail, the last hop first, as each host writes its line on top."""
     hops, name = [], host
     for hop in range(1 + dice.below(3)):
         address = f"{dice.pick(_NETWORKS)}.{1 + dice.below(254)}"

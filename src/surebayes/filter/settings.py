@@ -84,7 +84,7 @@ class Setting:
         return f"{name} from {self.low:g} to {self.high:g}"
 
     def checked(self, value: Any, where: str = "") -> Any:
-        """Give the value as its kind, from a file's value or a word; BadConfig where it can't be."""
+        """Return the value as its kind, from a file's value or a word; BadConfig where it can't be."""
         try:
             converted = self._converted(value)
         except (TypeError, ValueError):
@@ -110,7 +110,7 @@ class Setting:
             return True
         low = -float("inf") if self.low is None else self.low
         high = float("inf") if self.high is None else self.high
-        return low < value < high if self.is_open else low <= value <= high
+        return bool(low < value < high if self.is_open else low <= value <= high)
 
 
 def _settings(*settings: Setting) -> Mapping[str, Setting]:
@@ -179,7 +179,7 @@ class Resolved(NamedTuple):
 
 
 def find(model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """Give the file of settings: the one that is named, else SUREBAYES_CONFIG, else the one in the filter's folder.
+    """Return the file of settings: the one that is named, else SUREBAYES_CONFIG, else the one in the filter's folder.
 
     Examples
     --------
@@ -188,15 +188,15 @@ def find(model: str | None = None, named: str | None = None, environ: Mapping[st
     True
     """
     environ = os.environ if environ is None else environ
-    told = named or environ.get("SUREBAYES_CONFIG")
-    if told:
+    wanted = named or environ.get("SUREBAYES_CONFIG")
+    if wanted:
         from pathlib import Path
 
-        if not Path(told).is_file():
+        if not Path(wanted).is_file():
             raise BadConfig(
-                f"There is no file of settings {told}. Write one with `surebayes config init --config {told}`."
+                f"There is no file of settings {wanted}. Write one with `surebayes config init --config {wanted}`."
             )
-        return Path(told)
+        return Path(wanted)
     folder = model or environ.get("SUREBAYES_MODEL")
     if not folder or not os.path.isfile(os.path.join(folder, NAME)):
         return None
@@ -243,7 +243,7 @@ def _known(name: str, where: str = "") -> Setting:
 def resolve(
     model: str | None = None, named: str | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, Resolved]:
-    """Give every setting's value and where it is from.
+    """Return every setting's value and where it is from.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def resolve(
 
 
 def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Give what `surebayes filter` needs of a folder's file of settings, for the manifest; defaults if it is broken.
+    """Return what `surebayes filter` needs of a folder's file of settings, for the manifest; defaults if it is broken.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def splits_of(
     order: Any = None,
     random_state: int = 0,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Give the rows that train and test in each split.
+    """Return the rows that train and test in each split.
 
     Parameters
     ----------
@@ -131,11 +131,11 @@ class Comparison:
         return list(next(iter(self.values.values())))
 
     def mean(self, measure: str) -> dict[str, float]:
-        """Give each classifier's mean of a measure."""
+        """Return each classifier's mean of a measure."""
         return {name: float(np.mean(values)) for name, values in self.values[measure].items()}
 
     def p_value(self, a: str, b: str, measure: str) -> float:
-        """Give the p-value of the corrected resampled t-test; NaN for splits by time, and for a single split."""
+        """Return the p-value of the corrected resampled t-test; NaN for splits by time, and for a single split."""
         if not self.random_splits or len(self.sizes) < 2:
             return float("nan")
         n_train, n_test = (round(float(np.mean(sizes))) for sizes in zip(*self.sizes))
@@ -146,10 +146,11 @@ class Comparison:
         """Count, for each pair of classifiers, the splits in which the first is better."""
         sign = -1.0 if measure in LOWER_IS_BETTER else 1.0
         table = sign * np.array([self.values[measure][name] for name in self.names])
-        return (table[:, None, :] > table[None, :, :]).sum(axis=2)
+        won: np.ndarray = np.sum(table[:, None, :] > table[None, :, :], axis=2)
+        return won
 
     def result(self) -> Result:
-        """Give everything as tables and plots, as the papers' reproductions do."""
+        """Return everything as tables and plots, as the papers' reproductions do."""
         records = [
             Record("", "comparison", "mean over splits", name, measure, None, value, self._setting())
             for measure in self.values
@@ -245,7 +246,7 @@ def compare(
 
 
 def _is_forward(chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Tell whether every split of a cross-validator tests only on rows after those it trains on."""
+    """Whether every split of a cross-validator tests only on rows after those it trains on."""
     return all(len(train) and len(test) and train.max() < test.min() for train, test in chosen)
 
 
@@ -282,7 +283,7 @@ class _Target:
 
     def members(self, rows: np.ndarray) -> np.ndarray:
         if self.kind == "multilabel":
-            return self.y[rows].astype(bool)
+            return np.asarray(self.y[rows], bool)
         wanted = [self.positive] if self.kind == "binary" else self.classes
         return np.column_stack([self.y[rows] == label for label in wanted])
 

@@ -74,11 +74,11 @@ class Batch:
         return self._seen("test")
 
     def afresh(self) -> Batch:
-        """Give the same documents, nothing made of them yet."""
+        """Return the same documents, nothing made of them yet."""
         return replace(self, made={}, charged=0.0)
 
     def relabelled(self, labels: BoolArray) -> Batch:
-        """Give the same documents with other labels and what was made of them."""
+        """Return the same documents with other labels and what was made of them."""
         return replace(self, labels=labels, charged=0.0)
 
     def keep_newest(self) -> None:
@@ -102,7 +102,7 @@ class Batch:
         documents = getattr(self, part)
         if not self.mail:
             return list(documents)
-        return self.once(part, lambda: [m.subject + "\n" + m.text for m in map(read_message, documents)])
+        return list(self.once(part, lambda: [m.subject + "\n" + m.text for m in map(read_message, documents)]))
 
     def inner(self) -> Batch:
         """Split the training documents again: the last third is for choosing."""
@@ -123,7 +123,7 @@ class Batch:
 
 
 def cpu_seconds() -> float:
-    """Give the CPU time of this process and of the programs that it ran."""
+    """Return the CPU time of this process and of the programs that it ran."""
     return sum(os.times()[:4])
 
 
@@ -350,7 +350,7 @@ _VOWPAL = "--quiet --loss_function logistic --ngram 2 -b 22"
 
 
 def _vowpal_workspace(train: list[str], test: list[str]) -> FloatArray:
-    from vowpalwabbit import Workspace  # type: ignore[import-not-found]
+    from vowpalwabbit import Workspace
 
     model = Workspace(_VOWPAL)
     for _ in range(_PASSES):
@@ -373,7 +373,7 @@ def _vowpal_program(train: list[str], test: list[str]) -> FloatArray:
 
 
 def _fasttext(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
-    import fasttext  # type: ignore[import-not-found]
+    import fasttext
 
     def flat(text: str) -> str:
         return " ".join(text.lower().split())
@@ -422,7 +422,7 @@ FOR_TEXT = tuple(name for name in PEERS if name != "online LR, byte 4-grams")
 
 
 def available() -> dict[str, Peer]:
-    """Give the peers that can run here: the programs where they are installed."""
+    """Return the peers that can run here: the programs where they are installed."""
     found = dict(PEERS)
     if shutil.which("bogofilter"):
         found["bogofilter"] = _bogofilter
@@ -434,7 +434,7 @@ def available() -> dict[str, Peer]:
 
 
 def online() -> dict[str, Callable[[Sequence[Any], BoolArray], tuple[FloatArray, str]]]:
-    """Give the peers that judge and learn a stream."""
+    """Return the peers that judge and learn a stream."""
     found: dict[str, Any] = {"online LR, byte 4-grams": online_logistic}
     if shutil.which("bogofilter"):
         found["bogofilter"] = online_bogofilter

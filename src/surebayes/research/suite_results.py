@@ -68,7 +68,7 @@ class Part:
     share: float = 1.0
 
     def stamp(self) -> dict[str, Any]:
-        """Give what a result of a file must agree with to be taken for one of this part."""
+        """Return what a result of a file must agree with to be taken for one of this part."""
         from surebayes import __version__
         from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
@@ -197,7 +197,7 @@ def _of_part(part: Part, lines: Sequence[dict[str, Any]]) -> dict[Key, Result]:
 
 
 def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
-    """Give the results of a suite that a file holds, the newest where there are several of a kind.
+    """Return the results of a suite that a file holds, the newest where there are several of a kind.
 
     Parameters
     ----------

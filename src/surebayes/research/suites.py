@@ -35,7 +35,16 @@ MAIL = ("spamassassin", "enron_spam")
 TEXT = ("movie_reviews", "sms_spam", "lingspam", "reuters21578", "news20_bydate")
 
 
-def _result(table: str, corpus: str, system: str, setting: str, y: BoolArray, s: FloatArray, seconds: float, seed=None):
+def _result(
+    table: str,
+    corpus: str,
+    system: str,
+    setting: str,
+    y: BoolArray,
+    s: FloatArray,
+    seconds: float,
+    seed: int | None = None,
+) -> Result:
     main = metrics.roca_percent if table == "online" else metrics.partial_auc
     auc, tpr = main(y, s), metrics.tpr_at_fpr(y, s, 0.001)
     of_auc = metrics.bootstrap_interval(main, y, s, resamples=300)

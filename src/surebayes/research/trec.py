@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     score: float
 
     def line(self) -> str:
-        """Give the line of a TREC result file.
+        """Return the line of a TREC result file.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class Online(Protocol):
     """What the jig asks of a filter."""
 
     def judge(self, raw: bytes) -> tuple[str, float]:
-        """Give a label and a score; the higher, the more spam."""
+        """Return a label and a score; the higher, the more spam."""
 
     def teach(self, raw: bytes, label: str) -> Any:
         """Learn a message."""
@@ -101,7 +101,7 @@ class OnlineFilter:
         self._last: tuple[bytes, Any] | None = None
 
     def judge(self, raw: bytes) -> tuple[str, float]:
-        """Give a label and a score; 0 before both classes were seen."""
+        """Return a label and a score; 0 before both classes were seen."""
         seen = self._state.see(raw)
         self._last = raw, seen
         label, score, _, _ = self._state.decide(seen)
@@ -145,7 +145,7 @@ class TrecResult:
     intervals: dict[str, tuple[float, float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all figures as plain values, each recall under a name such as ``tpr_at_fpr_0.001``."""
+        """Return all figures as plain values, each recall under a name such as ``tpr_at_fpr_0.001``."""
         plain = {name: value for name, value in vars(self).items() if name not in ("tpr_at_fpr", "intervals")}
         plain |= {_tpr_name(rate): value for rate, value in self.tpr_at_fpr.items()}
         return plain | {"intervals": {name: list(ends) for name, ends in self.intervals.items()}}
@@ -263,7 +263,7 @@ def stream(
 def measure(
     truth: Iterable[str], scores: Iterable[float], labels: Iterable[str] | None = None, intervals: bool = False
 ) -> TrecResult:
-    """Give the track's measures of judged messages.
+    """Return the track's measures of judged messages.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,11 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
     ['a']
     """
 
-    def __init__(self, grid=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0), share=0.3):
+    def __init__(self, grid: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), share: float = 0.3) -> None:
         self.grid = grid
         self.share = share
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> TunedSVM:
         """Choose C, then train on all rows."""
         X, y = normalize(csr_array(X, dtype=float)), np.asarray(y)
         train, held = next(StratifiedShuffleSplit(1, test_size=self.share, random_state=0).split(X, y))
@@ -79,11 +80,11 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
         self.classes_ = self.model_.classes_
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predict the class of each row."""
         return self.model_.predict(normalize(csr_array(X, dtype=float)))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Score each row."""
         return self.model_.decision_function(normalize(csr_array(X, dtype=float)))
 
@@ -109,13 +110,13 @@ class BalancedWinnow(ClassifierMixin, BaseEstimator):
     ['a']
     """
 
-    def __init__(self, epsilon=0.5, delta=0.1, cooling=0.5, passes=30):
+    def __init__(self, epsilon: float = 0.5, delta: float = 0.1, cooling: float = 0.5, passes: int = 30) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.cooling = cooling
         self.passes = passes
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> BalancedWinnow:
         """Learn the weights, row by row."""
         X = csr_array(X, dtype=float)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -128,24 +129,24 @@ class BalancedWinnow(ClassifierMixin, BaseEstimator):
         for _ in range(self.passes):
             up, down = 1.0 + epsilon, 1.0 - epsilon
             for i in range(n):
-                own = columns[i]
-                scores = values[i] @ weights[own]
+                terms = columns[i]
+                scores = values[i] @ weights[terms]
                 right, first = labels[i], int(scores.argmax())
                 if first == right:
                     scores[first], best = -np.inf, scores[first]
                     first = int(scores.argmax())
                     if best > (1.0 + self.delta) * scores[first]:
                         continue
-                weights[own, first] *= down
-                weights[own, right] *= up
+                weights[terms, first] *= down
+                weights[terms, right] *= up
             epsilon *= 1.0 - self.cooling
         self.weights_ = weights
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Score each row for each class."""
         return csr_array(X, dtype=float) @ self.weights_[:-1] + self.weights_[-1]
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predict the class of each row."""
         return self.classes_[self.decision_function(X).argmax(axis=1)]

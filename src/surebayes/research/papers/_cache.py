@@ -45,12 +45,12 @@ OWN = {"research.papers.junejo_karim": ("research.papers._random_draws",)}
 
 
 def default_folder() -> Path:
-    """Give the user's cache folder: ``surebayes`` in $XDG_CACHE_HOME, else in ~/.cache."""
+    """Return the user's cache folder: ``surebayes`` in $XDG_CACHE_HOME, else in ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surebayes"
 
 
 def digest(*parts: Any) -> str:
-    """Give one short name to values that JSON can say; mappings count by content, not by order.
+    """Return one short name for values that JSON can hold; mappings count by content, not by order.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def digest(*parts: Any) -> str:
 
 @lru_cache
 def code_digest(modules: tuple[str, ...]) -> str:
-    """Give a name to the present source of modules of this package."""
+    """Return a name for the present source of modules of this package."""
     total = hashlib.blake2b(digest_size=16)
     for name in sorted({*modules, *(other for module in modules for other in OWN.get(module, ()))}):
         spec = find_spec(f"surebayes.{name}")
@@ -75,7 +75,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def content_digest(path: Path) -> str:
-    """Give a name to a file's contents, or to the names, sizes and times of the files in a folder."""
+    """Return a name for a file's contents, or to the names, sizes and times of the files in a folder."""
     total = hashlib.blake2b(digest_size=16)
     if path.is_file():
         with path.open("rb") as file:
@@ -126,7 +126,7 @@ class Cache:
             raise
 
     def read(self, key: str) -> Any:
-        """Give the result of this key, or None; one that can't be read counts as none."""
+        """Return the result of this key, or None; one that can't be read counts as none."""
         try:
             return json.loads(self._path(key, "json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -137,7 +137,7 @@ class Cache:
         self._write(self._path(key, "json"), lambda file: file.write(json.dumps(value).encode()))
 
     def arrays(self, key: str, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Give the arrays of this key; make and keep them where there are none."""
+        """Return the arrays of this key; make and keep them where there are none."""
         path = self._path(key, "npz")
         try:
             with np.load(path, allow_pickle=False) as stored:

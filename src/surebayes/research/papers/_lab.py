@@ -133,11 +133,11 @@ class Lab:
         self._contents = state["contents"]
 
     def has(self, name: str) -> bool:
-        """Tell whether the folder holds a corpus."""
+        """Whether the folder holds a corpus."""
         return name in corpora.available(self.folder)
 
     def content(self, name: str) -> str:
-        """Give the digest of a corpus's files."""
+        """Return the digest of a corpus's files."""
         if name not in self._contents:
             found = corpora.available(self.folder).get(name)
             if found is None:
@@ -147,7 +147,7 @@ class Lab:
         return self._contents[name]
 
     def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:
-        """Give a corpus as counts, from the cache where it is there."""
+        """Return a corpus as counts, from the cache where it is there."""
         code = code_digest(
             ("research.papers._text", "research.papers._porter", "corpora.loading", "corpora.plain_text")
         )

@@ -28,7 +28,7 @@ def _double(word: str) -> bool:
 
 
 def _short(word: str) -> bool:
-    """Tell whether it ends consonant, vowel, consonant, the last not w, x or y: hop, but not snow."""
+    """Whether it ends consonant, vowel, consonant, the last not w, x or y: hop, but not snow."""
     return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
@@ -104,7 +104,7 @@ def _step_1(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """Give a participle's stem back what -ed or -ing took: hop from hopp, hope from hop(e)."""
+    """Restore to a participle's stem what -ed or -ing took: hop from hopp, hope from hop(e)."""
     if stem.endswith(("at", "bl", "iz")):
         return stem + "e"
     if _double(stem) and stem[-1] not in "lsz":
@@ -138,7 +138,7 @@ def _step_5(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Give the stem of an English word in lower case; words of one or two letters are their own.
+    """Return the stem of an English word in lower case; words of one or two letters are their own.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def split_of(
 
 
 def accuracies(task: TrainTest, methods: Sequence[str]) -> dict[str, float]:
-    """Give the accuracy of each method in percent."""
+    """Return the accuracy of each method in percent."""
     n_classes = len(np.unique(task.y))
     return {
         name: 100 * float((method(name, n_classes).fit(task.X, task.y).predict(task.Z) == task.T).mean())
@@ -94,13 +94,13 @@ class TokenRule(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Say the rule in a few words."""
+        """Return the rule in a few words."""
         more = f", {self.at_least} or more" if self.at_least > 1 else ""
         return f"{self.pattern}{', stems' if self.stems else ''}{more}"
 
     @property
     def words(self) -> Words:
-        """Say the rule as words to count; the toolkit's stop list is not part of the package, scikit-learn's is."""
+        """Return the rule as words to count; the toolkit's stop list is not part of the package, scikit-learn's is."""
         return Words(self.pattern, stop_words=True, stems=self.stems)
 
 
@@ -204,7 +204,7 @@ class Runs(NamedTuple):
         return self._replace(rules=[chosen_on_training_documents(each) for each in own])
 
     def measure(self, lab: Lab, methods: Sequence[str], **options: Any) -> list[dict[str, float]]:
-        """Give the accuracies of every run."""
+        """Return the accuracies of every run."""
         settings = [
             {"corpus": self.corpus, "size": size, "seed": run, "tokens": rule, "methods": list(methods)}
             | {**self.drawn, **options}
@@ -215,7 +215,7 @@ class Runs(NamedTuple):
     def records(
         self, block: str, found: list[dict[str, float]], published: Mapping[str, Sequence[float]], setting: str
     ) -> list[Record]:
-        """Give the mean over the runs of each size, and the mean over the sizes."""
+        """Return the mean over the runs of each size, and the mean over the sizes."""
         by_size = self._by_size(found)
         records = []
         for name in found[0]:
@@ -227,7 +227,7 @@ class Runs(NamedTuple):
         return records
 
     def spread(self, found: list[dict[str, float]], setting: str) -> list[Record]:
-        """Give the standard deviation over the runs of each size; none where there is one run."""
+        """Return the standard deviation over the runs of each size; none where there is one run."""
         block = f"{self.corpus}, standard deviation"
         return [
             Record(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)
@@ -237,7 +237,7 @@ class Runs(NamedTuple):
         ]
 
     def judgements(self, judged: Mapping[str, list[dict[str, float]]]) -> list[Record]:
-        """Give the mean figures of each token rule, and how many runs took it."""
+        """Return the mean figures of each token rule, and how many runs took it."""
         block = f"{self.corpus}, token rules by ten-fold accuracy on training documents"
         records = []
         for rule, results in judged.items():

@@ -50,7 +50,7 @@ class Words:
     characters: bool = False
 
     def settings(self) -> dict[str, object]:
-        """Give the settings as a mapping, for a cache's key."""
+        """Return the settings as a mapping, for a cache's key."""
         return asdict(self)
 
     def count(self, texts: Sequence[str]) -> tuple[csr_array, list[str]]:

@@ -77,7 +77,7 @@ def _data(lab: Lab, corpus: str) -> CountedCorpus:
 
 
 def _strata(data: CountedCorpus) -> np.ndarray:
-    """Give what a split keeps in proportion: the label, or the set of labels where at least three documents have it."""
+    """Return what a split keeps in proportion: the label, or the set of labels that three documents or more have."""
     if data.y.ndim == 1:
         return data.y
     _, strata, size = np.unique(data.y, axis=0, return_inverse=True, return_counts=True)

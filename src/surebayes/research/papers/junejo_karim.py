@@ -110,7 +110,7 @@ OPEN = (
 
 
 def _misses(result: Result, methods: Sequence[str], corpus: str, allowed: float = 1.0) -> str:
-    """Say which averages are further from print than allowed."""
+    """Return which averages are further from print than allowed."""
     gaps = {name: result.value("Avg", name, corpus) - TABLE_2["Avg"][METHODS.index(name)] for name in methods}
     far = [f"{name} by {gap:+.2f}" for name, gap in gaps.items() if abs(gap) > allowed]
     near = f"{corpus}: {len(gaps) - len(far)} of {len(gaps)} averages are within {allowed:g} point of print"
@@ -225,7 +225,7 @@ def table_1(
 
 
 def feature_space(task: TrainTest, weight: str) -> tuple[np.ndarray, np.ndarray, TermDiscriminant]:
-    """Give the two scores of each test document, eqs. (6) and (7), for the second class, and the fitted model."""
+    """Return the two scores of each test document, eqs. (6) and (7), for the second class, and the fitted model."""
     model = TermDiscriminant(weight=weight).fit(task.X, task.y)
     weights, favours = model._weigh(contingency_of(model.statistics_, None, model._contrasts))
     rows = normalize((task.Z > 0).astype(float), norm="l1")
@@ -233,7 +233,7 @@ def feature_space(task: TrainTest, weight: str) -> tuple[np.ndarray, np.ndarray,
 
 
 def plot_space(lab: Lab, corpus: str, inbox: int, weight: str) -> dict[str, Any]:
-    """Give the points of Figure 1."""
+    """Return the points of Figure 1."""
     task = inbox_task(lab, corpus, inbox)
     plus, minus, model = feature_space(task, weight)
     return {"plus": plus.tolist(), "minus": minus.tolist(), "spam": task.T.tolist(), "slope": float(model.slope_[0])}
@@ -326,7 +326,7 @@ def _of_table_4(lab: Lab, item: str, column: str, plot: int, corpus: str, thresh
 
 
 def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence[float]) -> dict[str, Any]:
-    """Give the training error of DTWC for fixed slopes, and the slope that was fitted."""
+    """Return the training error of DTWC for fixed slopes, and the slope that was fitted."""
     task = inbox_task(lab, corpus, inbox)
     plus, minus, model = feature_space(TrainTest(task.X, task.y, task.X, task.y), weight)
     y = task.y == 1

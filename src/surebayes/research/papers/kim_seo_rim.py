@@ -80,7 +80,7 @@ def _model(weight: str | None, interpolation: float | str, ratio: str, theta: fl
 
 
 def break_evens(truth: np.ndarray, scores: np.ndarray) -> list[float]:
-    """Give the break-even point of each class."""
+    """Return the break-even point of each class."""
     return [metrics.break_even(truth[:, c], scores[:, c]) for c in range(truth.shape[1])]
 
 
@@ -196,7 +196,7 @@ def _by_alpha(lab: Lab, corpus: str, documents: int | None) -> list[dict[str, An
 
 def _unigram(lab: Lab, corpus: str, documents: int | None, rules: bool = False) -> dict[str, Any]:
     settings = [{"corpus": corpus, "rules": rules, "documents": documents}]
-    return lab.map(judge_unigram, settings, f"Kim, Seo & Rim, UM on {corpus}")[0]
+    return dict(lab.map(judge_unigram, settings, f"Kim, Seo & Rim, UM on {corpus}")[0])
 
 
 def figure_1(lab: Lab, documents: int | None = None) -> Result:

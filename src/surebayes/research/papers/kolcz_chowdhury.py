@@ -50,13 +50,13 @@ def _task(lab: Lab, corpus: str, seed: int, documents: int | None) -> TrainTest:
 
 
 def specificity(truth: np.ndarray, scores: np.ndarray) -> float:
-    """Give the specificity at full recall of the target, averaged over the classes (macro)."""
+    """Return the specificity at full recall of the target, averaged over the classes (macro)."""
     return float(np.mean([metrics.specificity_at_recall(truth[:, c], scores[:, c]) for c in range(truth.shape[1])]))
 
 
 def in_double_precision(key: np.ndarray) -> np.ndarray:
     """Turn NB-Trans's key, -log(1 - P R), into the posterior that plain arithmetic gives: 1.0 from about 37 on."""
-    posterior = 1.0 - np.exp(-np.abs(key))
+    posterior: np.ndarray = 1.0 - np.exp(-np.abs(key))
     return np.where(key > 0, posterior, 1.0 - posterior)
 
 
@@ -173,7 +173,7 @@ def figure_2(
 
 
 def errors(lab: Lab, corpus: str, features: int, most: int, documents: int | None = None) -> dict[str, Any]:
-    """Give the score of each misclassified (document, class) and the largest document frequency of its terms."""
+    """Return the score of each misclassified (document, class) and the largest document frequency of its terms."""
     task = _task(lab, corpus, 0, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
     found = model.reversal(task.Z).score

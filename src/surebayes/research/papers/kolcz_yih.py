@@ -121,7 +121,7 @@ def _task(
 
 
 def area(task: TrainTest, model: Any) -> float:
-    """Give AUC_0.1: the area under the ROC curve for FP in [0, 0.1], divided by 0.1."""
+    """Return AUC_0.1: the area under the ROC curve for FP in [0, 0.1], divided by 0.1."""
     scores = model.fit(task.X, task.y).decision_function(task.Z)
     return metrics.partial_auc(task.T, scores, max_fpr=0.1)
 
@@ -234,7 +234,7 @@ SHUFFLES = 4
 
 
 def shuffled_pools(lab: Lab, corpus: str, share: float, documents: int | None = None, **pool: Any) -> dict[str, float]:
-    """Give the mean AUC_0.1 of three pools over a few random splits in which a share of the stream trains."""
+    """Return the mean AUC_0.1 of three pools over a few random splits in which a share of the stream trains."""
     found: dict[str, list[float]] = {row: [] for row in ("abs_idf", "idf", "geo")}
     for seed in range(SHUFFLES):
         task = _task(lab, corpus, "shuffled", seed=seed, documents=documents, share=share)
@@ -249,7 +249,7 @@ POOLS = ("NB", "NB-IR", "geo", "idf", "abs", "abs_idf")
 def shuffled_lifts(
     lab: Lab, corpus: str, row: str, sizes: Sequence[int], documents: int | None = None, **pool: Any
 ) -> dict[str, Any]:
-    """Give what DSFS adds to a row's AUC_0.1 at its best N, and that N, over the same random splits."""
+    """Return what DSFS adds to a row's AUC_0.1 at its best N, and that N, over the same random splits."""
     tasks = [_task(lab, corpus, "shuffled", seed=seed, documents=documents) for seed in range(SHUFFLES)]
     plain, *means = (float(np.mean([area(task, model_of(row, n, **pool)) for task in tasks])) for n in (None, *sizes))
     return {"lift": max(means) - plain, "N": sizes[int(np.argmax(means))]}
@@ -258,7 +258,7 @@ def shuffled_lifts(
 def _findings(
     lab: Lab, corpus: str, found: Mapping[str, Any], documents: int | None, pool: Mapping[str, Any]
 ) -> list[str]:
-    """Say which of the paper's findings hold on a corpus, and what is known of the reason where they don't."""
+    """Return which of the paper's findings hold on a corpus, and what is known of the reason where they don't."""
     notes = []
     if all(row in found for row in ("abs_idf", "idf", "geo")):
         abs_idf, idf, geo = (found[row][ALL] for row in ("abs_idf", "idf", "geo"))
@@ -293,7 +293,7 @@ def _findings(
 
 
 def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
-    """Say what shuffling, and shuffling with nine tenths to train, do to the order of the pools."""
+    """Return what shuffling, and shuffling with nine tenths to train, do to the order of the pools."""
 
     def shown(found: Mapping[str, float]) -> str:
         return ", ".join(f"{found[row]:.4f}" for row in ("abs_idf", "idf", "geo"))
@@ -315,7 +315,7 @@ def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
 def posthoc_curve(
     lab: Lab, corpus: str, sizes: Sequence[int], posthoc: bool, documents: int | None = None
 ) -> dict[str, Any]:
-    """Give AUC_0.1 of NB with DSFS for every N."""
+    """Return AUC_0.1 of NB with DSFS for every N."""
     task = _task(lab, corpus, documents=documents)
     return {"area": [area(task, model_of("NB", n, posthoc=posthoc)) for n in sizes], "all": area(task, model_of("NB"))}
 
@@ -357,7 +357,7 @@ CURVES = ("NB", "NB-IR", "geo", "abs_idf", "LR", "SVM")
 
 
 def roc(lab: Lab, corpus: str, row: str, noise: float, documents: int | None = None) -> dict[str, Any]:
-    """Give the true-positive rate at FP rates in [0, 0.14]."""
+    """Return the true-positive rate at FP rates in [0, 0.14]."""
     task = _task(lab, corpus, noise=noise, documents=documents)
     scores = model_of(row).fit(task.X, task.y).decision_function(task.Z)
     fpr, tpr, _ = metrics.roc_curve(task.T, scores)
