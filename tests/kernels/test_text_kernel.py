@@ -568,3 +568,20 @@ def test_rows_take_columns_as_they_are(text):
     assert [bytes(one) for one in found] == [bytes(one) for one in expected]
     with pytest.raises(ValueError, match="below 10"):
         text.hash_rows(analyzer, 10, ["a"], [(10).to_bytes(4, "little")])
+
+
+def test_characters_of_every_page_and_plane_agree():
+    """Whatever the process hasn't met before is asked for at once."""
+    everywhere = "".join(chr(c) + (" " if c % 3 else "") for c in range(0x80, 0x110000, 61) if not 0xD800 <= c < 0xE000)
+    for kind in ("word", "char_wb"):
+        for document in (everywhere, "Σ" + everywhere[::-1]):
+            rows = [module.hash_count(module.Analyzer(kind, 1, 2), 1000, [document]) for module in (compiled, twin)]
+            ours, theirs = ([sorted(zip(*(memoryview(a).cast("B").cast("i") for a in row[1:])))] for row in rows)
+            assert ours == theirs
+    assert compiled.hash_count(compiled.Analyzer("word"), 1000, [everywhere] * 2)
+
+
+def test_lengths_that_change_meanwhile_are_noticed():
+    lengths = array("I", [1, 1, 0])
+    with pytest.raises(ValueError, match="lengths changed"):
+        compiled.place(lengths, array("I", [5, 5]), array("i", [1, 1]), None, lengths, array("q", [0, 0, 0]), 1)

@@ -23,7 +23,7 @@ from hostile_mail import HOSTILE, ordinary
 from surebayes import kernels
 from surebayes.kernels import mail_twin, mime_twin
 from surebayes.mail import charsets, headers, message
-from surebayes.mail.message import Limits, fingerprint_of, header_tokens, read_message
+from surebayes.mail.message import Limits, fingerprint_of, header_tokens, plain_head, read_message
 
 try:
     from surebayes.kernels import _mail as kernel
@@ -817,6 +817,92 @@ def test_what_fuzzing_found(path):
     raw = path.read_bytes()
     for limits in (None, Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2)):
         check(read_message(raw, limits=limits, keep_hidden=True, alt_text=True, link_targets=True))
+
+
+# ---- copies of one mail
+
+
+@pytest.mark.parametrize("line", [b"From a@b Mon Jan  1 00:00:00 2024", b">From a@b Mon Jan  1 00:00:00 2024"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_the_line_of_a_mailbox_is_no_part_of_a_mail(line, end):
+    raw = b"Subject: hello\nMessage-ID: <1@b.c>\nX-Other: 1\n\nFrom here on\n".replace(b"\n", end)
+    with_line = line + end + raw
+    assert read_message(with_line) == read_message(raw)
+    assert header_tokens(read_message(with_line)) == header_tokens(read_message(raw))
+    assert plain_head(with_line) == plain_head(raw) == raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def test_fields_of_filters_are_no_part_of_a_mail():
+    raw = b"Subject: hello\nX-Other: 1\n\nX-Spam-Flag: yes\n"
+    fields = b"X-Surebayes-Label: ham\nX-Spam-Status: No,\n tests=none\nX-Bogosity: Ham\nX-Spamd-Bar: -\n"
+    for noisy in (fields + raw, raw.replace(b"\n\n", b"\n" + fields + b"\n", 1), fields.lower() + raw):
+        assert plain_head(noisy) == raw
+        assert header_tokens(read_message(noisy)) == header_tokens(read_message(raw))
+        assert read_message(noisy).fingerprint == read_message(raw).fingerprint
+
+
+@pytest.mark.parametrize("functions", [mail_twin] if kernel is None else [mail_twin, kernel])
+def test_no_field_hides_behind_a_bare_carriage_return(functions):
+    names = (b"x-surebayes-",)
+    for raw, expected in {
+        b"A: 1\rX-Surebayes-Label: ham\nB: 2\n\nx": b"A: 1\nB: 2\n\nx",
+        b"A: 1\rX-Surebayes-Label: ham\rB: 2\n\nx": b"A: 1\rB: 2\n\nx",
+        b"X-Surebayes-Label: ham\rB: 2\n\nx": b"B: 2\n\nx",
+        b"A: 1\rX-Surebayes-Label: ham\r\n more\r\nB: 2\r\n\r\nx": b"A: 1\r\nB: 2\r\n\r\nx",
+        b"A: 1\rX-Surebayes-Label: ham\r\rX-Surebayes-Label: body": b"A: 1\r\rX-Surebayes-Label: body",
+        b"A: 1\rb\n\nX-Surebayes-Label: body": b"A: 1\rb\n\nX-Surebayes-Label: body",
+    }.items():
+        assert functions.without_fields(raw, names) == expected
+
+
+line_pieces = st.sampled_from(
+    (
+        b"X-Spam-Flag: a",
+        b"A: 1",
+        b" more",
+        b"\t",
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\n\n",
+        b"\r\r",
+        b"body",
+        b"x-spam-",
+        b">From ",
+    )
+)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=500)
+@given(st.lists(line_pieces, max_size=20).map(b"".join))
+def test_kernel_and_twin_cut_lines_alike(raw):
+    assert kernel.without_fields(raw, (b"x-spam-",)) == mail_twin.without_fields(raw, (b"x-spam-",))
+    assert kernel.unquote_from(raw) == mail_twin.unquote_from(raw)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@pytest.mark.parametrize("functions", [mail_twin, kernel])
+def test_negative_limits_are_refused(functions):
+    limits = [100, 10, 2, 10, 50, 100, 0]
+    for i in range(7):
+        wrong = [*limits[:i], -1, *limits[i + 1 :]]
+        with pytest.raises(ValueError, match="must not be negative"):
+            functions.read_mail(b"\ntext", *wrong, None, message._HELPERS)
+    for most, longest in ((-1, 10), (10, -1)):
+        with pytest.raises(ValueError, match="must not be negative"):
+            functions.header_tokens(b"From: a@b.c", "", (), most, longest, 10, lambda *_: [])
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_one_list_of_fields_that_filters_add():
+    assert kernel.FILTER_FIELDS == mail_twin.FILTER_FIELDS
+    assert {b"x-surebayes-", b"x-spam", b"x-bogosity"} <= set(kernel.FILTER_FIELDS)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+def test_the_twin_has_what_the_kernel_has():
+    assert {name for name in vars(kernel) if not name.startswith("_")} == set(mail_twin.__all__)
 
 
 # ---- real mail

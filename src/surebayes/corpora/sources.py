@@ -39,9 +39,18 @@ _SUFFIXES = {
 }
 # A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
 # "From " has no time and year; writers of mailboxes quote one that has.
-_FROM_LINE = re.compile(rb"From [^\n]*?\d\d?:\d\d[^\n]*\b\d{4}[^\n]*(?:\n|\Z)")
+_TIME = re.compile(rb"\d\d?:\d\d")
+_YEAR = re.compile(rb"\b\d{4}")
 _LONGEST_FROM = 1000
-_QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+def _is_from_line(buffer: bytes, start: int = 0) -> bool:
+    """Whether a message of a mailbox starts here. One search after the other: a single pattern takes quadratic time."""
+    if not buffer.startswith(b"From ", start):
+        return False
+    line = buffer[start : start + _LONGEST_FROM].partition(b"\n")[0]
+    time = _TIME.search(line, 5)
+    return time is not None and _YEAR.search(line, time.end()) is not None
 
 
 @dataclass(frozen=True)
@@ -302,7 +311,7 @@ def _read_file(source: Source) -> Iterator[Document]:
     file = open_input(source.path)
     try:
         start = file.read(4096)
-        if _FROM_LINE.match(start):
+        if _is_from_line(start):
             yield from _messages(source, start, file)
             return
         content = start + file.read(_KEPT - len(start))
@@ -320,7 +329,7 @@ def _read_file(source: Source) -> Iterator[Document]:
 def _read_mbox(source: Source) -> Iterator[Document]:
     with open_input(source.path) as file:
         start = file.read(4096)
-        if start.strip() and not _FROM_LINE.match(start.lstrip(b"\r\n")):
+        if start.strip() and not _is_from_line(start.lstrip(b"\r\n")):
             source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
             return
         yield from _messages(source, start.lstrip(b"\r\n"), file)
@@ -330,9 +339,10 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
     name, label, buffer = f"{shown(source.path)}#", source.label, start
     begin = place = number = dropped = 0
-    quoted = False
+    quoted, mail = False, kernel("mail")
     while True:
-        for at in kernel("mail").from_lines(buffer, place):
+        places = mail.from_lines(buffer, place)
+        for at in places:
             if at < 0:
                 quoted, place = True, -at
                 continue
@@ -341,13 +351,15 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
                 place = at
                 break  # the line goes on in the next block
             place = at + 1
-            if _FROM_LINE.match(buffer, place, at + _LONGEST_FROM):
+            if _is_from_line(buffer, place):
                 number += 1
                 yield Document(
                     f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
                 )
                 begin, dropped, quoted = place, 0, False
         else:
+            if len(places) == mail.MOST_FROM_LINES:
+                continue  # there may be more of them
             place = max(place, len(buffer) - _LONGEST_FROM, 0)
         block = file.read(_BLOCK)
         if not block:
@@ -372,7 +384,7 @@ def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
     elif buffer.endswith(b"\n\r\n", line, end):
         end -= 2
     content = buffer[line : min(end, line + _KEPT)]
-    return _QUOTED_FROM.sub(rb"\1", content) if quoted else content
+    return kernel("mail").unquote_from(content) if quoted else content  # type: ignore[no-any-return]
 
 
 _READERS: dict[str, Callable[[Source], Iterator[Document]]] = {

@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #endif
 
-typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_PAGE, NEED_LOWER } Status;
+typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_CHARACTERS, NEED_LOWER } Status;
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BIG_ENDIAN_HOST 1

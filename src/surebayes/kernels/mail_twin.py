@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
-    "FILTER_FIELDS", "fold_mail", "from_lines", "header_tokens", "html_text", "mail_head", "read_mail",
-    "without_fields",
+    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text", "mail_head",
+    "read_mail",
+    "unquote_from", "without_fields",
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
@@ -120,45 +121,59 @@ def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, byt
     return (line, body, count, longest, *(values.get(field, b"") for field in _FIELDS))  # type: ignore[return-value]
 
 
+def has_old_line_ends(raw: bytes) -> bool:
+    r"""Whether lines end in ``\r`` alone, as those of old: there is no other line end at the start."""
+    return raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw
+
+
 def header_end(raw: bytes) -> int:
     """Find the empty line after the header; the length of the message where there is none."""
-    if raw[:1] == b"\n":
+    mark = b"\r" if has_old_line_ends(raw) else b"\n"
+    if raw[:1] == mark or raw[:2] == b"\r\n":
         return 0
-    if raw[:2] == b"\r\n":
-        return 0
-    ends = [end for end in (raw.find(b"\n\n"), raw.find(b"\n\r\n")) if end >= 0]
+    ends = [end for end in (raw.find(mark + mark), raw.find(mark + b"\r\n")) if end >= 0]
     return min(ends) + 1 if ends else len(raw)
 
 
 def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
     r"""Remove the header fields whose names start with one of `names`, their continuation lines with them.
 
+    A ``\r`` alone ends a line, too: some readers take it for a line end, and a field must not hide behind one.
+
     Examples
     --------
     >>> without_fields(b"A: 1\nX-Spam-Flag: YES\n twice\nB: 2\n\nX-Spam-Flag: NO\n", (b"x-spam-",))
     b'A: 1\nB: 2\n\nX-Spam-Flag: NO\n'
+    >>> without_fields(b"A: 1\rX-Spam-Flag: NO\nB: 2\n\n", (b"x-spam-",))
+    b'A: 1\nB: 2\n\n'
     """
     end = header_end(raw)
-    head = raw[:end]
-    low = head.lower()
+    low = raw[:end].lower()
     if not any(name in low for name in names):
         return raw
-    kept, dropping = [], False
-    for line in head.splitlines(keepends=True) if b"\r" not in head.replace(b"\r\n", b"") else _lines(head):
-        if line[:1] not in (b" ", b"\t"):
-            dropping = line[:64].lower().startswith(names)
+    import re
+
+    kept = bytearray()
+    dropping = bare = False  # bare: the line end before is a \r alone
+    for line in re.finditer(rb"([^\r\n]*)(\r\n|\r|\n|\Z)", raw[:end]):
+        content, line_end = line.groups()
+        if content[:1] not in (b" ", b"\t"):
+            dropping = content[:64].lower().startswith(names)
         if not dropping:
-            kept.append(line)
-    return b"".join(kept) + raw[end:]
+            kept += content + line_end
+        elif bare:  # it goes with the line, whose own end then ends the one before
+            kept[-1:] = line_end
+        if bare or not dropping:
+            bare = line_end == b"\r"
+    return bytes(kept) + raw[end:]
 
 
-def _lines(head: bytes) -> "list[bytes]":
-    r"""Cut at ``\n`` alone: a stray ``\r`` ends no line."""
-    return [line + b"\n" for line in head.split(b"\n")[:-1]] + ([rest] if (rest := head.rpartition(b"\n")[2]) else [])
+MOST_FROM_LINES = 1000
+"""How many places `from_lines` returns at a time: memory stays bounded, whatever a mailbox holds."""
 
 
 def from_lines(block: bytes, place: int) -> "list[int]":
-    r"""Find lines that start with "From ", from a place on.
+    r"""Find lines that start with "From ", from a place on: the first 1,000.
 
     Returns
     -------
@@ -171,9 +186,27 @@ def from_lines(block: bytes, place: int) -> "list[int]":
     [1, -9]
     """
     import re
+    from itertools import islice
 
-    found = re.compile(rb"\n(>*)From ").finditer(block, place)
+    found = islice(re.compile(rb"\n(>*)From ").finditer(block, place), MOST_FROM_LINES)
     return [-1 - match.start() if match[1] else match.start() for match in found]
+
+
+def unquote_from(content: bytes) -> bytes:
+    r"""Take one quote off every line that starts with quotes and "From ".
+
+    Examples
+    --------
+    >>> unquote_from(b">From a\n>>From b\n>Fro\n")
+    b'From a\n>From b\n>Fro\n'
+    """
+    import re
+
+    plain, at = bytearray(), 0
+    for quote in re.finditer(rb"^>(?=>*From )", content, re.MULTILINE):
+        plain += content[at : quote.start()]
+        at = quote.end()
+    return bytes(plain + content[at:])
 
 
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":

@@ -43,8 +43,8 @@ def read_mail(
     tuple
         Subject as it was sent, text, attachments, whether something was left out, header block and Message-ID.
     """
-    if min(most_bytes, parts, depth, headers, header_length, decoded) < 0:
-        raise ValueError("read_mail: limits must not be negative")
+    if min(most_bytes, parts, depth, headers, header_length, decoded, flags) < 0:
+        raise ValueError("read_mail: limits and flags must not be negative")
     reader = _Reader(raw[:most_bytes], parts, depth, header_length, decoded, flags, fallback, helpers)
     head, subject, identity, fields, longest = reader.part(0, len(reader.raw), 0)
     truncated = reader.truncated or len(raw) > most_bytes or fields > headers or longest > header_length

@@ -25,7 +25,7 @@ from surebayes.mail.headers import (
     filename,
 )
 
-__all__ = ["Limits", "Message", "fingerprint_of", "header_tokens", "read_message"]
+__all__ = ["Limits", "Message", "fingerprint_of", "header_tokens", "plain_head", "read_message"]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a message that are looked at."""
@@ -206,6 +206,28 @@ def fingerprint_of(text: str) -> str:
     True
     """
     return blake2b(kernel("mail").fold_mail(b"", "", text), digest_size=16).hexdigest()
+
+
+def plain_head(raw: bytes, size: int = 65536) -> bytes:
+    r"""Return the start of a mail as views of bytes read it, so that all copies of a mail look the same.
+
+    Line ends are ``\n``. The line "From " that a mailbox or a delivery agent puts before a mail is left out, and so are
+    the header fields that filters add: the copy that a user teaches has gone through a mail server.
+
+    Examples
+    --------
+    >>> from surebayes.mail.message import plain_head
+    >>> plain_head(b"From a@b Mon Jan  1 00:00:00 2024\r\nSubject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
+    b'Subject: a\n\nbody\n'
+    """
+    mail = kernel("mail")
+    raw = raw[:size]
+    if b"\r" in raw:
+        raw = raw.replace(b"\r\n", b"\n") if b"\n" in raw else raw.replace(b"\r", b"\n")
+    start = 0
+    while raw.startswith((b"From ", b">From "), start):
+        start = raw.find(b"\n", start) + 1 or len(raw)
+    return mail.without_fields(raw[start:], mail.FILTER_FIELDS)  # type: ignore[no-any-return]
 
 
 def read_message(

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns, header_tokens
-from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, read_message
+from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.specs import ViewSpec
 
@@ -67,22 +67,6 @@ class Document:
     def fingerprint(self) -> str:
         """What names the content, whatever a mail server did to its envelope."""
         return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
-
-
-def plain_head(raw: bytes, size: int = 65536) -> bytes:
-    r"""Return the start of a mail as views of raw bytes read it: line ends ``\n``, no verdicts in its header.
-
-    The copy that a user teaches has gone through a mail server: other line ends, and the header fields that this
-    filter added when it judged the mail.
-
-    Examples
-    --------
-    >>> plain_head(b"Subject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
-    b'Subject: a\n\nbody\n'
-    """
-    raw = raw[:size]
-    mail = kernel("mail")
-    return mail.without_fields(raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw, mail.FILTER_FIELDS)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------------- documents to rows

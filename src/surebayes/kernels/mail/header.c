@@ -101,17 +101,39 @@ static PyObject *mail_head(PyObject *module, PyObject *args)
                          value[4].at ? (const char *)value[4].at : "", value[4].size);
 }
 
+bool has_old_line_ends(const unsigned char *raw, Py_ssize_t size)
+{
+    return size && !memchr(raw, '\n', (size_t)(size < 65536 ? size : 65536)) && memchr(raw, '\r', (size_t)size);
+}
+
 /* Where the empty line after the header is; the end of the mail where there is none. */
 static const unsigned char *find_header_end(const unsigned char *raw, const unsigned char *end)
 {
+    const unsigned char mark = has_old_line_ends(raw, end - raw) ? '\r' : '\n';
     for (const unsigned char *p = raw; p < end; p++) {
-        if (*p == '\n' || (*p == '\r' && end - p > 1 && p[1] == '\n'))
+        if (*p == mark || (*p == '\r' && end - p > 1 && p[1] == '\n'))
             return p;
-        p = memchr(p, '\n', (size_t)(end - p));
+        p = memchr(p, mark, (size_t)(end - p));
         if (!p)
             break;
     }
     return end;
+}
+
+/* Whether a line starts with one of some names, a tuple of bytes in lower case. */
+static bool starts_with_name(const unsigned char *line, const unsigned char *end, PyObject *names)
+{
+    char *name;
+    Py_ssize_t size, n = PyTuple_Size(names), room = end - line < 64 ? end - line : 64;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        Py_ssize_t i = 0;
+        PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &size);
+        while (i < size && i < room && to_lower(line[i]) == (unsigned char)name[i])
+            i++;
+        if (i == size)
+            return true;
+    }
+    return false;
 }
 
 PyDoc_STRVAR(without_fields_doc, "without_fields(raw, names, /)\n--\n\n"
@@ -136,29 +158,35 @@ static PyObject *without_fields(PyObject *module, PyObject *args)
     const unsigned char *start = (const unsigned char *)data, *end = start + size,
                         *head_end = find_header_end(start, end);
     const unsigned char *kept = start; /* up to here, all is in `out` or dropped */
+    const unsigned char *feed = NULL;  /* the next \n, once it was looked for */
     unsigned char *out = NULL;
     Py_ssize_t used = 0;
-    bool dropping = false;
-    for (const unsigned char *line = start, *next; line < head_end; line = next) {
-        next = memchr(line, '\n', (size_t)(head_end - line));
-        next = next ? next + 1 : head_end;
-        if (*line != ' ' && *line != '\t') {
-            dropping = false;
-            Py_ssize_t room = next - line < 64 ? next - line : 64;
-            for (Py_ssize_t k = 0, i; k < n && !dropping; k++) {
-                PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size);
-                for (i = 0; i < name_size && i < room && to_lower(line[i]) == (unsigned char)name[i]; i++)
-                    ;
-                dropping = i == name_size;
-            }
+    bool dropping = false, bare = false; /* bare: the line end before is a \r alone, which some readers don't know */
+    for (const unsigned char *line = start, *stop, *next; line < head_end; line = next) {
+        if (!feed || feed < line) {
+            feed = memchr(line, '\n', (size_t)(head_end - line));
+            feed = feed ? feed : head_end;
         }
-        if (!dropping)
+        stop = memchr(line, '\r', (size_t)(feed - line));
+        stop = stop ? stop : feed;
+        next = stop == head_end ? stop : stop + 1 + (*stop == '\r' && stop + 1 == feed && feed < head_end);
+        if (*line != ' ' && *line != '\t')
+            dropping = starts_with_name(line, stop, names);
+        if (!dropping) {
+            bare = next == stop + 1 && *stop == '\r';
             continue;
+        }
         if (!out && !(out = PyMem_Malloc((size_t)size)))
             return PyErr_NoMemory();
         memcpy(out + used, kept, (size_t)(line - kept));
         used += line - kept;
         kept = next;
+        if (bare) { /* it goes with the line, whose own end then ends the one before */
+            used--;
+            memcpy(out + used, stop, (size_t)(next - stop));
+            used += next - stop;
+            bare = next == stop + 1 && *stop == '\r';
+        }
     }
     if (!out)
         return Py_NewRef(raw);

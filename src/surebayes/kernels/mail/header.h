@@ -16,6 +16,9 @@ typedef struct {
 #pragma GCC visibility push(hidden)
 #endif
 
+/* Whether lines end in \r alone, as those of old. */
+bool has_old_line_ends(const unsigned char *raw, Py_ssize_t size);
+
 /* Read the header block between two places. */
 void scan_head(const unsigned char *line, const unsigned char *stop, MailHead *head);
 

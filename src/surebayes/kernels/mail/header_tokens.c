@@ -593,6 +593,10 @@ static PyObject *header_tokens(PyObject *module, PyObject *args)
     longest = PyNumber_AsSsize_t(longest_object, NULL);
     if (longest == -1 && PyErr_Occurred())
         return NULL;
+    if (most < 0 || longest < 0) {
+        PyErr_SetString(PyExc_ValueError, "header_tokens: limits must not be negative");
+        return NULL;
+    }
     if (width_object != Py_None) {
         width = PyNumber_AsSsize_t(width_object, NULL);
         if (width < 1 || width > 0x7fffffff) {
@@ -624,7 +628,7 @@ static PyObject *header_tokens(PyObject *module, PyObject *args)
     lower_copy(block, (const uint8_t *)head_data, (size_t)head_size);
     lower_copy(block + head_size, (const uint8_t *)subject_data, (size_t)subject_size);
     most = most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4;
-    bool whole = most > 0 && take_fields(t, block, block + head_size, most, longest < 0 ? 0 : (size_t)longest);
+    bool whole = most > 0 && take_fields(t, block, block + head_size, most, (size_t)longest);
     if (whole) {
         put_words(t, "subject:", block + head_size, (size_t)subject_size, MOST_TOKENS);
         if (!plain_subject && !put_odd(t, &odd, "subject", Py_BuildValue("[O]", subject)))

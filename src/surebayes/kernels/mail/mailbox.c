@@ -1,9 +1,10 @@
 /* Mails in one file. */
 #include "module.h"
 
-PyDoc_STRVAR(from_lines_doc, "from_lines(block, place, /)\n--\n\n"
-                             "Where from `place` on a line starts with \"From \": the places of the line ends before; "
-                             "-1 - place if quoted (\">From \").");
+PyDoc_STRVAR(from_lines_doc,
+             "from_lines(block, place, /)\n--\n\n"
+             "Where from `place` on a line starts with \"From \", the first 1,000: the places of the line "
+             "ends before; -1 - place if quoted (\">From \").");
 
 static PyObject *from_lines(PyObject *module, PyObject *args)
 {
@@ -18,7 +19,9 @@ static PyObject *from_lines(PyObject *module, PyObject *args)
     PyObject *found = PyList_New(0);
     const char *start = data + (place < size ? place : size), *end = data + size;
     /* an F is rare, and memchr is many times quicker than a search that looks at every line */
-    for (const char *p = start; found && end - p >= 5 && (p = memchr(p, 'F', (size_t)(end - p - 4))); p++) {
+    for (const char *p = start;
+         found && PyList_Size(found) < MOST_FROM_LINES && end - p >= 5 && (p = memchr(p, 'F', (size_t)(end - p - 4)));
+         p++) {
         const char *line = p;
         if (memcmp(p, "From ", 5))
             continue;
@@ -35,7 +38,35 @@ static PyObject *from_lines(PyObject *module, PyObject *args)
     return found;
 }
 
+PyDoc_STRVAR(unquote_from_doc, "unquote_from(content, /)\n--\n\n"
+                               "Take one quote off every line that starts with quotes and \"From \".");
+
+static PyObject *unquote_from(PyObject *module, PyObject *content)
+{
+    char *data, *out, *to;
+    Py_ssize_t size;
+    (void)module;
+    if (PyBytes_AsStringAndSize(content, &data, &size) < 0)
+        return NULL;
+    if (!(to = out = PyMem_Malloc((size_t)size + 1)))
+        return PyErr_NoMemory();
+    for (const char *line = data, *end = data + size, *next; line < end; line = next) {
+        const char *word = line;
+        while (word < end && *word == '>')
+            word++;
+        next = memchr(word, '\n', (size_t)(end - word));
+        next = next ? next + 1 : end;
+        line += word > line && end - word >= 5 && !memcmp(word, "From ", 5);
+        memcpy(to, line, (size_t)(next - line));
+        to += next - line;
+    }
+    PyObject *result = PyBytes_FromStringAndSize(out, to - out);
+    PyMem_Free(out);
+    return result;
+}
+
 PyMethodDef mailbox_functions[] = {
+    {"unquote_from", unquote_from, METH_O, unquote_from_doc},
     {"from_lines", from_lines, METH_VARARGS, from_lines_doc},
     {NULL, NULL, 0, NULL},
 };

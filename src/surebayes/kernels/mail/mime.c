@@ -373,6 +373,10 @@ static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
         limit[k] = PyNumber_AsSsize_t(args[k + 1], NULL); /* clipped: a limit may be any whole number */
         if (limit[k] == -1 && PyErr_Occurred())
             return NULL;
+        if (limit[k] < 0) {
+            PyErr_SetString(PyExc_ValueError, "read_mail: limits and flags must not be negative");
+            return NULL;
+        }
     }
     MailReader r = {.base = (const unsigned char *)data,
                     .parts = limit[1],

@@ -4,6 +4,8 @@
 
 #include "../common.h"
 
+enum { MOST_FROM_LINES = 1000 }; /* places that from_lines returns at a time */
+
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
 #endif

@@ -53,6 +53,20 @@ static inline void mark(uint64_t *mask, size_t at, size_t length)
         mask[at / 64 + 1] |= bits >> (64 - (at & 63));
 }
 
+/* Python must be asked about a character: once a document is read to its end, so that it is read twice at most. */
+static Status note_unknown(Workspace *ws, uint32_t c)
+{
+    if (!ws->noted && !(ws->noted = calloc(0x110000 / 8, 1)))
+        return NO_MEMORY;
+    if (ws->noted[c / 8] >> (c & 7) & 1)
+        return OK;
+    if (reserve(&ws->unknown, &ws->unknown_room, ws->unknown_used + 1, sizeof *ws->unknown) != OK)
+        return NO_MEMORY;
+    ws->noted[c / 8] |= (uint8_t)(1 << (c & 7));
+    ws->unknown[ws->unknown_used++] = c;
+    return OK;
+}
+
 /* The characters above ASCII, one by one, by the Unicode table. */
 static Status prepare_high(Workspace *ws, const Document *document, int class)
 {
@@ -71,16 +85,18 @@ static Status prepare_high(Workspace *ws, const Document *document, int class)
             continue;
         }
         uint32_t c = utf8_decode(in + i, length);
-        const Page *page = c < 0x110000 ? ws->pages[c / 256] : NULL;
-        if (!page) {
-            if (c >= 0x110000) {
-                i++;
-                continue;
-            }
-            ws->page_needed = c / 256;
-            return NEED_PAGE;
+        if (c >= 0x110000) {
+            i++;
+            continue;
         }
-        uint8_t flags = page->flags[c & 255];
+        const Page *page = ws->pages[c / 256];
+        uint8_t flags = page ? LOAD_FLAGS(&page->flags[c & 255]) : 0;
+        if (!(flags & KNOWN)) {
+            if (note_unknown(ws, c) != OK)
+                return NO_MEMORY;
+            i += length;
+            continue;
+        }
         if (document->lower) {
             if (flags & PYTHON_LOWER)
                 return NEED_LOWER;
@@ -96,7 +112,7 @@ static Status prepare_high(Workspace *ws, const Document *document, int class)
             mark(ws->mask, i, length);
         i += length;
     }
-    return OK;
+    return ws->unknown_used ? NEED_CHARACTERS : OK;
 }
 
 /* Fill ws->text (lower-cased) and ws->mask (a zero bit follows the last byte) for a document. */

@@ -70,9 +70,15 @@ static int document_open(Workspace *ws, PyObject *given, Document *document)
 /* Do under the GIL what the workers asked for; -1 with an exception if it can't be done. */
 static int help_out(Workspace *ws, Status status, PyObject *given, Document *document)
 {
-    if (status == NEED_PAGE) {
-        ws->pages[ws->page_needed] = learn_page(ws->state, ws->page_needed);
-        return ws->pages[ws->page_needed] ? 0 : -1;
+    if (status == NEED_CHARACTERS) {
+        int failed = 0;
+        for (; ws->unknown_used; ws->unknown_used--) { /* all bits of `noted` are cleared, also after a failure */
+            uint32_t c = ws->unknown[ws->unknown_used - 1];
+            ws->noted[c / 8] = 0;
+            if (!failed)
+                failed = !(ws->pages[c / 256] = learn_character(ws->state, c));
+        }
+        return failed ? -1 : 0;
     }
     if (status != NEED_LOWER)
         return raise_status(status);

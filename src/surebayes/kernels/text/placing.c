@@ -47,7 +47,8 @@ typedef struct {
     size_t offset;
 } Placing;
 
-/* Rows by column into the output; the number of entries written, or -1 if an id is not in the map, -2 without memory.
+/* Rows by column into the output; the number of entries written, or -1 if an id is not in the map, -2 without memory,
+ * -3 if lengths changed meanwhile.
  */
 static int64_t place_rows(Placing *p)
 {
@@ -55,7 +56,7 @@ static int64_t place_rows(Placing *p)
     const uint32_t *ids = p->ids.buf;
     const int32_t *counts = p->counts.buf, *map = p->has_map ? p->map.buf : NULL;
     size_t rows = items_in(&p->lengths, 4), mapped = p->has_map ? items_in(&p->map, 4) : 0x80000000u, longest = 0,
-           at = p->offset;
+           at = p->offset, left = items_in(&p->ids, 4);
     for (size_t r = 0; r < rows; r++)
         longest = lengths[r] > longest ? lengths[r] : longest;
     uint64_t *row = malloc((longest + 1) * 2 * sizeof *row);
@@ -63,8 +64,13 @@ static int64_t place_rows(Placing *p)
         return -2;
     int32_t *columns = p->columns.buf;
     for (size_t r = 0; r < rows; r++) {
-        size_t n = 0;
-        for (size_t i = 0; i < lengths[r]; i++) {
+        size_t n = 0, length = lengths[r];
+        if (length > left || length > longest) { /* somebody writes to the buffer meanwhile */
+            free(row);
+            return -3;
+        }
+        left -= length;
+        for (size_t i = 0; i < length; i++) {
             if (ids[i] >= mapped) {
                 free(row);
                 return -1;
@@ -87,8 +93,8 @@ static int64_t place_rows(Placing *p)
             else
                 ((int32_t *)p->values.buf)[at + i] = value;
         }
-        ids += lengths[r];
-        counts += lengths[r];
+        ids += length;
+        counts += length;
         lengths[r] = (uint32_t)n;
         at += n;
     }
@@ -151,7 +157,7 @@ static PyObject *place(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kw
             break;
         taken[have] = true;
     }
-    int64_t written = -3;
+    int64_t written = -4;
     if (have == 6 && placing_check(&p, width) == 0) {
         Py_BEGIN_ALLOW_THREADS
         written = place_rows(&p);
@@ -160,6 +166,8 @@ static PyObject *place(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kw
             PyErr_SetString(PyExc_ValueError, "an id is not in the map: the map must have a column for every term");
         if (written == -2)
             PyErr_NoMemory();
+        if (written == -3)
+            PyErr_SetString(PyExc_ValueError, "lengths changed while the rows were written: give a buffer of its own");
     }
     for (int i = 0; i < 6; i++)
         if (taken[i])

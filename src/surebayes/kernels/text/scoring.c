@@ -219,9 +219,11 @@ static Status score_given_rows(const Scorer *self, Workspace *ws, const Py_buffe
 {
     const uint32_t *lengths = views[0].buf, *ids = views[1].buf;
     const int32_t *counts = views[2].buf;
+    size_t left = items_in(&views[1], 4);
     Status status = OK;
     for (size_t r = 0; status == OK && r < items_in(&views[0], 4); r++) {
-        size_t n = lengths[r];
+        size_t n = lengths[r] < left ? lengths[r] : left; /* more only if somebody writes to the buffer meanwhile */
+        left -= n;
         if (reserve(&ws->ids, &ws->ids_room, n + 1, 4) != OK || reserve(&ws->counts, &ws->counts_room, n + 1, 4) != OK)
             return NO_MEMORY;
         if (n) {

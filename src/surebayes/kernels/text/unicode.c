@@ -11,60 +11,38 @@ int ask(PyObject *text, PyObject *method)
     return yes;
 }
 
-/* Fill in one character's flags and lower case from Python. */
-static int learn_character(State *state, Page *page, PyObject *all, int i, uint32_t c, bool word, bool caseless)
+/* The page of a character, empty at first. */
+static Page *page_of(State *state, uint32_t c)
 {
-    PyObject *one = PyUnicode_Substring(all, i, i + 1);
-    if (!one)
-        return -1;
-    int is_word = word ? 1 : c == '_' ? 1 : ask(one, state->isalnum);
-    int is_space = is_word ? 0 : ask(one, state->isspace);
-    page->flags[i] = (uint8_t)((is_word > 0 ? WORD : 0) | (is_space > 0 ? SPACE : 0));
-    size_t length = utf8_encode(c, page->lower[i]);
-    int failed = is_word < 0 || is_space < 0;
-    if (!failed && !caseless) {
-        PyObject *small = PyObject_CallMethodObjArgs(one, state->lower, NULL);
-        Py_ssize_t n = small ? PyUnicode_GetLength(small) : -1;
-        uint8_t bytes[4];
-        /* U+03A3 becomes one of two letters, as the word goes on after it or not */
-        if (n == 1 && c != 0x3A3 && utf8_encode(PyUnicode_ReadChar(small, 0), bytes) == length)
-            memcpy(page->lower[i], bytes, length);
-        else
-            page->flags[i] |= PYTHON_LOWER;
-        Py_XDECREF(small);
-        failed = n < 0;
-    }
-    Py_DECREF(one);
-    return failed ? -1 : 0;
+    Page **page = &state->pages[c / 256];
+    if (!*page && !(*page = calloc(1, sizeof **page)))
+        PyErr_NoMemory();
+    return *page;
 }
 
-/* Ask Python about a page of 256 code points. With the GIL. */
-Page *learn_page(State *state, uint32_t number)
+const Page *learn_character(State *state, uint32_t c)
 {
-    if (state->pages[number])
-        return state->pages[number];
-    uint32_t points[256];
-    for (uint32_t i = 0; i < 256; i++)
-        points[i] = number * 256 + i;
-    int order = BIG_ENDIAN_HOST ? 1 : -1;
-    PyObject *all = PyUnicode_DecodeUTF32((const char *)points, sizeof points, "surrogatepass", &order);
-    if (!all)
-        return NULL;
-    PyObject *small = PyObject_CallMethodObjArgs(all, state->lower, NULL);
-    int word = ask(all, state->isalnum); /* true for whole pages of Chinese and Korean: no need to ask 256 times */
-    int caseless = small ? PyUnicode_Compare(all, small) == 0 && !PyErr_Occurred() : 0;
-    Page *page = calloc(1, sizeof *page);
-    if (!page)
-        PyErr_NoMemory();
-    int failed = !small || word < 0 || !page;
-    for (int i = 0; !failed && i < 256; i++)
-        failed = learn_character(state, page, all, i, points[i], word, caseless) < 0;
+    Page *page = page_of(state, c);
+    if (!page || page->flags[c & 255] & KNOWN)
+        return page;
+    PyObject *one = PyUnicode_FromOrdinal((int)c),
+             *small = one ? PyObject_CallMethodObjArgs(one, state->lower, NULL) : NULL;
+    int is_word = !small ? -1 : c == '_' ? 1 : ask(one, state->isalnum);
+    int is_space = is_word ? 0 : ask(one, state->isspace);
+    Py_ssize_t n = small ? PyUnicode_GetLength(small) : -1;
+    if (n >= 0 && is_word >= 0 && is_space >= 0) {
+        int flags = KNOWN | (is_word ? WORD : 0) | (is_space ? SPACE : 0);
+        uint8_t bytes[4];
+        size_t length = utf8_encode(c, page->lower[c & 255]);
+        /* U+03A3 becomes one of two letters, as the word goes on after it or not */
+        if (n == 1 && c != 0x3A3 && utf8_encode(PyUnicode_ReadChar(small, 0), bytes) == length)
+            memcpy(page->lower[c & 255], bytes, length);
+        else
+            flags |= PYTHON_LOWER;
+        STORE_FLAGS(&page->flags[c & 255], (uint8_t)flags);
+    } else
+        page = NULL;
+    Py_XDECREF(one);
     Py_XDECREF(small);
-    Py_DECREF(all);
-    if (failed) {
-        free(page);
-        return NULL;
-    }
-    state->pages[number] = page;
     return page;
 }

@@ -4,7 +4,7 @@ void workspace_free(Workspace *ws)
 {
     free(ws->text), free(ws->joined), free(ws->mask), free(ws->edges), free(ws->spans), free(ws->starts);
     free(ws->tokens), free(ws->seen), free(ws->ids), free(ws->counts), free(ws->places), free(ws->heap);
-    free(ws->found), free(ws->spare);
+    free(ws->found), free(ws->spare), free(ws->unknown), free(ws->noted);
     free(ws);
 }
 
@@ -26,7 +26,8 @@ Workspace *workspace_take(State *state)
 void workspace_give_back(Workspace *ws)
 {
     /* a workspace that met a huge document is not kept */
-    if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->tokens_room > (1u << 18)) {
+    if (ws->text_room > (1u << 22) || ws->ids_room > (1u << 20) || ws->tokens_room > (1u << 18) ||
+        ws->unknown_room > (1u << 16)) {
         workspace_free(ws);
         return;
     }

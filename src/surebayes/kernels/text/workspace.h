@@ -57,9 +57,11 @@ struct Workspace {
     uint32_t *edges, *starts;
     Span *spans;
     size_t text_room, joined_room, mask_room, edges_room, spans_room, starts_room;
-    bool ascii; /* the document has nothing else */
-    uint32_t page_needed;
+    bool ascii;               /* the document has nothing else */
     const Page *pages[PAGES]; /* the workspace's own view, filled under the GIL: no data races */
+    uint32_t *unknown;        /* characters that Python must be asked about, each once: a bit of `noted` for each */
+    size_t unknown_used, unknown_room;
+    uint8_t *noted;
     /* the distinct tokens of the document, and a hash table of them */
     Token *tokens;
     Seen *seen;

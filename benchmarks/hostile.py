@@ -1,0 +1,105 @@
+"""What a byte of hostile input costs at worst, in CPU time and in memory: every byte of input has a bounded price.
+
+    python benchmarks/hostile.py
+
+Each input is made to hurt: mail that breaks parsers, characters that the process has never met, mailboxes full of lines
+that look like the start of a mail. The price of an ordinary mail of 1 MB stands beside it.
+"""
+
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from hostile_mail import HOSTILE, ordinary
+from surebayes.corpora.sources import Source
+from surebayes.kernels import kernel
+from surebayes.mail.header_tokens import header_columns
+from surebayes.mail.message import plain_head, read_message
+
+MB = 1 << 20
+LARGE = 100_000  # bytes from which on what a call costs is not counted to its bytes
+
+
+def judge(raw: bytes) -> None:
+    """Do with a mail what judging it does before a model is asked."""
+    message = read_message(raw)
+    header_columns(message, 1 << 20)
+    text = kernel()
+    text.hash_rows(text.Analyzer("word", 1, 2, shortest=1), 1 << 20, [message.text[:20_000]])
+    text.hash_rows(text.Analyzer("bytes", 4, 6), 1 << 20, [plain_head(raw)])
+    assert message.fingerprint
+
+
+def words(text: str) -> None:
+    """Cut a text into words."""
+    kernel().hash_rows(kernel().Analyzer("word"), 1 << 20, [text])
+
+
+def mailbox(raw: bytes) -> None:
+    """Read a mailbox."""
+    with tempfile.NamedTemporaryFile(suffix=".mbox") as file:
+        file.write(b"From a@b Mon Jan  1 00:00:00 2024\n" + raw)
+        file.flush()
+        for _ in Source(file.name, "x", "mbox"):
+            pass
+
+
+def parameters(value: bytes) -> bytes:
+    """Make a mail of parts that have a long parameter each."""
+    part = b"--b\nContent-Type: application/x; name*=" + value + b"\n\nx\n"
+    return b"Content-Type: multipart/mixed; boundary=b\n\n" + part * (4 * MB // len(part))
+
+
+def inputs() -> "list[tuple[str, Callable, bytes | str]]":
+    """Return names, functions and their inputs; what must be new to the process comes first."""
+    unseen = "".join(
+        [chr(c) for low in range(0, 256, 7) for c in range(0x100 + low, 0x110000, 256) if not 0xD8 <= c >> 8 < 0xE0]
+    )
+    found: list[tuple[str, Callable, bytes | str]] = [("text of unseen characters", words, unseen)]
+    found += [(name, judge, make()) for name, (make, _) in HOSTILE.items()]
+    found += [
+        ("parameters of percent signs", judge, parameters(b"utf-8''" + b"%41" * 5000)),
+        ("parameters of bad percent signs", judge, parameters(b"utf-8''" + b"%zz" * 5000)),
+        ("header of bare carriage returns", judge, b"Subject: x\n" + b"X-Spam: y\r" * (MB // 2) + b"\n\nbody"),
+        ("mailbox of quoted From lines", mailbox, b">From x\n" * (2 * MB)),
+        ("mailbox of From lines", mailbox, b"From x\n" * (2 * MB)),
+        ("mailbox of From lines with times", mailbox, (b"From " + b"1:111:" * 160 + b"\n") * (16 * MB // 970)),
+        ("an ordinary mail", judge, ordinary(MB)),
+    ]
+    return found
+
+
+def price(function: Callable, data: "bytes | str") -> tuple[float, float]:
+    """CPU nanoseconds and peak bytes of memory for a byte of input."""
+    size = len(data) if isinstance(data, bytes) else len(data.encode())
+    start = time.process_time()
+    function(data)
+    nanoseconds = 1e9 * (time.process_time() - start) / size
+    tracemalloc.start()
+    function(data)
+    peak = tracemalloc.get_traced_memory()[1] / size
+    tracemalloc.stop()
+    return nanoseconds, peak
+
+
+def main() -> None:
+    judge(ordinary(10_000))
+    print(f"{'input':44} {'ns a byte':>10} {'bytes a byte':>13}")
+    prices = []
+    for name, function, data in inputs():
+        nanoseconds, peak = price(function, data)
+        if len(data) >= LARGE:
+            prices.append((nanoseconds, peak, name))
+        print(f"{name:44} {nanoseconds:10.1f} {peak:13.2f}", flush=True)
+    print(f"\nworst: {max(prices)[0]:.0f} ns a byte ({max(prices)[2]}); ", end="")
+    peak, name = max((peak, name) for _, peak, name in prices)
+    print(f"{peak:.0f} bytes of memory a byte ({name})")
+
+
+if __name__ == "__main__":
+    main()
