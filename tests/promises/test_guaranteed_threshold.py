@@ -343,6 +343,7 @@ def test_several_classes_have_a_threshold_each():
         assert (answers[labels != label] == label).mean() <= 0.02
     several = json.loads(model.certificate_.to_json())
     assert [c["pos_label"] for c in several] == ["a", "b", "c"]
+    assert Certificates.from_json(model.certificate_.to_json()) == model.certificate_
     proba = model.predict_proba(rows)
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     assert np.mean(np.array(list("abc"))[proba.argmax(axis=1)] == labels) > 0.85

@@ -219,6 +219,12 @@ class Certificates(dict[Any, Certificate]):
         inner = ", ".join(certificate.to_json(indent) for certificate in self.values())
         return f"[{inner}]"
 
+    @classmethod
+    def from_json(cls, text: str) -> Certificates:
+        """Read back what :meth:`to_json` wrote."""
+        several = [Certificate.from_dict(plain) for plain in json.loads(text)]
+        return cls({certificate.pos_label: certificate for certificate in several})
+
     @property
     def stale(self) -> bool:
         """Whether one of them is."""
