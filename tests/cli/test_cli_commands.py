@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from command_line import copy_of, run_here, write_mails, write_mbox
+from command_line import copy_of, run_here, run_script, write_mails, write_mbox
 from surebayes import synthetic
 from surebayes.corpora.sources import Source
 from surebayes.filter import teaching
@@ -687,3 +687,12 @@ def test_a_call_uses_its_own_confidence(run, mine):
     assert run("calibrate", "-m", mine).records()[0]["confidence"] == 0.5  # a renewal
     (certificate,) = run("calibrate", "-m", mine, "--max-fpr", "0.1").records()
     assert (certificate["max_fpr"], certificate["confidence"]) == (0.1, 0.95)
+
+
+def test_classify_by_two_processes_prints_what_one_prints(trained, later):
+    one = run_script("classify", "-m", trained, *later)
+    two = run_script("classify", "-m", trained, "--jobs", "2", *later)
+    assert (two.code, two.out) == (one.code, one.out)
+    assert len(two.out.splitlines()) == 120
+    spam = sorted(later[1].iterdir())[0]
+    assert run_script("classify", "-m", trained, "--jobs", "2", "--exit-code", spam).code == 1

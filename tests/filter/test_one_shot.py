@@ -261,7 +261,9 @@ def test_an_older_program_passes_mail_on_and_says_so(model):
 
     text = (model / "manifest.json").read_bytes()
     assert read_manifest(str(model))["version"] == VERSION
-    body = text.replace(b'"version": %d' % VERSION, b'"version": %d' % (VERSION + 1), 1).split(b',\n "crc32"')[0] + b"\n}"
+    body = (
+        text.replace(b'"version": %d' % VERSION, b'"version": %d' % (VERSION + 1), 1).split(b',\n "crc32"')[0] + b"\n}"
+    )
     (model / "manifest.json").write_bytes(manifest.seal(body))
     done = run("-m", model)
     assert done.returncode == 0

@@ -26,24 +26,27 @@ if TYPE_CHECKING:
         ("surebayes classify -m ~/mail-filter inbox.mbox", "A table on a terminal."),
         ("surebayes classify -m ~/mail-filter ~/Maildir | jq -r 'select(.label == \"spam\") | .path'",
          "JSON lines in a pipe."),
+        ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "By four processes."),
         ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit code 1 if it is spam."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.table_options
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if a document is of any but the first class.")
+@setting("jobs", about="How many processes judge; the lines come in the order of the documents.")
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
 @click.pass_context
 def classify(
-    ctx: click.Context, /, model: str, exit_code: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
-) -> None:
+    ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
+    **options: Any,
+) -> None:  # fmt: skip
     """Judge documents: path, label, score, probability and threshold, one line a document."""
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     inputs.allow_empty()
     json_lines, any_positive = _show.wants_json(as_json), False
     hidden = not json_lines and sys.stdout.isatty()
-    with _judge(model) as judge, _show.progress("judging", _inputs.total(inputs), hidden=hidden) as counter:
+    with _judge(model, jobs) as judge, _show.progress("judging", _inputs.total(inputs), hidden=hidden) as counter:
         negative = judge.classes[0]
         show = _json_line if json_lines else _Lines(judge.classes).print
         for document, (label, score, threshold, probability) in judge.verdicts(inputs.sources):
@@ -64,10 +67,21 @@ def _json_line(path: str, label: str, score: float, probability: float, threshol
 
 
 @contextmanager
-def _judge(model: str) -> Iterator[Any]:
+def _judge(model: str, jobs: int) -> Iterator[Any]:
     """Yield what judges documents: the model's files alone where that is enough, else the filter."""
     from surebayes.filter.bulk import BulkJudge, is_absorbed
 
+    if jobs > 1:
+        if not is_absorbed(model):
+            from surebayes.filter.filter import Filter
+
+            Filter.open(model).close()  # lessons that other processes wrote become part of the model
+        if is_absorbed(model):
+            from surebayes.filter.processes import judging
+
+            with judging(model, jobs) as judge:
+                yield judge
+            return
     if is_absorbed(model):
         yield BulkJudge(model)
         return

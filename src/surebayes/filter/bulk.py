@@ -21,6 +21,20 @@ PAYS = 30_000
 """Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
 
 
+def chunks(documents: Iterable[Any]) -> Iterator[list[Any]]:
+    """Cut documents into lists that are judged together; the first document comes alone, to be answered at once."""
+    chunk: list[Any] = []
+    size, most = 0, 1
+    for document in documents:
+        chunk.append(document)
+        size += len(document.content)
+        if len(chunk) == most or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size, most = [], 0, CHUNK
+    if chunk:
+        yield chunk
+
+
 class BulkJudge:
     """The model of a filter, for many documents.
 
@@ -50,15 +64,7 @@ class BulkJudge:
 
         Documents are read ahead by a few: the kernel is called for many of them at once.
         """
-        chunk: list[Any] = []
-        size = 0
-        for document in documents:
-            chunk.append(document)
-            size += len(document.content)
-            if len(chunk) == (CHUNK if self.judged else 1) or size > CHUNK_BYTES:  # the first is answered at once
-                yield from zip(chunk, self.judge([document.content for document in chunk]))
-                chunk, size = [], 0
-        if chunk:
+        for chunk in chunks(documents):
             yield from zip(chunk, self.judge([document.content for document in chunk]))
 
     def judge(self, contents: list[Any]) -> list[Decision]:

@@ -149,7 +149,7 @@ SETTINGS = _settings(
     Setting("train_size", float, 0.66, "The share that trains in `compare`.", low=0, high=1, is_open=True),
     Setting("measure", str, "auc_0.1", "What wins and losses go by in `compare`."),
     Setting("seed", int, 0, "The seed of whatever is drawn at random.", low=0),
-    Setting("jobs", int, 1, "How many processes `reproduce` and `compare` use.", low=1),
+    Setting("jobs", int, 1, "How many processes `classify`, `reproduce` and `compare` use.", low=1),
     Setting("http", str, None, "Where `serve` listens for HTTP: host:port or unix:PATH."),
     Setting("spamd", str, None, "Where `serve` listens for SPAMD, SpamAssassin's protocol."),
     Setting("milter", str, None, "Where `serve` listens for mail servers that speak milter."),
