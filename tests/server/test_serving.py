@@ -309,3 +309,20 @@ def test_settings_from_the_file(folder, mails):
         assert b"Spam: False ; 0.0" in server.spamd("CHECK", mails["spam"])
         with server.http() as client:
             assert client.get("/v1/status").json()["server"]["shadow"] is True
+
+
+def test_a_model_of_a_later_release_stops_no_mail(folder, mails):
+    from surebayes.persist import manifest
+
+    path = folder / "manifest.json"
+    now = path.read_bytes()
+    body = now.replace(b'"version": %d' % manifest.VERSION, b'"version": %d' % (manifest.VERSION + 1), 1)
+    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+        path.write_bytes(manifest.seal(body.split(b',\n "crc32"')[0] + b"\n}"))
+        refused = client.post("/v1/classify", content=mails["spam"], headers=MAIL)
+        assert refused.status_code == 503
+        assert "Upgrade" in refused.json()["detail"]
+        assert server.spamd("PROCESS", mails["spam"]).startswith(b"SPAMD/1.0 65 ")
+        server.event("failed", error="NewerModel")
+        path.write_bytes(now)
+        assert client.post("/v1/classify", content=mails["spam"], headers=MAIL).json()["label"] == "spam"
