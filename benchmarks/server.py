@@ -1,7 +1,7 @@
-"""`surebayes serve` under load: its CPU time a message against Filter.judge in process, and against spamd with Bayes alone.
+"""`surebayes serve` under load: its CPU time a message against Filter.judge, and against spamd with Bayes alone.
 
-32 clients on loopback, mails of about 2 kB, default pool. SECONDS=5 in the environment makes it quick; the peer is left out where spamd isn't
-installed. One message in twenty is taught; every acknowledged lesson is looked for at the end.
+32 clients on loopback, mails of about 2 kB, default pool. SECONDS=5 in the environment makes it quick; the peer is left
+out where spamd isn't installed. One message in twenty is taught; every acknowledged lesson is looked for at the end.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def spamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         process = subprocess.Popen(
-            [spamd, "-L", "-x", "-u", "nobody", "-C", place / "rules", "--siteconfigpath", place / "rules", "-i", "127.0.0.1",
-             "-p", str(port), "-m", "2", "--min-children=2", "-s", "null"],
+            [spamd, "-L", "-x", "-u", "nobody", "-C", place / "rules", "--siteconfigpath", place / "rules",
+             "-i", "127.0.0.1", "-p", str(port), "-m", "2", "--min-children=2", "-s", "null"],
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:

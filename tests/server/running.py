@@ -62,7 +62,7 @@ class Server:
     def ask(self, door, request, end=True):
         """Send bytes, and return everything that comes back until the server ends."""
         with self.connect(door) as connection:
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):  # whoever is refused may be cut off while still sending
                 connection.sendall(request)
                 if end:
                     connection.shutdown(socket.SHUT_WR)

@@ -37,7 +37,7 @@ def test_random_bytes(server, mails, door):
 
 @pytest.mark.slow
 def test_random_bytes_for_a_minute_on_every_port(folder, mails):
-    with Server(folder, "--timeout", "2", "--log-level", "error") as server:
+    with Server(folder, "--timeout", "2") as server:
         chance, end = random.Random(1), time.monotonic() + 60
         before = server.resident()
         while time.monotonic() < end:
