@@ -13,7 +13,7 @@ import httpx
 
 from command_line import SCRIPT, clean_environment
 
-WAIT = 30
+WAIT = 60
 
 
 class Server:

@@ -52,7 +52,7 @@ class Check(NamedTuple):
 @_show.output_options
 @click.pass_context
 def doctor(
-    ctx: click.Context, model: str | None, recount: bool, mail: bool, as_json: bool | None, **doors: str | None
+    ctx: click.Context, model: str | None, recount: bool, mail: bool, as_json: bool | None, **doors: Any
 ) -> None:
     """Check the installation and a filter; exit code 1 if there is a problem.
 
