@@ -548,15 +548,18 @@ def test_without_the_kernel_the_twin_takes_over_and_says_so_once(tmp_path):
 
 
 FUZZ = Path(__file__).parents[2] / "fuzz"
-CASES = sorted(case for name in ("kernel_cases", "message_cases") for case in (FUZZ / "regressions" / name).glob("*"))
 
 
-def test_what_fuzzing_starts_from_and_what_it_once_found(monkeypatch):
+@pytest.mark.parametrize("name", sorted(path.stem for path in FUZZ.glob("*_cases.py")))
+def test_what_fuzzing_starts_from_and_what_it_once_found(name, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(FUZZ)
-    for name in ("kernel_cases", "message_cases"):
-        cases = importlib.import_module(name)
-        for data in [*cases.seeds(), *(case.read_bytes() for case in CASES if case.parent.name == name)]:
-            cases.check(data)
+    cases = importlib.import_module(name)
+    if name == "model_cases":
+        monkeypatch.setattr(cases, "BASE", tmp_path / "base")
+        monkeypatch.setattr(cases, "CHANGED", tmp_path / "changed")
+    found = [case.read_bytes() for case in sorted((FUZZ / "regressions" / name).glob("*"))]
+    for data in [*cases.seeds(), *found]:
+        cases.check(data)
 
 
 def test_rows_take_columns_as_they_are(text):
