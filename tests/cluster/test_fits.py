@@ -378,6 +378,7 @@ def test_nothing_but_stop_words():
     ("estimator", "message"),
     [
         (sb.TunedNB(), "TunedNB compares hundreds of models .* best_estimator_"),
+        (sb.ViewPool(), "ViewPool weighs its experts .* partial_fit"),
         (LogisticRegression(), "Only classifiers of surebayes .* Got LogisticRegression"),
         (make_pipeline(TfidfVectorizer(), sb.MultinomialNB()), "TfidfVectorizer learns .* weight='idf'"),
         (make_pipeline(sb.TermWeighting(), sb.MultinomialNB()), "TermWeighting learns"),

@@ -149,6 +149,11 @@ def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:
             "TunedNB compares hundreds of models on the documents themselves, which one machine must hold: fit it on a "
             "sample there, then give its best_estimator_ to cluster.fit with all parts."
         )
+    if type(classifier).__name__ == "ViewPool":
+        raise TypeError(
+            "ViewPool weighs its experts on held-out documents, which one machine must hold: fit it there; its "
+            "partial_fit takes documents in parts. What is fitted here is a pipeline of one vectorizer and classifier."
+        )
     if not isinstance(classifier, CountClassifier):
         raise TypeError(
             f"Only classifiers of surebayes are fitted in parts, alone or last in a Pipeline. Got "

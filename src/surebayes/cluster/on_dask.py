@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -119,7 +120,9 @@ class DaskEngine:
         level = asked
         while len(level) > 1 or level is asked:
             level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
-        futures = self.client.compute([*asked, level[0]], retries=self.retries, traverse=False)
+        with warnings.catch_warnings():  # the vocabulary is in the graph, so that it survives any worker's death
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            futures = self.client.compute([*asked, level[0]], retries=self.retries, traverse=False)
         root = futures.pop()
         with bar(f"pass {self.passes}: {what}", len(asked), self.progress) as advance:
             waiting = distributed.as_completed(futures)
