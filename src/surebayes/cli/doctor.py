@@ -52,8 +52,9 @@ class Check(NamedTuple):
 @_show.output_options
 @click.pass_context
 def doctor(
-    ctx: click.Context, model: str | None, recount: bool, mail: bool, as_json: bool | None, **doors: Any
-) -> None:
+    ctx: click.Context, model: str | None, recount: bool, mail: bool, http: str | None, spamd: str | None,
+    milter: str | None, as_json: bool | None,
+) -> None:  # fmt: skip
     """Check the installation and a filter; exit code 1 if there is a problem.
 
     Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
@@ -64,7 +65,7 @@ def doctor(
             checks += [_settings(model), *_filter(model, recount, counter)]
     if mail:
         with _show.progress("going round the loop"):
-            checks += _mail(model, doors)
+            checks += _mail(model, {"http": http, "spamd": spamd, "milter": milter})
     if _show.wants_json(as_json):
         for name, state, detail in checks:
             _show.print_json({"check": name, "state": state, "detail": detail})
