@@ -23,7 +23,7 @@ html_text = kernel("mail").html_text
 
 
 def real_mail(most: int | None = None) -> tuple[str, list[bytes]]:
-    """Give the name of the mails and the mails."""
+    """Return the name of the mails and the mails."""
     folder = os.environ.get("SUREBAYES_DATA")
     if folder and (Path(folder) / "spamassassin.parquet").exists():
         import pyarrow.parquet
@@ -76,7 +76,7 @@ def cpu(function, documents, repeats: int = 3) -> float:
 
 
 def hostile_times() -> list[tuple[str, int, float, float]]:
-    """Give name, bytes, CPU seconds, and CPU seconds of an ordinary mail of the same size."""
+    """Return name, bytes, CPU seconds, and CPU seconds of an ordinary mail of the same size."""
     read_message(ordinary(10_000))
     times = []
     for name, (make, _) in HOSTILE.items():
@@ -86,7 +86,7 @@ def hostile_times() -> list[tuple[str, int, float, float]]:
 
 
 def rows() -> list[tuple[str, float, float, float, float]]:
-    """Give what is measured, our CPU seconds, the peer's, peer / ours, and the least ratio that is good enough."""
+    """Return what is measured, our CPU seconds, the peer's, peer / ours, and the least ratio that is good enough."""
     name, mails = real_mail()
     parts = html_parts(mails)
     hostile = hostile_times()

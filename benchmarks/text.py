@@ -35,7 +35,7 @@ CORPORA = ("spamassassin", "news20_19997")
 
 
 def documents(most: int | None = None) -> tuple[str, list[str], np.ndarray]:
-    """Give a name, the texts, and a label of two for each."""
+    """Return a name, the texts, and a label of two for each."""
     folder = os.environ.get("SUREBAYES_DATA")
     files = [Path(folder, f"{name}.parquet") for name in CORPORA] if folder else []
     if files and all(file.exists() for file in files):
@@ -58,7 +58,7 @@ def documents(most: int | None = None) -> tuple[str, list[str], np.ndarray]:
 
 
 def cpu(ours: Callable[[], object], peer: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
-    """Give the median CPU seconds of both, run in turn. Each starts warm: the first run of ours is not counted."""
+    """Return the median CPU seconds of both, run in turn. Each starts warm: the first run of ours is not counted."""
     times: tuple[list[float], list[float]] = ([], [])
     ours()
     for _ in range(repeats):
@@ -70,7 +70,7 @@ def cpu(ours: Callable[[], object], peer: Callable[[], object], repeats: int = R
 
 
 def wall(one: Callable[[], object], two: Callable[[], object], repeats: int = 7) -> tuple[float, float]:
-    """Give the best wall-clock seconds of both, run in turn."""
+    """Return the best wall-clock seconds of both, run in turn."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         for side, work in enumerate((one, two)):
@@ -99,7 +99,7 @@ def same(a, b) -> None:
 
 
 def models(texts: list[str], labels: np.ndarray) -> tuple[TextScorer, object]:
-    """Give the same Naive Bayes twice: fused with our vectorizer, and as scikit-learn's pipeline."""
+    """Return the same Naive Bayes twice: fused with our vectorizer, and as scikit-learn's pipeline."""
     theirs = make_pipeline(TheirCount(), MultinomialNB()).fit(texts, labels)
     bayes = theirs[-1]
     log_odds = bayes.feature_log_prob_[1] - bayes.feature_log_prob_[0]
@@ -226,7 +226,7 @@ def fasttext(folder: Path, texts: list[str], labels: np.ndarray) -> Callable[[],
 
 
 def rows(most: int | None = None) -> list[Row]:
-    """Give what is measured, ours, the peer's, peer / ours, and the least ratio that is good enough."""
+    """Return what is measured, ours, the peer's, peer / ours, and the least ratio that is good enough."""
     name, texts, labels = documents(most)
     allowed = only_core(set())
     try:

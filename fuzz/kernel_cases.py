@@ -14,7 +14,7 @@ BETWEEN = b"\x1d"  # a character that text doesn't need
 
 
 def seeds():
-    """Give inputs to start from: each kind, with letters that need care."""
+    """Yield inputs to start from: each kind, with letters that need care."""
     texts = [
         "The quick brown Fox, the fox. A B c",
         "ΟΔΥΣΣΕΥΣ ΑΣ Σ İstanbul straße ẞ K Å Ⱥ",
@@ -28,7 +28,7 @@ def seeds():
 
 
 def cut(module, options, documents):
-    """Give the rows as dicts of term to count, and the vocabulary."""
+    """Return the rows as dicts of term to count, and the vocabulary."""
     analyzer, vocabulary = module.Analyzer(**options), module.Vocabulary()
     lengths, ids, counts = (
         numbers(buffer, code) for buffer, code in zip(module.count(analyzer, vocabulary, documents, True), "IIi")
@@ -42,12 +42,12 @@ def cut(module, options, documents):
 
 
 def numbers(buffer, code):
-    """Give a buffer as a list of numbers."""
+    """Return a buffer as a list of numbers."""
     return list(memoryview(buffer).cast("B").cast(code)) if len(memoryview(buffer)) else []
 
 
 def hashes(module, options, documents, n_features, sign):
-    """Give the hashed rows, sorted; None where a document can't be encoded."""
+    """Return the hashed rows, sorted; None where a document can't be encoded."""
     try:
         lengths, ids, counts = module.hash_count(module.Analyzer(**options), n_features, documents, sign)
     except UnicodeEncodeError:

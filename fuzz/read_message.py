@@ -23,7 +23,8 @@ from surebayes.mail import message
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
-    "message.py", "headers.py", "header_tokens.py", "html_twin.py", "html_references.py", "mail_twin.py",
+    "message.py", "headers.py", "header_tokens.py", "charsets.py", "html_twin.py", "html_style_twin.py",
+    "html_references.py", "mail_twin.py",
     "mime_twin.py",
 }  # fmt: skip
 KERNEL = kernels.kernel("mail")

@@ -6,14 +6,13 @@ It works on UTF-8 as the kernel does and has the same rules in the same order; r
 import re
 
 from surebayes.kernels.html_references import reference_at
-from surebayes.kernels.html_tables import COLOURS, KINDS
+from surebayes.kernels.html_style_twin import PAGE, UNKNOWN, UNSEEN, WHITE, Look, apply_tag
+from surebayes.kernels.html_tables import KINDS
 
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
 _DEPTH = 128  # open elements that are kept
 _NAME = 15  # bytes of a tag's name that count
-_STYLE = 1024  # bytes of a style that are read
 _SPACE, _BREAK_LINE = 1, 2  # what is due before the next visible character
-_UNKNOWN, _UNSEEN, _PAPER = -1, -2, -3  # colours; the last is what is behind the page
 
 
 def _encoded(names: "frozenset[str]") -> "frozenset[bytes]":
@@ -24,9 +23,7 @@ _BLOCK, _CELL, _VOID, _RAW, _SHOWN_RAW, _RCDATA, _HIDDEN, _TABLE, _PAGE, _BREAK,
     _encoded, list(KINDS.values())[:12]
 )
 _BREAKOUT, _INTEGRATION, _UNDRAWN = map(_encoded, list(KINDS.values())[12:])
-_COLOURS = {name.encode(): value for name, value in COLOURS.items()}
 
-_WHITE = b" \t\n\r\f"
 _BLANKS = frozenset(" \t\n\r\f")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _run = re.compile(rb"[^\x00-\x20&\xc2]+|[ \t\n\r\f]+|[\x00-\xff]")
@@ -34,11 +31,6 @@ _tag_name = re.compile(rb"[^ \t\n\r\f/>]*")
 _gap = re.compile(rb"[ \t\n\r\f/]*")
 _attribute = re.compile(rb"([^ \t\n\r\f/>][^ \t\n\r\f/>=]*)[ \t\n\r\f]*(?:(=)[ \t\n\r\f]*)?")
 _unquoted = re.compile(rb"[^ \t\n\r\f>]*")
-_length = re.compile(rb"([0-9]*)(?:\.([0-9]*))?([a-zA-Z%]*)")
-_rgb = re.compile(
-    rb"rgba?\([ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*,[ \t\n\r\f]*([0-9]+)[ \t\n\r\f]*[,)]"
-)
-_hex = re.compile(rb"#(?:([0-9a-f]{6})(?:..)?|([0-9a-f]{3}).?)$|([0-9a-f]{6})$", re.DOTALL)
 _FONT = frozenset((b"color", b"face", b"size"))
 _script_end = re.compile(rb"<!--|-->|<(/?)script(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE)
 _KEPT = frozenset(b"style size src color bgcolor background text alt href hidden class id face rel".split())
@@ -79,9 +71,9 @@ class _Scan:
         self.shown = True
         self.closed = False  # whether the last tag ended in "/>"
         # display, visibility, font size 0, colour of letters and of what is behind them
-        self.look = (False, False, False, _UNKNOWN, _PAPER)
+        self.look: Look = (False, False, False, UNKNOWN, PAGE)
         # name, whether it is SVG or MathML, whether HTML goes on within it, the look before
-        self.open: list[tuple[bytes, bool, bool, tuple[bool, bool, bool, int, int]]] = []
+        self.open: list[tuple[bytes, bool, bool, Look]] = []
         self.sheet = False  # whether a style sheet may colour what is behind the text
 
     # -- output
@@ -106,7 +98,7 @@ class _Scan:
             at = run.end()
             if first > 32 and first != 38 and first != 0xC2:
                 self.put(piece)
-            elif first in _WHITE:
+            elif first in WHITE:
                 self.ask(_SPACE)
             elif first == 38 and not raw:
                 letters, stop = reference_at(data, at - 1, end, in_attribute)
@@ -128,8 +120,8 @@ class _Scan:
 
     def judge(self) -> None:
         gone, unseen, zero, letters, paper = self.look
-        same = letters == _UNSEEN
-        if paper == _PAPER and not self.sheet:
+        same = letters == UNSEEN
+        if paper == PAGE and not self.sheet:
             paper = 0xFFFFFF
         if letters >= 0 and paper >= 0:
             same = all(abs((letters >> shift & 255) - (paper >> shift & 255)) <= 15 for shift in (0, 8, 16))
@@ -198,7 +190,7 @@ class _Scan:
         before = self.look
         hidden = name in (_UNDRAWN if foreign else _HIDDEN)
         if attributes or hidden:
-            self.look = _apply(before, name, attributes, hidden, self.sheet)
+            self.look = apply_tag(before, name, attributes, hidden, self.sheet)
         if foreign or name not in _PAGE:
             if void:
                 pass
@@ -385,143 +377,3 @@ class _Scan:
                 if self.shown:
                     self.put(b"<")
                 self.at = at + 1
-
-
-# -- style: is this text to be seen?
-
-
-def _apply(
-    look: tuple[bool, bool, bool, int, int], name: bytes, attributes: dict[bytes, bytes], hidden: bool, sheet: bool
-) -> tuple[bool, bool, bool, int, int]:
-    """Work out the look of an element from its parent's and its own attributes."""
-    gone, unseen, zero, letters, paper = look
-    displayed = False
-    if name == b"head":
-        return look  # it ends before there is anything to be seen
-    if sheet and (b"class" in attributes or b"id" in attributes):
-        paper = _UNKNOWN  # a style sheet may say what is behind it
-    if b"bgcolor" in attributes:
-        paper = _attribute_colour(attributes[b"bgcolor"])
-    if b"background" in attributes:
-        paper = _UNKNOWN
-    if b"text" in attributes and name == b"body":
-        letters = _attribute_colour(attributes[b"text"])
-    if b"color" in attributes and name == b"font":
-        letters = _attribute_colour(attributes[b"color"])
-    if b"size" in attributes and name == b"font":
-        zero = False
-    if b"href" in attributes and name == b"a":
-        letters = _UNKNOWN  # links have a colour of their own
-    look = (gone, unseen, zero, letters, paper)
-    if b"style" in attributes:
-        look, displayed = _apply_style(look, attributes[b"style"])
-    if (b"hidden" in attributes and not displayed) or hidden:
-        look = (True, *look[1:])
-    return look
-
-
-def _apply_style(
-    look: tuple[bool, bool, bool, int, int], style: bytes
-) -> tuple[tuple[bool, bool, bool, int, int], bool]:
-    gone, unseen, zero, letters, paper = look
-    clipped = flat = clear = image = False
-    display = -1
-    for declaration in _plain_style(style).split(b";"):
-        name, colon, value = declaration.partition(b":")
-        if not colon:
-            continue
-        name = name.strip(_WHITE)
-        value = value.strip(_WHITE).partition(b"!")[0].strip(_WHITE)
-        if name == b"display":
-            display = value == b"none"
-        elif name == b"visibility":
-            if value in (b"hidden", b"collapse"):
-                unseen = True
-            elif value == b"visible":
-                unseen = False
-        elif name == b"font-size":
-            zero = _font_size(zero, value)
-        elif name == b"font":
-            number = re.search(rb"[0-9.]", value)
-            if number:
-                zero = _font_size(zero, value[number.start() :])
-        elif name == b"color":
-            letters = _colour(value)
-        elif name in (b"background-color", b"background"):
-            first = re.match(rb"(?:\([^)]*(?:\)|$)|[^ \t\n\r\f(])*", value).group()  # type: ignore[union-attr]
-            if first not in (b"none", b"transparent", b"inherit"):
-                paper = _UNKNOWN if len(first) < len(value) else _colour(first)
-        elif name == b"background-image":
-            image = value not in (b"none", b"inherit", b"initial")
-        elif name == b"opacity":
-            clear = _size(value) == 1
-        elif name == b"overflow":
-            clipped = value == b"hidden"
-        elif name in (b"max-height", b"height", b"max-width", b"width"):
-            flat = flat or _size(value) == 1
-    if image:
-        paper = _UNKNOWN
-    if display == 1 or clear or (clipped and flat):
-        gone = True
-    return (gone, unseen, zero, letters, paper), display == 0
-
-
-def _plain_style(style: bytes) -> bytes:
-    """Return a style in lower case, references resolved, without comments."""
-    style = style[:_STYLE]
-    if b"&" in style:
-        plain, at = bytearray(), 0
-        while at < len(style):
-            letters, stop = reference_at(style, at, len(style), True) if style[at] == 38 else ("", at)
-            if letters:
-                plain += letters.encode("ascii", "replace")
-                at = stop
-            else:
-                plain.append(style[at])
-                at += 1
-        style = bytes(plain)
-    style = bytes(byte if byte < 128 else 63 for byte in style).lower()
-    return re.sub(rb"/\*.*?(?:\*/|\Z)", b"", style, flags=re.DOTALL) if b"/*" in style else style
-
-
-def _font_size(zero: bool, value: bytes) -> bool:
-    size = _size(value)
-    if size == 1:
-        return True
-    return False if size == 2 or (size == 0 and value != b"inherit") else zero
-
-
-def _size(value: bytes) -> int:
-    """1: a length of nothing, 2: of something, 3: of something relative to the parent's, 0: no number."""
-    match = _length.match(value)
-    assert match  # the pattern matches nothing too
-    whole, part, unit = match.group(1), match.group(2) or b"", match.group(3)
-    if not whole and not part:
-        return 0
-    if not whole.strip(b"0") and not part.strip(b"0"):
-        return 1
-    if unit in (b"em", b"%", b"ex"):
-        return 3
-    return 2 if whole.strip(b"0") or unit not in (b"px", b"pt", b"") else 1
-
-
-def _attribute_colour(value: bytes) -> int:
-    return _colour(value.strip(_WHITE)[:32].lower())
-
-
-def _colour(value: bytes) -> int:
-    """Read a colour in lower case: #rgb, #rrggbb, rrggbb, rgb(r,g,b), a name."""
-    value = value.strip(_WHITE)
-    if value == b"transparent":
-        return _UNSEEN
-    if value.startswith((b"rgb(", b"rgba(")):
-        rgb = _rgb.match(value)
-        if not rgb:
-            return _UNKNOWN
-        red, green, blue = (min(int(n[:4]) if len(n) <= 4 else 255, 255) for n in rgb.groups())
-        return red << 16 | green << 8 | blue
-    match = _hex.match(value)
-    if match:
-        six, three = match.group(1) or match.group(3), match.group(2)
-        return int(six, 16) if six else int(bytes(byte for byte in three for _ in (0, 1)), 16)
-    return _COLOURS.get(value, _UNKNOWN)

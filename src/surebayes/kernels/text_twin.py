@@ -97,7 +97,7 @@ class Vocabulary:
             self.ids.setdefault(_encode(term), len(self.ids))
 
     def find(self, term):
-        """Give the id of a str or bytes term; -1 if it is not there."""
+        """Return the id of a str or bytes term; -1 if it is not there."""
         return self.ids.get(_encode(term), -1)
 
     def merge(self, other):
@@ -109,14 +109,14 @@ class Vocabulary:
         return array("I", [self.ids.setdefault(term, len(self.ids)) for term in other.ids])
 
     def order(self, first=0):
-        """Give the ids from `first` on, in the order of their terms."""
+        """Return the ids from `first` on, in the order of their terms."""
         if not 0 <= first <= len(self.ids):
             raise ValueError(f"first must be between 0 and {len(self.ids)}, got {first}")
         terms = list(self.ids)
         return array("I", sorted(range(first, len(terms)), key=terms.__getitem__))
 
     def terms(self, ids, latin=False):
-        """Give the terms of a buffer of ids, as a list of str; latin: one character a byte."""
+        """Return the terms of a buffer of ids, as a list of str; latin: one character a byte."""
         terms = list(self.ids)
         return [
             terms[i].decode("latin-1") if latin else terms[i].decode("utf-8", "surrogatepass")
@@ -130,7 +130,7 @@ class Vocabulary:
         return chosen
 
     def dump(self):
-        """Give (ends, text): the end of each term in all terms written one after the other."""
+        """Return (ends, text): the end of each term in all terms written one after the other."""
         ends, at = array("Q"), 0
         for term in self.ids:
             at += len(term)
@@ -169,7 +169,7 @@ def hash_count(analyzer, n_features, documents, alternate_sign=False):
 
 
 def hash_rows(analyzer, n_features, documents, terms=None):
-    """Give the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
+    """Return the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
 
     `terms` has for each document a list of str that are hashed too, or their columns: bytes of uint32.
     """
@@ -342,7 +342,7 @@ class Scorer:
             raise ValueError(f"columns must have one number a term: {self.known}")
 
     def score(self, documents):
-        """Give the scores of a list of documents, one row a document."""
+        """Return the scores of a list of documents, one row a document."""
         if self.analyzer is None:
             raise ValueError("this Scorer has no analyzer: use score_rows")
         if self.vocabulary is not None:
@@ -350,7 +350,7 @@ class Scorer:
         return self.score_rows(*hash_count(self.analyzer, self.n_features, documents, self.alternate_sign))
 
     def score_rows(self, lengths, ids, counts):
-        """Give the scores of rows as count() gives them."""
+        """Return the scores of rows as count() gives them."""
         lengths, ids, counts = _items(lengths, "I", "lengths"), _items(ids, "I", "ids"), _items(counts, "i", "counts")
         _check_rows(lengths, ids, counts)
         scores, start = array("d"), 0

@@ -129,12 +129,12 @@ class Headers:
         return value if isinstance(value, str) else decode_header(value, self._encoded_words)
 
     def get_all(self, name: str, most: int | None = None) -> list[str]:
-        """Give the values of a name in order, at most so many."""
+        """Return the values of a name in order, at most so many."""
         name = name.lower()
         return [self._decoded(value) for value in [value for key, value in self._fields if key == name][:most]]
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Give the first value of a name."""
+        """Return the first value of a name."""
         found = self.get_all(name, 1)
         return found[0] if found else default
 
