@@ -13,7 +13,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent / "faults"
-SCENARIOS = ["teach", "train", "create", "import", "export"]
+SCENARIOS = ["teach", "train", "train-no-journal", "create", "import", "export"]
 MODES = ["kill", "eio", "enospc", "short", "power"]
 
 

@@ -41,8 +41,8 @@ def export(durable: Durable, archive: str) -> None:
     with durable.writer, locked(durable.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
         copy = os.path.join(scratch, JOURNAL)
         durable.open_journal().copy_to(copy)
-        tables = checked_entry(durable.folder.manifest()["files"]["tables"])[0]
-        files = {name: os.path.join(durable.path, name) for name in (MANIFEST, tables)} | {JOURNAL: copy}
+        names = [checked_entry(entry)[0] for entry in durable.folder.manifest()["files"].values()]
+        files = {name: os.path.join(durable.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
         if os.path.isfile(os.path.join(durable.path, CONFIG)):
             files[CONFIG] = os.path.join(durable.path, CONFIG)
         _pack(files, archive)
@@ -108,14 +108,16 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         put_pieces(folder, CONFIG, _pieces(file, CONFIG))
     put_pieces(folder, MANIFEST, _pieces(file, MANIFEST))
     try:
-        tables, expected, _ = checked_entry(read_manifest(folder, KIND)["files"]["tables"])
-    except (KeyError, TypeError) as error:
+        described = read_manifest(folder, KIND)["files"]
+        sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
+    except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
-    if entries.keys() - {CONFIG} != {MANIFEST, JOURNAL, tables}:
+    if entries.keys() - {CONFIG} != {MANIFEST, JOURNAL, *sizes}:
         raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
-    if entries[tables].file_size != expected:
-        raise BadModel(f"{tables} in the archive has another size than its manifest says.")
-    for name in (tables, JOURNAL):
+    for name, size_said in sizes.items():
+        if entries[name].file_size != size_said:
+            raise BadModel(f"{name} in the archive has another size than its manifest says.")
+    for name in (*sizes, JOURNAL):
         put_pieces(folder, name, _pieces(file, name))
 
 

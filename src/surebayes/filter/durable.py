@@ -15,6 +15,7 @@ from surebayes.filter.journal import Event, Journal, chained, number_rows
 from surebayes.filter.judge import Judge, MappedModel
 from surebayes.filter.state import State, pack_stages
 from surebayes.filter.store import ModelFolder
+from surebayes.filter.unjournaled import unpack_events
 from surebayes.persist.folder import check_file, flush_folder, locked
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ViewSpec
@@ -94,10 +95,8 @@ class Durable:
         if self.journal is not None:
             last = self.journal.last()
             if last < self.absorbed:
-                raise BadModel(
-                    f"The journal in {path!r} has lost rows: it ends at {last}, the model was made with "
-                    f"{self.absorbed}. Restore it from a copy."
-                )
+                with locked(path):
+                    self._add_pending(self.folder.manifest())
             if last > self.absorbed:
                 self.load()
         return self
@@ -150,8 +149,33 @@ class Durable:
         if stamp != self._stamp:
             self._stamp = stamp
             if self.journal is not None:
-                state.catch_up(self.journal)
+                state = self._caught_up(state)
         return state
+
+    def _caught_up(self, state: State) -> State:
+        """Return the state with what others have written since, read anew where the journal alone doesn't have it."""
+        return state if state.catch_up(self.open_journal()) else self.load()
+
+    def _add_pending(self, manifest: dict[str, Any]) -> None:
+        """Add rows to the journal that came with the model, where its writer didn't live to do it."""
+        journal = self.open_journal()
+        try:
+            last, absorbed = journal.last(), manifest["journal"]["absorbed"]
+            if last >= absorbed:
+                return
+        except (KeyError, TypeError) as error:
+            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
+        packed = self.folder.read_pending(manifest)
+        chain = 0
+        for _, chain in journal.heads():  # noqa: B007 - the last one is wanted
+            pass
+        events = unpack_events(packed, chain) if packed else []
+        if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
+            raise BadModel(
+                f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
+                "Restore it from a copy."
+            )
+        journal.append(events)
 
     def load(self) -> State:
         """Read the state from the folder."""
@@ -159,6 +183,7 @@ class Durable:
             raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
         for attempt in range(3):
             manifest = self.folder.manifest()
+            self._add_pending(manifest)
             try:
                 self.state = State.load(self.folder, manifest, self.journal)
                 break
@@ -194,28 +219,29 @@ class Durable:
                 self._taught = 0
             self.absorb_locked()
 
-    def renew_certificate(self, least: int) -> None:
+    def renew_certificate(self, least: int, into: Writing | None = None) -> None:
         """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
 
         To score the reserve costs as much as judging all of it: it takes at most a tenth of the time of a process.
+        With a transaction to go `into`, it is for the caller to commit, and there is no later time to do it.
         """
         state = self.state
         assert state is not None
         behind = state.lessons_since_certificate()
         least = min(least, 1 + sum(state.engine.documents) // 100)
         began = time.monotonic()
-        if not self.renew or behind < least or began < self.next_renewal:
+        if not self.renew or behind < least or (into is None and began < self.next_renewal):
             return
         from surebayes.filter.promise import renew
 
-        write = Writing(state, self.open_journal())
-        if renew(write):
+        write = into or Writing(state, self.open_journal())
+        if renew(write) and into is None:
             write.commit()
         ended = time.monotonic()
         self.next_renewal = ended + 9 * (ended - began)
 
-    def absorb_locked(self) -> None:
-        """Write the model; the folder's lock is held."""
+    def absorb_locked(self, pending: bytes = b"") -> None:
+        """Write the model, and rows of the journal that come to be with it; the folder's lock is held."""
         state = self.state
         assert state is not None
         kept = {
@@ -223,8 +249,10 @@ class Durable:
             "floor": state.floor,
         }  # fmt: skip
         began = time.monotonic(), time.process_time()
-        self.folder.write(state.judge, {"settings": state.settings.to_json(), "journal": kept})
-        self.open_journal().settle()
+        more = {"settings": state.settings.to_json(), "journal": kept}
+        self.folder.write(state.judge, state.learnt, more, pending)
+        if not pending:
+            self.open_journal().settle()
         ended = time.monotonic(), time.process_time()
         self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
         self._stamp, self.absorbed = self.folder.stamp(), state.seq
@@ -263,10 +291,7 @@ class Durable:
 
     def ready_to_write(self) -> State:
         """Return the state with every row of the journal; to be called with the folder's lock held."""
-        journal = self.open_journal()
-        state = self.load() if self.state is None else self.state
-        state.catch_up(journal)
-        return state
+        return self._caught_up(self.load() if self.state is None else self.state)
 
     def submit(self, lesson: Callable[[Writing], Any]) -> Any:
         """Have a lesson written; requests of several threads share one transaction."""
@@ -283,38 +308,56 @@ class Durable:
     def _write_queue(self) -> None:
         with self._queue_lock:
             batch, self._queue = self._queue, []
-        try:
-            with locked(self.path), self.mutex:
-                write = self._write_batch(batch)
-                self._taught += len(write.events)
-                if self._in_bulk:
-                    pass
-                elif write.state.seq - self.absorbed >= ABSORB_AFTER and self._may_absorb():
-                    try:
-                        self.renew_certificate(RENEW_AFTER)
-                        self.absorb_locked()
-                    except OSError:  # the lessons are safe in the journal; the model can wait
-                        self._start_timer()
-                elif write.state.seq > self.absorbed:
-                    self._start_timer()
-        except BaseException as error:
-            self.state, self.ahead = None, True  # memory may be ahead of the disk: read it again when next needed
-            for request in batch:
-                request.error = error
+        waiting = list(batch)
+        while waiting:
+            try:
+                with locked(self.path), self.mutex:
+                    self._after_writing(self._write_batch(waiting))
+                waiting = []
+            except _HalfDoneError as half:  # one lesson is at fault, and the others are carried out without it
+                self.state, self.ahead = None, True
+                half.request.error = half.error
+                waiting.remove(half.request)
+            except BaseException as error:
+                self.state, self.ahead = None, True  # memory may be ahead of the disk: read it again when next needed
+                for request in waiting:
+                    request.error = error
+                waiting = []
         for request in batch:
             request.done = True
+
+    def _after_writing(self, write: Writing) -> None:
+        """Absorb what was written, now or later."""
+        self._taught += len(write.events)
+        if self._in_bulk:
+            return
+        if write.state.seq - self.absorbed >= ABSORB_AFTER and self._may_absorb():
+            try:
+                self.renew_certificate(RENEW_AFTER)
+                self.absorb_locked()
+            except OSError:  # the lessons are safe in the journal; the model can wait
+                self._start_timer()
+        elif write.state.seq > self.absorbed:
+            self._start_timer()
 
     def _write_batch(self, batch: list[_Request]) -> Writing:
         """Carry lessons out in one transaction, from reading what others have written to the end."""
         journal = self.open_journal()
+        state = self.load() if self.state is None else self.state
+        if state.seq != journal.last():
+            state = self._caught_up(state)
         try:
-            last = journal.begin()
-            state = self.load() if self.state is None else self.state
-            if state.seq != last:
-                state.catch_up(journal)
+            journal.begin()
             write = Writing(state, journal)
             for request in batch:
-                request.result = request.lesson(write)
+                before = state.version, len(write.events)
+                request.error = None
+                try:
+                    request.result = request.lesson(write)
+                except Exception as error:
+                    if (state.version, len(write.events)) != before:
+                        raise _HalfDoneError(request, error) from error
+                    request.error = error  # refused before anything was changed: the others go on
             write.commit()
         finally:
             journal.cancel()
@@ -354,6 +397,14 @@ class _Request:
         self.done = False
 
 
+class _HalfDoneError(Exception):
+    """A lesson failed in the middle: what it changed in memory has to go."""
+
+    def __init__(self, request: _Request, error: Exception) -> None:
+        super().__init__(str(error))
+        self.request, self.error = request, error
+
+
 class Writing:
     """A transaction: rows for the journal whose changes have been made in memory."""
 
@@ -362,7 +413,7 @@ class Writing:
         self.events: list[Event] = []
 
     def add(self, event: Event) -> None:
-        """Return a row its number and take note of it."""
+        """Give a row its number and take note of it."""
         event = event.numbered(self.state.seq + 1)
         self.state.note(event, chained(event, self.state.chain))
         self.events.append(event)
@@ -374,10 +425,8 @@ class Writing:
 
     def body(self, row: int) -> bytes:
         """Return the body of a row of the journal, also of one that is not written yet."""
-        for event in self.events:
-            if event.seq == row:
-                return event.body
-        return self.journal.body(row)
+        first = self.events[0].seq if self.events else row + 1
+        return self.events[row - first].body if row >= first else self.journal.body(row)
 
     def terms(self, row: int) -> tuple[list[Rows], list[int]]:
         """Return the terms that a row of the journal holds, and what it moved the weights by."""

@@ -84,8 +84,10 @@ def unlike_the_journal(
     learnt = dict.fromkeys(state.names, 0)
     for action, label, _ in state.messages.values():
         learnt[label] += action == "learn"
+    for label, more in zip(state.names, state.learnt.counts(len(state.names))):
+        learnt[label] += more
     for label, counted in zip(state.names, state.engine.documents):
-        if counted < learnt[label] or (state.floor == 0 and counted != learnt[label]):
+        if counted < learnt[label] or (not state.floor and counted != learnt[label]):
             return [f"The model has {counted:,} documents of {label!r}, the journal {learnt[label]:,}."]
     return _unlike_counts(state, journal, progress) if recount else []
 

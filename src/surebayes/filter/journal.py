@@ -131,6 +131,8 @@ class Journal:
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
         self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
+        found = os.stat(self.path)
+        self._place = found.st_dev, found.st_ino
         try:
             self.id = self._check(create)
         except BaseException:
@@ -167,10 +169,22 @@ class Journal:
 
     def begin(self) -> int:
         """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
+        self._check_place()
         with errors_named(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             self._begun_at = self.last()
             return self._begun_at
+
+    def _check_place(self) -> None:
+        """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._place:
+            raise BadModel(
+                f"{self.path} was removed or replaced while this process had it open: open the filter again."
+            )
 
     def cancel(self) -> None:
         """End a transaction that nothing was added in, if there is one."""

@@ -169,7 +169,7 @@ def _set_aside(durable: Durable, groups: Sequence[tuple[str, Iterable]]) -> None
 
             def lesson(write: Writing, packed=packed, label=label) -> None:
                 for fingerprint, body in packed:
-                    if fingerprint not in write.state.messages:
+                    if write.state.known(fingerprint) is None:
                         write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
 
             durable.submit(lesson)

@@ -11,6 +11,7 @@ from surebayes.errors import BadModel
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
 from surebayes.filter.judge import Decision, Judge
 from surebayes.filter.store import ModelFolder
+from surebayes.filter.unjournaled import Learnt
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Document, Rows, joined, packable, unpackable
 from surebayes.pool.engine import Engine, weights_of
@@ -141,6 +142,8 @@ class State:
         The row before which there is no way back, because messages were learnt without journal.
     lessons : int
         Rows that changed counts.
+    learnt : Learnt
+        The messages that were learnt without journal.
     version : int
         A number that changes whenever scores may.
     """
@@ -151,6 +154,7 @@ class State:
         self.messages: dict[str, tuple[str, str, int]] = {}
         self.seq = self.chain = self.learnt_at = self.floor = self.lessons = self.version = 0
         self.journal_id = ""
+        self.learnt = Learnt()
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
@@ -166,7 +170,10 @@ class State:
             state = cls(judge.engine, judge.names, Settings.from_json(manifest["settings"]))
             state.floor, state.learnt_at = kept["floor"], kept["learnt_at"]
             absorbed, expected, journal_id = kept["absorbed"], kept["chain"], kept["id"]
-        except (KeyError, TypeError) as error:
+            if not all(type(n) is int and n >= 0 for n in (state.floor, state.learnt_at, absorbed, expected)):
+                raise BadModel("The manifest has numbers that can't be rows of the journal.")
+            state.learnt = folder.read_learnt(manifest)
+        except (KeyError, TypeError, AttributeError) as error:
             raise BadModel(f"The manifest lacks {error}.") from error
         state.journal_id = journal.id
         if journal.id != journal_id:
@@ -192,12 +199,14 @@ class State:
 
     # ---- rows of the journal
 
-    def catch_up(self, journal: Journal) -> int:
-        """Apply what other processes have written since; return how many rows that was."""
-        before = self.seq
-        for event, chain in list(journal.heads(self.seq, self.chain)):
+    def catch_up(self, journal: Journal) -> bool:
+        """Apply what other processes have written since; False, and nothing, where only the model's files have it."""
+        new = list(journal.heads(self.seq, self.chain))
+        if any(event.action == "bulk" for event, _ in new):
+            return False
+        for event, chain in new:
             self.apply(event, journal, chain)
-        return self.seq - before
+        return True
 
     def apply(self, event: Event, journal: Journal, chain: int) -> None:
         """Change the state as a row of the journal says."""
@@ -229,6 +238,20 @@ class State:
             self.messages[event.fingerprint or ""] = (event.action, event.label or "", event.source or event.seq)
         elif event.action in ("forget", "release"):
             self.messages.pop(event.fingerprint or "", None)
+
+    def known(self, fingerprint: str) -> tuple[str, str, int] | None:
+        """Return what `messages` has of a message; "bulk" and its label if it was learnt without journal."""
+        message = self.messages.get(fingerprint)
+        if message is None and len(self.learnt):
+            c = self.learnt.class_of(fingerprint)
+            return None if c is None else ("bulk", self.names[c] if c < len(self.names) else "", 0)
+        return message
+
+    @property
+    def knows_what_it_learnt(self) -> bool:
+        """Whether every document that was counted can be recognised."""
+        journaled = sum([action == "learn" for action, _, _ in self.messages.values()])
+        return sum(self.engine.documents) == journaled + len(self.learnt)
 
     def _label_of(self, event: Event) -> str:
         known = self.messages.get(event.fingerprint or "")

@@ -13,6 +13,7 @@ from typing import Any
 from surebayes.errors import BadModel
 from surebayes.filter.judge import KIND, Judge, judge_of, stages_of, totals_of
 from surebayes.filter.settings import compiled
+from surebayes.filter.unjournaled import Learnt
 from surebayes.persist.folder import put_manifest, read_file, remove_others, write_file
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.buffers import Numbers
@@ -67,7 +68,8 @@ class ModelFolder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._before: str | None = None
+        self._before: list[str] = []
+        self._learnt: tuple[Learnt, int, dict[str, Any]] | None = None  # as it was written last
 
     def manifest(self) -> dict[str, Any]:
         """Read the manifest, checked."""
@@ -100,17 +102,53 @@ class ModelFolder:
 
         return judge_of(manifest.get("scoring"), sums_of)
 
-    def write(self, judge: Judge, more: dict[str, Any]) -> None:
+    def read_learnt(self, manifest: dict[str, Any]) -> Learnt:
+        """Read which messages were learnt without journal."""
+        entry = manifest["files"].get("learnt")
+        if entry is None:
+            return Learnt()
+        learnt = Learnt(read_file(self.folder, entry))
+        self._learnt = learnt, len(learnt), entry
+        return learnt
+
+    def read_pending(self, manifest: dict[str, Any]) -> bytearray | None:
+        """Read the rows of the journal that came with the model; None if there are none."""
+        entry = manifest["files"].get("pending")
+        return None if entry is None else read_file(self.folder, entry)
+
+    def write(self, judge: Judge, learnt: Learnt, more: dict[str, Any], pending: bytes = b"") -> None:
         """Replace the model: new tables, then the manifest in one step.
 
         The files of the model before stay until the next time, for readers that have just read its manifest.
+
+        Parameters
+        ----------
+        judge : Judge
+            The model.
+        learnt : Learnt
+            What was learnt without journal.
+        more : dict
+            What else the manifest says.
+        pending : bytes
+            Rows of the journal that come to be with this model.
         """
         entry, places = write_tables(self.folder, _tables(judge.engine))
-        scoring = _scoring(judge, places)
-        whole = {"scoring": scoring, "config": compiled(self.folder), "files": {"tables": entry}}
+        files = {"tables": entry}
+        if len(learnt):
+            files["learnt"] = self._learnt_file(learnt)
+        if pending:
+            files["pending"] = write_file(self.folder, "pending", ".table", pending)
+        whole = {"scoring": _scoring(judge, places), "config": compiled(self.folder), "files": files}
         put_manifest(self.folder, KIND, {**whole, **more})
-        remove_others(self.folder, [name for name in (entry["file"], self._before) if name])
-        self._before = entry["file"]
+        names = [each["file"] for each in files.values()]
+        remove_others(self.folder, [*names, *self._before])
+        self._before = names
+
+    def _learnt_file(self, learnt: Learnt) -> dict[str, Any]:
+        if self._learnt is None or self._learnt[0] is not learnt or self._learnt[1] != len(learnt):
+            entry = write_file(self.folder, "learnt", ".table", learnt.to_bytes())
+            self._learnt = learnt, len(learnt), entry
+        return self._learnt[2]
 
 
 def _tables(engine: Engine) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from typing import Any
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.journal import Event, pack_rows
 from surebayes.filter.state import Seen, State, batch_of
+from surebayes.filter.unjournaled import pack_events
 from surebayes.persist.folder import locked
 from surebayes.pool.document import Document, Rows, packable, unpackable
 from surebayes.pool.weights import FEWEST
@@ -35,9 +36,12 @@ Progress = Callable[[str, int, "int | None"], None]
 
 def teach(write: Writing, seen: Seen, label: str, who: str | None) -> str:
     """Learn a message unless it is learnt; a message of another label is forgotten first."""
-    known = write.state.messages.get(seen.fingerprint)
+    known = write.state.known(seen.fingerprint)
     outcome = "learnt"
-    if known is not None:
+    if known is not None and known[0] == "bulk":  # it can't be taken back: a correction comes on top
+        if known[1] == label:
+            return "already"
+    elif known is not None:
         if known[:2] == ("learn", label):
             return "already"
         outcome = "moved" if known[0] == "learn" else "learnt"
@@ -149,6 +153,7 @@ class _Training:
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
         self.handled = 0
         self.learnt: list[str] = []  # fingerprints of what was learnt together
+        self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
 
     def read(self, documents: Iterable[tuple[bytes | str, str]]) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
@@ -167,7 +172,7 @@ class _Training:
         """Whether a message is to be learnt and was not known."""
         if fingerprint in self.spool.contradictory:
             return False
-        return fingerprint not in state.messages and fingerprint[:8] >= self.limits[label]
+        return state.known(fingerprint) is None and fingerprint[:8] >= self.limits[label]
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
@@ -180,7 +185,7 @@ class _Training:
         lessons: list[tuple[str, list[Rows]]] = []
         events: list[Event] = []
         for fingerprint, label, terms in batch:
-            known = state.messages.get(fingerprint)
+            known = state.known(fingerprint)
             if known is None and fingerprint[:8] < self.limits[label]:
                 events.append(Event("reserve", fingerprint, label, None, now, self.who, pack_rows(terms)))
                 self.done["reserved"] += 1
@@ -189,6 +194,8 @@ class _Training:
             elif known is None and together:
                 if self.journal:
                     events.append(Event("learn", fingerprint, label, None, now, self.who, pack_rows(terms)))
+                else:
+                    self.unjournaled.append((fingerprint, state.code(label)))
                 lessons.append((label, rows_in(state, terms)))
                 self.learnt.append(fingerprint)
             else:
@@ -208,6 +215,7 @@ class _Training:
             self.done[teach(write, seen, label, self.who)] += 1
         else:
             write.state.learn(seen, label, self.who)
+            self.unjournaled.append((fingerprint, write.state.code(label)))
             self.done["learnt"] += 1
 
     def carry_out(self, submit: Callable[[Callable[[Writing], Any]], Any]) -> None:
@@ -218,9 +226,21 @@ class _Training:
         held = [f for f, (label, _, _) in self.spool.places.items() if is_held_out(f) and self.is_new(state, f, label)]
         tail = set(held) if together else set()
         for batch in batched(self.spool.sorted(without=tail), BATCH):
-            submit(partial(self.learn, batch=batch, together=not one_by_one))
+            submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
         if together:
-            submit(partial(self._weigh, tail=tail))
+            submit(self._repeatable(partial(self._weigh, tail=tail)))
+
+    def _repeatable(self, lesson: Callable[[Writing], Any]) -> Callable[[Writing], Any]:
+        """Return a lesson that may be carried out again, where another one of the same transaction failed."""
+        done, handled, learnt, unjournaled = dict(self.done), self.handled, len(self.learnt), len(self.unjournaled)
+
+        def again(write: Writing) -> Any:
+            self.done.update(done)
+            self.handled = handled
+            del self.learnt[learnt:], self.unjournaled[unjournaled:]
+            return lesson(write)
+
+        return again
 
     def _weigh(self, write: Writing, tail: set[str]) -> None:
         """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen."""
@@ -278,19 +298,21 @@ def train(
 
 
 def _without_journal(durable: Durable, training: _Training) -> None:
-    """Learn messages that nobody will ask back: one row of the journal for all of them."""
+    """Learn messages that nobody will ask back: one row of the journal for all of them, which comes with the model."""
     with durable.writer, locked(durable.path), durable.mutex:
         state = durable.ready_to_write()
         try:
             write = Writing(state, durable.open_journal())
             training.carry_out(lambda lesson: lesson(write))
+            if not training.unjournaled:
+                return
+            state.learnt.add(training.unjournaled)
             bulk = Event("bulk", label=f"{training.done['learnt']} without journal", time=time.time(), who=training.who)
             write.add(bulk)
             state.floor = state.seq
+            durable.renew_certificate(1, write)
+            durable.absorb_locked(pack_events(write.events))
             write.commit()
-            durable.next_renewal = 0.0
-            durable.renew_certificate(1)
-            durable.absorb_locked()
         except BaseException:
             durable.state, durable.ahead = None, True
             raise

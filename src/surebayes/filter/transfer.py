@@ -19,6 +19,7 @@ from surebayes.filter.journal import NAME as JOURNAL
 from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
 from surebayes.filter.state import Settings, State, check_classes, pack_stages
 from surebayes.filter.teaching import BATCH, batched
+from surebayes.filter.unjournaled import Learnt
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST
 from surebayes.pool.document import unpackable
@@ -56,6 +57,8 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
         yield {"second_stage": base64.b64encode(pack_stages(state.engine)).decode()}
     if state.floor:
         yield from _other_counts(state, journal)
+    if len(state.learnt):
+        yield {"learnt": base64.b64encode(state.learnt.to_bytes()).decode()}
     when = {event.seq: (event.time, event.who) for event, _ in journal.heads()}
     for fingerprint, (action, label, row) in state.messages.items():
         terms, moved = unpack_rows(journal.body(row))
@@ -125,7 +128,7 @@ def restore(file: Any, path: str) -> Durable:
 def _clear(path: str) -> None:
     """Remove what a restore that failed has written."""
     for name in os.listdir(path):
-        if name.startswith((JOURNAL, "tables-", ".tmp-", MANIFEST)):
+        if name.startswith((JOURNAL, "tables-", "learnt-", ".tmp-", MANIFEST)):
             os.unlink(os.path.join(path, name))
 
 
@@ -146,6 +149,8 @@ def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]
                     documents = line["documents"]
                 elif "view" in line:
                     others.setdefault(line["view"], []).extend(line["counts"])
+                elif "learnt" in line:
+                    state.learnt = Learnt(base64.b64decode(line["learnt"], validate=True))
                 elif "second_stage" in line:
                     body = base64.b64decode(line["second_stage"], validate=True)
                     write.add(Event("stage", time=time.time(), who="restore", body=body))

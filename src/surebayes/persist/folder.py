@@ -267,13 +267,16 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    end = time.monotonic() + wait
     handle = _open_lock(folder)
     try:
-        end = time.monotonic() + wait
         while True:
             try:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
-                break
+                if _is_there(handle, folder):
+                    break
+                os.close(handle)  # the file was removed while others waited for it: to hold it keeps nobody out
+                handle = _open_lock(folder)
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise Busy(
@@ -283,6 +286,14 @@ def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[No
         yield
     finally:
         os.close(handle)
+
+
+def _is_there(handle: int, folder: str) -> bool:
+    """Whether an open lock is the one in the folder."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(os.path.join(folder, "lock")))
+    except FileNotFoundError:
+        return False
 
 
 def _open_lock(folder: str) -> int:
