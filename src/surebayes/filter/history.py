@@ -69,6 +69,9 @@ def _undo(write: Writing, event: Event, who: str | None) -> None:
         forget(write, event.fingerprint or "", who)
     elif event.action == "release":
         write.add(Event("reserve", event.fingerprint, event.label, row, now, who))
+    elif event.action in ("judged", "unjudged"):
+        opposite = "unjudged" if event.action == "judged" else "judged"
+        write.add(Event(opposite, event.fingerprint, event.label, row, now, who))
     elif event.action == "settings":
         change = json.loads(write.journal.body(event.seq))
         write.settings(change["was"], who, weights=event.label == "weights")

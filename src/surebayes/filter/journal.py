@@ -40,10 +40,10 @@ class Event:
 
     Attributes
     ----------
-    action : {"learn", "forget", "reserve", "release", "settings", "stage", "bulk", "mark"}
+    action : {"learn", "forget", "reserve", "release", "judged", "unjudged", "settings", "stage", "bulk", "mark"}
         What happened.
     fingerprint, label : str or None
-        The message, and its label for "learn" and "reserve".
+        The message, and its label for "learn", "reserve" and "judged".
     source : int or None
         The row that holds the message's terms, if not this one.
     time : float

@@ -4,6 +4,10 @@ A promise holds for one fixed model and documents that this model has never lear
 says of them. So every version of the model needs a certificate of its own; renewing scores the same reserve with the
 new model and chooses the threshold anew, and each certificate has its own confidence; on request all of a series hold
 together, each with a confidence so much higher.
+
+A document of the reserve that was misjudged may be taught. To leave it out from then on would leave the rest too good:
+the score that it got goes on counting. The model has then learnt of its reserve, and such a certificate is measured,
+not guaranteed.
 """
 
 from __future__ import annotations
@@ -17,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from surebayes.errors import NotEnoughNegatives
+from surebayes.errors import TooFewDocuments
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.journal import Event, pack_rows
 from surebayes.filter.state import State
 from surebayes.filter.teaching import BATCH, batched
-from surebayes.filter.tuning import reserve_scores
+from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
 from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import EXACT, Certificate, certify
+from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, certify
 from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
 
 
@@ -114,7 +118,7 @@ def renew(write: Writing) -> Certificate | None:
     assert before is not None
     try:
         return _promise(write, Terms.of(before), "renew")
-    except NotEnoughNegatives:
+    except TooFewDocuments:
         return None
 
 
@@ -122,13 +126,19 @@ def _promise(write: Writing, terms: Terms, who: str) -> Certificate:
     """Certify the model as it is, and set threshold and probability by it."""
     state = write.state
     by_contrast, labels, rows = reserve_scores(state, write.journal)
+    before, labels_then, rows_then = judged_scores(state, write.journal)
+    by_contrast, labels, rows = by_contrast + before, labels + labels_then, rows + rows_then
     k = 0 if len(state.names) == 2 else state.names.index(terms.positive)
     scores = np.array([each[k] for each in by_contrast], float)
     truth = np.array([label == terms.positive for label in labels], bool)
-    when = write.journal.times("reserve")
+    when = write.journal.times("reserve") | write.journal.times("judged")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
     other = state.names[0] if len(state.names) == 2 else None
     made = _certify(scores, truth, terms, days, state.model, other)
+    if before:
+        made = replace(made, assumption=CORRECTED)
+    elif not state.knows_what_it_learnt:
+        made = replace(made, assumption=UNRECOGNISED)
     chance = state.settings.probability
     if len(state.names) == 2 and truth.any() and not truth.all():
         fitted = fit_probability(scores, truth)

@@ -142,6 +142,9 @@ class State:
         The row before which there is no way back, because messages were learnt without journal.
     lessons : int
         Rows that changed counts.
+    judged : dict
+        By fingerprint, of messages that were set aside, misjudged and learnt: the label, and the row of the journal
+        that holds the scores that they got.
     learnt : Learnt
         The messages that were learnt without journal.
     version : int
@@ -155,6 +158,7 @@ class State:
         self.seq = self.chain = self.learnt_at = self.floor = self.lessons = self.version = 0
         self.journal_id = ""
         self.learnt = Learnt()
+        self.judged: dict[str, tuple[str, int]] = {}
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
@@ -238,6 +242,10 @@ class State:
             self.messages[event.fingerprint or ""] = (event.action, event.label or "", event.source or event.seq)
         elif event.action in ("forget", "release"):
             self.messages.pop(event.fingerprint or "", None)
+        elif event.action == "judged":
+            self.judged[event.fingerprint or ""] = event.label or "", event.source or event.seq
+        elif event.action == "unjudged":
+            self.judged.pop(event.fingerprint or "", None)
 
     def known(self, fingerprint: str) -> tuple[str, str, int] | None:
         """Return what `messages` has of a message; "bulk" and its label if it was learnt without journal."""

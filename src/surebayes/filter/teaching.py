@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,11 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 def teach(write: Writing, seen: Seen, label: str, who: str | None) -> str:
-    """Learn a message unless it is learnt; a message of another label is forgotten first."""
+    """Learn a message unless it is learnt; a message of another label is forgotten first.
+
+    One that was set aside stays so if it was judged right: the model learns nothing new from it, and a promise rests on
+    it. Otherwise it is learnt, and the score that it got from the model that misjudged it goes on counting.
+    """
     known = write.state.known(seen.fingerprint)
     outcome = "learnt"
     if known is not None and known[0] == "bulk":  # it can't be taken back: a correction comes on top
@@ -44,10 +49,25 @@ def teach(write: Writing, seen: Seen, label: str, who: str | None) -> str:
     elif known is not None:
         if known[:2] == ("learn", label):
             return "already"
-        outcome = "moved" if known[0] == "learn" else "learnt"
-        forget(write, seen.fingerprint, who)
+        if known[:2] == ("reserve", label) and write.state.decide(seen)[0] == label:
+            return "already"
+        return _learn_instead(write, seen, known, label, who)
     write.add(write.state.learn(seen, label, who))
     return outcome
+
+
+def _learn_instead(write: Writing, seen: Seen, known: tuple[str, str, int], label: str, who: str | None) -> str:
+    """Learn a message that had another label or was set aside; what calibration has of it stays."""
+    score = b""
+    if known[0] == "reserve":
+        score = json.dumps({"scores": list(write.state.ask(seen).scores), "model": write.state.model}).encode()
+    elif seen.fingerprint in write.state.judged:
+        score = write.body(write.state.judged[seen.fingerprint][1])
+    forget(write, seen.fingerprint, who)
+    write.add(write.state.learn(seen, label, who))
+    if score:
+        write.add(Event("judged", seen.fingerprint, label, None, time.time(), who, score))
+    return "moved" if known[0] == "learn" else "learnt"
 
 
 def forget(write: Writing, fingerprint: str, who: str | None) -> str:
@@ -56,6 +76,8 @@ def forget(write: Writing, fingerprint: str, who: str | None) -> str:
     if known is None:
         return "unknown"
     action, label, row = known
+    if fingerprint in write.state.judged:
+        write.add(Event("unjudged", fingerprint, label, write.state.judged[fingerprint][1], time.time(), who))
     if action == "learn":
         rows, moved = write.terms(row)
         write.state.count(rows, moved, label, row, -1)

@@ -70,7 +70,7 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
             "who": when[row][1],
             "terms": [list(memoryview(columns).cast("I")) if columns else [] for columns in terms],
             "moved": moved if row > state.settings.weights_since else [],
-        }
+        } | ({"judged": json.loads(journal.body(state.judged[fingerprint][1]))} if fingerprint in state.judged else {})
 
 
 def _entries(table: Table) -> Iterator[tuple[int, int]]:
@@ -189,6 +189,9 @@ def _remember(write: Writing, line: dict[str, Any]) -> None:
         state.count(rows, (), line["label"], state.seq + 1, 1)
     body = pack_rows(terms, line["moved"])
     write.add(Event(line["action"], line["message"], line["label"], None, line["time"], line["who"], body))
+    if "judged" in line:
+        scores = json.dumps(line["judged"]).encode()
+        write.add(Event("judged", line["message"], line["label"], None, line["time"], line["who"], scores))
 
 
 def _add_others(state: State, others: dict[int, list], documents: list[int]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
+from surebayes.errors import BadModel
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.journal import Journal
 from surebayes.filter.state import State, batch_of
@@ -66,6 +69,21 @@ def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[lis
 
 
 # ---------------------------------------------------------------------- what was set aside
+
+
+def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
+    """Return the scores that messages got before they were learnt, which had been set aside; their labels and rows."""
+    kept = sorted([(row, label) for label, row in state.judged.values()])
+    scores, contrasts = [], len(state.engine.contrasts)
+    for row, _ in kept:
+        try:
+            numbers = [float(value) for value in json.loads(journal.body(row))["scores"]]
+        except (ValueError, TypeError, KeyError):
+            raise BadModel(f"Row {row} of the journal has no scores.") from None
+        if len(numbers) != contrasts or not all(map(isfinite, numbers)):
+            raise BadModel(f"Row {row} of the journal has scores of another filter.")
+        scores.append(numbers)
+    return scores, [label for _, label in kept], [row for row, _ in kept]
 
 
 def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:

@@ -35,6 +35,8 @@ from surebayes.promises.order_statistics import (
 
 EXACT = "exact: calibration rows were not used for training, and future rows come from the same distribution"
 APPROXIMATE = "approximate: refitted model, no guarantee (scores come from models of other folds)"
+CORRECTED = "corrected: measured, not guaranteed (misjudged rows of the reserve were learnt; their old scores count)"
+UNRECOGNISED = "unknown: measured, not guaranteed (documents were learnt that can't be told from calibration rows)"
 PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
 
