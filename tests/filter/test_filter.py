@@ -492,14 +492,15 @@ def testlessons_renew_a_promise_when_there_were_enough(tmp_path):
     with sb.Filter.open(tmp_path / "f") as mine:  # closing catches up; what others wrote is known
         assert not mine.certificate.stale
         assert mine.certificate.model == mine.model != renewed.model
-        # what is taught leaves the reserve; too few are left for the promise
+        # what is forgotten leaves the reserve; too few are left for the promise
         reserved = [
             raw
             for raw, label in MAILS
             if label == "ham" and teaching.is_reserved(Document(raw, "mail").fingerprint, 0.5)
         ]
         for raw in reserved[:-5]:
-            assert mine.teach(raw, "ham") == "learnt"
+            assert mine.forget(raw) == "forgotten"
+        mine.teach(b"Subject: and one more\n\nthat makes the certificate stale", "ham")
         mine.absorb()
         assert mine.certificate.stale
         with pytest.raises(NotEnoughNegatives):
