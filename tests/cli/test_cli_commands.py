@@ -434,7 +434,9 @@ def test_history_and_rollback(run, mine, later):
 def test_doctor_on_the_installation(run):
     ran = run("doctor")
     assert ran.code == 0
-    assert {record["check"] for record in ran.records()} == {"version", "kernel", "extra plots", "extra corpora"}
+    assert {record["check"] for record in ran.records()} == {
+        "version", "kernel", "extra plots", "extra corpora", "extra server",
+    }  # fmt: skip
 
 
 def test_doctor_finds_damage(run, mine):

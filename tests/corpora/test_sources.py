@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import Stdin
-from surebayes.corpora.sources import Document, Source, Sources, guess_format
+from surebayes.corpora.sources import Source, SourceDocument, Sources, guess_format
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import mail_twin
 from surebayes.mail.message import MAX_BYTES
@@ -212,7 +212,7 @@ def test_a_file_that_is_no_mailbox_is_not_cut(tmp_path):
 
 def test_standard_input_is_one_message_or_a_mailbox(monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(b"Subject: one\n\nbody"))
-    assert list(Source("-")) == [Document("standard input", b"Subject: one\n\nbody", None, 18)]
+    assert list(Source("-")) == [SourceDocument("standard input", b"Subject: one\n\nbody", None, 18)]
     monkeypatch.setattr("sys.stdin", Stdin(FROM + b"Subject: a\n\nx\n\n" + FROM + b"Subject: b\n\ny\n"))
     assert contents(Source("-")) == [b"Subject: a\n\nx\n", b"Subject: b\n\ny\n"]
     monkeypatch.setattr("sys.stdin", Stdin(b""))

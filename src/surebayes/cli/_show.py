@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from surebayes.corpora.sources import Document
+    from surebayes.corpora.sources import SourceDocument
 
 
 def output_options(function: Any) -> Any:
@@ -435,7 +435,7 @@ def progress(what: str, total: int | None = None, unit: str = "documents", hidde
         counter.close()
 
 
-def tracked(documents: Iterable[Document], counter: Progress) -> Iterator[Document]:
+def tracked(documents: Iterable[SourceDocument], counter: Progress) -> Iterator[SourceDocument]:
     """Yield documents, counting each by the bytes that were read for it."""
     for document in documents:
         yield document

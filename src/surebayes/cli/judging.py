@@ -14,7 +14,7 @@ from surebayes.cli import _inputs, _picture, _show
 from surebayes.cli._command import Command, model_option, setting
 
 if TYPE_CHECKING:
-    from surebayes.corpora.sources import Document
+    from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.filter import Filter
     from surebayes.filter.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation
@@ -97,7 +97,9 @@ class _FilterJudge:
     def __init__(self, opened: Filter) -> None:
         self.filter, self.classes = opened, opened.classes
 
-    def verdicts(self, documents: Iterable[Document]) -> Iterator[tuple[Document, tuple[str, float, float, float]]]:
+    def verdicts(
+        self, documents: Iterable[SourceDocument]
+    ) -> Iterator[tuple[SourceDocument, tuple[str, float, float, float]]]:
         """Yield each document with its label, score, threshold and probability."""
         for document in documents:
             verdict = self.filter.judge(document.content)

@@ -14,7 +14,7 @@ from surebayes.cli._command import Command, model_option, setting
 from surebayes.cli.promises import mislabelled_option
 
 if TYPE_CHECKING:
-    from surebayes.corpora.sources import Document
+    from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.evaluation import Evaluation
     from surebayes.filter.filter import Filter
 
@@ -78,7 +78,7 @@ def _learnt(opened: Filter) -> set[str]:
     return {fingerprint for fingerprint, action in latest.items() if action == "learn"}
 
 
-def _check_label(document: Document, classes: Sequence[str]) -> None:
+def _check_label(document: SourceDocument, classes: Sequence[str]) -> None:
     from surebayes.errors import BadInput
 
     if document.label not in classes:

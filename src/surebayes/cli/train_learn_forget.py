@@ -13,7 +13,7 @@ from surebayes.cli import _inputs, _next_step, _show
 from surebayes.cli._command import Command, model_option, setting
 
 if TYPE_CHECKING:
-    from surebayes.corpora.sources import Document
+    from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.filter import Filter
 
 
@@ -150,7 +150,7 @@ def _lessons(
     renew: bool,
     inputs: _inputs.Inputs,
     as_json: bool | None,
-    lesson: Callable[[Filter, Document], str],
+    lesson: Callable[[Filter, SourceDocument], str],
     verb: str,
 ) -> None:
     """Give every document to a lesson; print what became of each, or of all."""

@@ -1,6 +1,6 @@
 """Labelled documents from where people keep them: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
 
-A `Source` says where; iterating over it gives `Document` after `Document`, in bounded memory: of a document no more
+A `Source` says where; iterating over it gives `SourceDocument` after `SourceDocument`, in bounded memory: of a document no more
 is held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An
 error names the file and the row.
 """
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
-from surebayes.corpora.tables import Document, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
+from surebayes.corpora.tables import SourceDocument, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel
 from surebayes.mail.message import MAX_BYTES
 
-__all__ = ["BadInput", "Document", "NoInput", "Source", "Sources", "guess_format"]
+__all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_format"]
 
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", "csv", "jsonl", "parquet")
 """What a source may be; "auto" looks at the folder, the suffix and the first bytes."""
@@ -111,7 +111,7 @@ class Source:
         if self.format not in FORMATS:
             raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {self.format!r}.")
 
-    def __iter__(self) -> Iterator[Document]:
+    def __iter__(self) -> Iterator[SourceDocument]:
         return _READERS[self.resolved().format](self)
 
     @property
@@ -168,7 +168,7 @@ class Sources:
     def __init__(self, sources: Iterable[Source], empty: Callable[[str], None] | None = None) -> None:
         self.sources, self.empty = list(sources), empty
 
-    def __iter__(self) -> Iterator[Document]:
+    def __iter__(self) -> Iterator[SourceDocument]:
         """Yield the documents; NoInput for a source that has none, unless `empty` is to be called."""
         for source in self.sources:
             empty = True
@@ -202,7 +202,7 @@ class Sources:
         return [*found, *sorted(inside - set(found))]
 
 
-def _labels(document: Document) -> tuple[str, ...]:
+def _labels(document: SourceDocument) -> tuple[str, ...]:
     label = document.label
     return () if label is None else (label,) if isinstance(label, str) else label
 
@@ -286,7 +286,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
                 yield entry
 
 
-def _read_folder(source: Source) -> Iterator[Document]:
+def _read_folder(source: Source) -> Iterator[SourceDocument]:
     for entry in _files(source.path, source.refuse):
         if suffix_of(entry.name) == ".mbox":
             yield from _read_mbox(replace(source, path=entry.path))
@@ -303,10 +303,10 @@ def _read_folder(source: Source) -> Iterator[Document]:
         except OSError as error:
             source.refuse(f"{entry.path} can't be read: {error.strerror or error}.")
             continue
-        yield Document(entry.path, content, source.label, len(content))
+        yield SourceDocument(entry.path, content, source.label, len(content))
 
 
-def _read_file(source: Source) -> Iterator[Document]:
+def _read_file(source: Source) -> Iterator[SourceDocument]:
     """Read one document, or the messages of a file that starts as a mailbox does."""
     file = open_input(source.path)
     try:
@@ -320,13 +320,13 @@ def _read_file(source: Source) -> Iterator[Document]:
             file.close()
     if source.path == "-" and not content:
         raise NoInput("Standard input is empty; a document was expected.")
-    yield Document(shown(source.path), content, source.label, len(content))
+    yield SourceDocument(shown(source.path), content, source.label, len(content))
 
 
 # ---------------------------------------------------------------------- mailboxes
 
 
-def _read_mbox(source: Source) -> Iterator[Document]:
+def _read_mbox(source: Source) -> Iterator[SourceDocument]:
     with open_input(source.path) as file:
         start = file.read(4096)
         if start.strip() and not _is_from_line(start.lstrip(b"\r\n")):
@@ -335,7 +335,7 @@ def _read_mbox(source: Source) -> Iterator[Document]:
         yield from _messages(source, start.lstrip(b"\r\n"), file)
 
 
-def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document]:
+def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[SourceDocument]:
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
     name, label, buffer = f"{shown(source.path)}#", source.label, start
     begin = place = number = dropped = 0
@@ -353,7 +353,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
             place = at + 1
             if _is_from_line(buffer, place):
                 number += 1
-                yield Document(
+                yield SourceDocument(
                     f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
                 )
                 begin, dropped, quoted = place, 0, False
@@ -371,7 +371,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[Document
         buffer += block
     if buffer[begin:].strip():
         content = _content(buffer, begin, len(buffer), True)
-        yield Document(f"{name}{number + 1}", content, label, len(buffer) - begin + dropped)
+        yield SourceDocument(f"{name}{number + 1}", content, label, len(buffer) - begin + dropped)
 
 
 def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
@@ -387,7 +387,7 @@ def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
     return kernel("mail").unquote_from(content) if quoted else content  # type: ignore[no-any-return]
 
 
-_READERS: dict[str, Callable[[Source], Iterator[Document]]] = {
+_READERS: dict[str, Callable[[Source], Iterator[SourceDocument]]] = {
     "file": _read_file,
     "folder": _read_folder,
     "maildir": _read_folder,

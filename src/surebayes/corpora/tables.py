@@ -18,13 +18,13 @@ MAX_LINE = 64 * 1024 * 1024
 _BATCH = 256  # rows of a Parquet file held at a time
 
 
-class Document(NamedTuple):
+class SourceDocument(NamedTuple):
     """One document: where it is from, what it holds, its label (or labels) if it has one, and the bytes read for it.
 
     Examples
     --------
-    >>> from surebayes.corpora.sources import Document
-    >>> Document("inbox.mbox#1", b"Subject: hi", "ham", 11).label
+    >>> from surebayes.corpora.sources import SourceDocument
+    >>> SourceDocument("inbox.mbox#1", b"Subject: hi", "ham", 11).label
     'ham'
     """
 
@@ -106,7 +106,7 @@ class _NumberedLines:
         return line
 
 
-def read_csv(source: Source) -> Iterator[Document]:
+def read_csv(source: Source) -> Iterator[SourceDocument]:
     """Read the documents of a CSV or TSV file."""
     import csv
 
@@ -167,7 +167,7 @@ def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadIn
     return BadInput(f"{name} has no column {column!r}; it has {', '.join(names) or 'none'}. Name one with {flag}{hint}")
 
 
-def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> Document | None:
+def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> SourceDocument | None:
     """Make a document of a row's cells; refuse the row where one is missing."""
     if source.scores and isinstance(text, (int, float)):
         text = repr(text)
@@ -177,7 +177,7 @@ def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> D
         return None
     if isinstance(label, (list, tuple)):
         if source.multilabel:
-            return Document(where, text, tuple(sorted({_plain_label(name) for name in label})), size)
+            return SourceDocument(where, text, tuple(sorted({_plain_label(name) for name in label})), size)
         if len(label) != 1:
             source.refuse(f"{where} has {len(label)} labels in {source.label_column!r} where one is expected: {label}.")
             return None
@@ -189,7 +189,7 @@ def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> D
             f"{where} has no label in {source.label_column!r}. Fill it in, or leave such rows out with --skip-bad."
         )
         return None
-    return Document(where, text, None if label is None or label == "" else _plain_label(label), size)
+    return SourceDocument(where, text, None if label is None or label == "" else _plain_label(label), size)
 
 
 def _plain_label(label: Any) -> str:
@@ -199,7 +199,7 @@ def _plain_label(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def read_jsonl(source: Source) -> Iterator[Document]:
+def read_jsonl(source: Source) -> Iterator[SourceDocument]:
     """Read the documents of a file of JSON lines."""
     import json
 
@@ -224,7 +224,7 @@ def read_jsonl(source: Source) -> Iterator[Document]:
             yield document
 
 
-def read_parquet(source: Source) -> Iterator[Document]:
+def read_parquet(source: Source) -> Iterator[SourceDocument]:
     """Read the documents of a Parquet file."""
     try:
         from pyarrow import ArrowException
