@@ -52,7 +52,7 @@ class Check(NamedTuple):
 @_show.output_options
 @click.pass_context
 def doctor(
-    ctx: click.Context, model: str | None, recount: bool, mail: bool, http: str | None, spamd: str | None,
+    ctx: click.Context, /, model: str | None, recount: bool, mail: bool, http: str | None, spamd: str | None,
     milter: str | None, as_json: bool | None,
 ) -> None:  # fmt: skip
     """Check the installation and a filter; exit code 1 if there is a problem.

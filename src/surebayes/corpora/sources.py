@@ -1,8 +1,8 @@
 """Labelled documents from where people keep them: Maildir, mbox, MH, folders of files, CSV, JSON lines, Parquet, stdin.
 
-A `Source` says where; iterating over it gives `SourceDocument` after `SourceDocument`, in bounded memory: of a document no more
-is held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An
-error names the file and the row.
+A `Source` says where; iterating over it yields `SourceDocument` objects in bounded memory: of a document no more is
+held than a mail reader looks at (16 MB), of a mailbox one message at a time, of a table one line or batch. An error
+names the file and the row.
 """
 
 from __future__ import annotations
@@ -384,7 +384,7 @@ def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
     elif buffer.endswith(b"\n\r\n", line, end):
         end -= 2
     content = buffer[line : min(end, line + _KEPT)]
-    return kernel("mail").unquote_from(content) if quoted else content  # type: ignore[no-any-return]
+    return kernel("mail").unquote_from(content) if quoted else content
 
 
 _READERS: dict[str, Callable[[Source], Iterator[SourceDocument]]] = {
