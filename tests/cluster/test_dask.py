@@ -183,3 +183,21 @@ def test_a_worker_killed_mid_job(client, rows, tmp_path):
     killer.join(10)
     assert (tmp_path / "pid").exists()
     same(fitted, whole, X)
+
+
+def dies():
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_part_that_kills_every_worker_is_named(rows):
+    X, y = rows
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", memory_limit=None
+        ) as workers,
+        distributed.Client(workers) as client,
+        pytest.raises(PartFailed, match="part 1 could not be read: every worker that read it died"),
+    ):
+        cluster.fit_dask(sb.MultinomialNB(), [(X, y), dies], client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from surebayes.cluster.fits import fit_on
 from surebayes.cluster.passes import merged
 from surebayes.cluster.progress import bar
 from surebayes.cluster.scores import Judge, judged
-from surebayes.errors import BadInput
+from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
 FAN_IN = 8
@@ -116,7 +117,8 @@ class DaskEngine:
         self.passes += 1
         distributed = _distributed()
         shared = _lazy(task, traverse=False)  # one copy for a worker, whatever the number of parts
-        asked = [_lazy(_ask)(shared, number, part) for number, part in enumerate(self.parts)]
+        names = {f"part-{number}-{uuid.uuid4().hex}": number for number in range(len(self.parts))}
+        asked = [_lazy(_ask)(shared, k, part, dask_key_name=name) for (name, k), part in zip(names.items(), self.parts)]
         level = asked
         while len(level) > 1 or level is asked:
             level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
@@ -129,7 +131,15 @@ class DaskEngine:
             del futures  # an answer is let go as soon as it was added to others
             for _ in waiting:
                 advance()
-        return root.result()
+        try:
+            return root.result()
+        except distributed.KilledWorker as error:
+            if error.task not in names:
+                raise
+            raise PartFailed(
+                names[error.task],
+                "every worker that read it died, of too little memory mostly. Make parts smaller, or give workers more",
+            ) from error
 
 
 def _ask(task: Any, number: int, part: Any) -> Any:
