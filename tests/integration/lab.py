@@ -152,8 +152,11 @@ namespace inbox {{
 
     # ---- postfix
 
-    def postfix(self, program, **services):
-        """Start postfix: for each service a port of its own, with its options; mail goes to dovecot."""
+    def postfix(self, program, main="", master="", **services):
+        """Start postfix: for each service a port of its own, with its options; mail goes to dovecot.
+
+        `main` and `master` are more lines for its files.
+        """
         etc = self.folder / "etc"
         for name in ("etc", "queue", "data"):
             (self.folder / name).mkdir()
@@ -197,7 +200,9 @@ virtual_mailbox_limit = 0
             self.ports[name] = free_port()
             lines.append(f"127.0.0.1:{self.ports[name]} inet n - n - - smtpd")
             lines += [f"  -o {option}" for option in options]
-        (etc / "master.cf").write_text("\n".join(lines) + "\n")
+        (etc / "master.cf").write_text("\n".join(lines) + "\n" + master)
+        with open(etc / "main.cf", "a") as file:
+            file.write(main)
         self.start("postfix", program, "-c", etc, "start-fg")
         for name in services:
             wait_for_port(self.ports[name])

@@ -155,6 +155,40 @@ def test_the_after_queue_script(chain, mails, tmp_path):
     assert b"X-Spam-Flag: YES" in (tmp_path / "mail").read_bytes()
 
 
+def test_the_ready_files_of_postfix(chain, mails, program, tmp_path):
+    """The lines for main.cf, and those for master.cf with the script, as they are but for their paths."""
+    import shutil
+
+    folder = shutil.copytree(chain.server.folder, tmp_path / "filter")
+    with Lab() as lab:
+        milter, spamd = lab.folder / "milter.sock", lab.folder / "spamd.sock"
+        with Server(folder, "--milter", f"unix:{milter}", "--spamd", f"unix:{spamd}", doors=()):
+            for path in (milter, spamd):
+                path.chmod(0o666)
+            lab.ports["lmtp"] = chain.ports["lmtp"]
+            again = lab.folder / "again"
+            script = lab.example(
+                "bin/surebayes-after-queue", **{"/run/surebayes/spamd.sock": spamd, "/usr/sbin/sendmail -G -i": again}
+            )
+            main = lab.example("postfix/main.cf", **{"/run/surebayes/milter.sock": milter}).read_text()
+            lines = lab.example("postfix/master.cf", **{"/usr/local/bin/surebayes-after-queue": script}).read_text()
+            pipe = lines[lines.index("surebayes unix") :]
+            lab.postfix(
+                program("postfix"), main=main.replace("milter_default_action = accept", ""), master=pipe,
+                before=[], after=["content_filter=surebayes:", "smtpd_milters="], plain=["smtpd_milters="],
+            )  # fmt: skip
+            again.write_text(
+                f'#!/bin/sh\nexec swaks --server 127.0.0.1:{lab.ports["plain"]} --from "$2" --to "$4" --data - >&2\n'
+            )
+            again.chmod(0o755)
+            for door in ("before", "after"):
+                code, said = lab.send(door, f"{door}@test.example", mails["spam"])
+                assert code == 0, said
+                client = chain.imap(f"{door}@test.example")
+                assert wait_until(lambda c=client: found(c, "Junk"), 60), lab.log("postfix")
+                client.logout()
+
+
 def test_a_large_mail_and_many_at_once(chain, mails):
     import threading
 

@@ -20,6 +20,7 @@ class Server:
     """`surebayes serve` on free ports of loopback."""
 
     def __init__(self, folder, *flags, doors=("http", "spamd", "milter"), env=None):
+        self.folder = folder
         words = [word for door in doors for word in (f"--{door}", "127.0.0.1:0")]
         self.process = subprocess.Popen(
             [*SCRIPT, "serve", "-m", os.fspath(folder), *words, *map(str, flags)],
