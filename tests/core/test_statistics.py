@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
-from surebayes.core import statistics
+from surebayes.core import sums
 from surebayes.core.represent import Representation
-from surebayes.core.statistics import Statistics, SumOverflow
+from surebayes.core.statistics import Statistics
+from surebayes.core.sums import SumOverflow
 
 ALL = ("presence", "counts", "mass")
 L1 = Representation("binary", norm="l1")
@@ -136,7 +137,7 @@ def test_a_large_table_is_sparse_where_that_is_smaller_and_as_exact(monkeypatch)
     labels = np.arange(30) % 10
     plain = Statistics.of(rows, labels, L1, n_classes=10, sums=ALL)
     assert not plain.mass.sparse
-    monkeypatch.setattr(statistics, "DENSE_BYTES", 1000)
+    monkeypatch.setattr(sums, "DENSE_BYTES", 1000)
     sparse = Statistics.of(rows, labels, L1, n_classes=10, sums=ALL)
     assert sparse.mass.sparse
     np.testing.assert_array_equal(sparse.mass.at(), plain.mass.at())

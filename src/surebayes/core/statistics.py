@@ -3,10 +3,6 @@
 Training keeps, for each class and for everything together, the sums of four functions of a document:
 1, [x > 0], x and z(x), where x is its row of counts and z(x) the represented row. Learning a document adds
 to the sums, forgetting it subtracts, merging two machines' work adds; an estimate is a function of the sums.
-
-Float sums depend on their order. These do not: whole numbers are summed as int64; real numbers are rounded
-once to a multiple of 2**-40 and summed as int64 in that unit. Addition is then associative and subtraction
-undoes it to the last bit.
 """
 
 from __future__ import annotations
@@ -19,216 +15,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from surebayes.core.sums import (
+    FRACTION_BITS,
+    FloatArray,
+    IntArray,
+    SumOverflow,
+    Sums,
+    canonical_sums,
+    check_combining,
+    fits_plain,
+    in_fractions,
+    in_one_unit,
+)
+
 Represent = Callable[[csr_array, int], FloatArray]
 
-FRACTION_BITS = 40
-"""Real numbers are kept as multiples of 2**-40, which leaves room for sums up to 8 million."""
-
-DENSE_BYTES = 1 << 28
-"""A table is kept as a plain array up to this size; a larger one as sparse rows where that is smaller."""
-
-_FRACTION = (1 << FRACTION_BITS) - 1
 _LIMIT = float(2**63 - 2**11)  # the largest double that is surely below 2**63
-
-
 _ROUNDING = 1.5 * 2.0**52
 _ROUNDING_BITS = int(np.float64(_ROUNDING).view(np.int64))
-
-
-class SumOverflow(OverflowError):
-    """A sum would not fit into 63 bits; `row` says which row of the table (a class, or everything)."""
-
-    def __init__(self, row: int) -> None:
-        super().__init__(
-            f"The sums of row {row} would exceed 2**63 units. Real-valued sums hold up to 2**23: "
-            "use whole-number counts, a norm, or smaller values."
-        )
-        self.row = row
-
-
-class Sums:
-    """A table of exact sums, one row for each class (then everything), one column for each term.
-
-    Parameters
-    ----------
-    values : int64 array or csr_array of shape (rows, columns)
-        The sums in units of 2**-bits.
-    bits : {0, 40}
-        0 while all sums are whole numbers.
-
-    Notes
-    -----
-    A plain table costs 8 bytes an entry, a sparse one 12 bytes a non-zero entry. Adding a few documents to a
-    plain table touches their own terms only; adding to a sparse one copies it.
-    """
-
-    __slots__ = ("bits", "totals", "values")
-
-    def __init__(self, values: Any, bits: int, totals: Sequence[int] | None = None) -> None:
-        self.values = values
-        self.bits = bits
-        self.totals: tuple[int, ...] = tuple(totals) if totals is not None else _row_totals(values)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the table."""
-        rows, columns = self.values.shape
-        return int(rows), int(columns)
-
-    @property
-    def sparse(self) -> bool:
-        """Whether only the non-zero sums are stored."""
-        return not isinstance(self.values, np.ndarray)
-
-    def at(self, columns: IntArray | None = None, rows: Sequence[int] | None = None) -> IntArray:
-        """Give the sums of the named columns and rows (all if None) as a plain int64 array in units of 2**-bits."""
-        chosen = list(range(self.shape[0])) if rows is None else list(rows)
-        if not self.sparse:
-            picked = self.values if rows is None else self.values[chosen]
-            return np.asarray(picked if columns is None else picked[:, columns], np.int64)
-        if columns is None:
-            return np.asarray(self.values[chosen].toarray(), np.int64)
-        found = np.zeros((len(chosen), len(columns)), np.int64)
-        for place, r in enumerate(chosen):
-            stored, sums = _row(self.values, r)
-            if len(stored):
-                where = np.minimum(np.searchsorted(stored, columns), len(stored) - 1)
-                found[place] = np.where(stored[where] == columns, sums[where], 0)
-        return found
-
-    def real(self, sums: IntArray) -> FloatArray:
-        """Turn sums in this table's unit into floats."""
-        return np.asarray(sums * 2.0**-self.bits, np.float64)
-
-    def real_totals(self) -> FloatArray:
-        """Give the sum of each row as a float."""
-        return np.array([t / (1 << self.bits) for t in self.totals])
-
-    def plus(self, other: Sums, in_place: bool = False) -> Sums:
-        """Add another table; OverflowError, and nothing changed, where a sum would not fit."""
-        return canonical_sums(_combine(*_same_unit(self, other), 1, in_place))
-
-    def minus(self, other: Sums, in_place: bool = False) -> Sums:
-        """Subtract another table; ValueError, and nothing changed, where a sum would go below zero."""
-        return canonical_sums(_combine(*_same_unit(self, other), -1, in_place))
-
-    def copy(self) -> Sums:
-        """Give a table that shares no memory with this one."""
-        return Sums(self.values.copy(), self.bits, self.totals)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sums):
-            return NotImplemented
-        if (self.shape, self.bits, self.totals, self.sparse) != (other.shape, other.bits, other.totals, other.sparse):
-            return False
-        parts = ("values",) if not self.sparse else ("values.data", "values.indices", "values.indptr")
-        return all(np.array_equal(_get(self, p), _get(other, p)) for p in parts)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Sums, (self.values, self.bits, self.totals)
-
-
-def _get(sums: Sums, path: str) -> Any:
-    value: Any = sums
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
-
-
-def _row(values: csr_array, r: int) -> tuple[IntArray, IntArray]:
-    span = slice(values.indptr[r], values.indptr[r + 1])
-    return values.indices[span], values.data[span]
-
-
-def _row_totals(values: Any) -> tuple[int, ...]:
-    """Sum each row as a Python int: the halves apart, so that 2**63 is no limit."""
-    totals = []
-    for r in range(values.shape[0]):
-        row = values[r] if isinstance(values, np.ndarray) else _row(values, r)[1]
-        totals.append((int((row >> 32).sum()) << 32) + int((row & 0xFFFFFFFF).sum()))
-    return tuple(totals)
-
-
-def _same_unit(a: Sums, b: Sums) -> tuple[Sums, Sums]:
-    if a.shape != b.shape:
-        raise ValueError(f"Tables of sums of shapes {a.shape} and {b.shape} can't be combined.")
-    return (a, b) if a.bits == b.bits else (_in_fractions(a), _in_fractions(b))
-
-
-def _in_fractions(a: Sums) -> Sums:
-    if a.bits == FRACTION_BITS:
-        return a
-    stored = a.values.data if a.sparse else a.values
-    if stored.size and int(stored.max()) >= 1 << (63 - FRACTION_BITS):
-        raise SumOverflow(int(np.argmax([_row_max(a.values, r) for r in range(a.shape[0])])))
-    return Sums(a.values * (1 << FRACTION_BITS), FRACTION_BITS, [t << FRACTION_BITS for t in a.totals])
-
-
-def _row_max(values: Any, r: int) -> int:
-    row = values[r] if isinstance(values, np.ndarray) else _row(values, r)[1]
-    return int(row.max()) if row.size else 0
-
-
-def _combine(a: Sums, b: Sums, sign: int, in_place: bool) -> Sums:
-    """Add (or subtract) tables of one unit. No sum is ever negative, so a sign bit is the sign of a mistake."""
-    totals = [s + sign * t for s, t in zip(a.totals, b.totals)]
-    if a.sparse or not b.sparse:
-        if a.sparse and not b.sparse:
-            b = Sums(csr_array(b.values), b.bits, b.totals)
-        values = a.values + b.values if sign > 0 else a.values - b.values
-        stored = values.data if a.sparse else values
-        if stored.size and stored.min() < 0:
-            _refuse(sign, int(np.argmin([_row_min(values, r) for r in range(a.shape[0])])))
-        if in_place and not a.sparse:
-            a.values[...] = values
-            values = a.values
-        return Sums(values, a.bits, totals)
-    where = np.repeat(np.arange(b.shape[0]), np.diff(b.values.indptr)), b.values.indices
-    changed = a.values[where] + sign * b.values.data
-    if changed.size and changed.min() < 0:
-        _refuse(sign, int(where[0][np.argmin(changed)]))
-    values = a.values if in_place else a.values.copy()
-    values[where] = changed
-    return Sums(values, a.bits, totals)
-
-
-def _row_min(values: Any, r: int) -> int:
-    row = values[r] if isinstance(values, np.ndarray) else _row(values, r)[1]
-    return int(row.min()) if row.size else 0
-
-
-def _refuse(sign: int, row: int) -> None:
-    if sign > 0:
-        raise SumOverflow(row)
-    raise ValueError("Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed.")
-
-
-def canonical_sums(a: Sums) -> Sums:
-    """Choose unit and storage by content alone, so that equal sums are equal bytes whatever their history."""
-    if a.bits and not any(t & _FRACTION for t in a.totals):
-        stored = a.values.data if a.sparse else a.values
-        if not (stored & _FRACTION).any():
-            whole = a.values.copy()
-            (whole.data if a.sparse else whole)[...] = stored >> FRACTION_BITS
-            a = Sums(whole, 0, [t >> FRACTION_BITS for t in a.totals])
-    rows, columns = a.shape
-    dense_bytes = 8 * rows * columns
-    if dense_bytes <= DENSE_BYTES:
-        return Sums(a.values.toarray(), a.bits, a.totals) if a.sparse else a
-    if a.sparse:
-        a.values.eliminate_zeros()
-        a.values.sort_indices()
-    stored_count = a.values.nnz if a.sparse else np.count_nonzero(a.values)
-    smaller = 12 * stored_count < dense_bytes
-    if smaller and not a.sparse:
-        return Sums(csr_array(a.values), a.bits, a.totals)
-    if a.sparse and not smaller:
-        return Sums(a.values.toarray(), a.bits, a.totals)
-    return a
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +171,7 @@ class Statistics:
             raise ValueError("Statistics of other sums or classes can't be combined.")
         if in_place:  # a dry run on the entries that change: either all tables change or none does
             for name in mine:
-                _check(*_same_unit(mine[name], theirs[name]), sign)
+                check_combining(*in_one_unit(mine[name], theirs[name]), sign)
         step = Sums.plus if sign > 0 else Sums.minus
         tables = {name: step(mine[name], theirs[name], in_place) for name in mine}
         if not in_place:
@@ -394,6 +198,17 @@ class Statistics:
         return self.n_classes == other.n_classes and self._tables() == other._tables()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def widened(self, columns: int) -> Statistics:
+        """Return the statistics of the same documents with columns appended that none of them has."""
+        return self.with_tables(lambda table: table.widened(columns))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("documents", *SUMS, "n_classes")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def copy(self) -> Statistics:
         """Give statistics that share no memory with these."""
@@ -457,17 +272,6 @@ def _side(sums: dict[str, Any]) -> Side:
     return Side(sums["documents"][:, 0], *(sums.get(name) for name in names))
 
 
-def _check(a: Sums, b: Sums, sign: int) -> None:
-    """Raise what combining would raise, changing nothing."""
-    if a.sparse or not b.sparse:
-        _combine(a, b, sign, in_place=False)
-        return
-    where = np.repeat(np.arange(b.shape[0]), np.diff(b.values.indptr)), b.values.indices
-    changed = a.values[where] + sign * b.values.data
-    if changed.size and changed.min() < 0:
-        _refuse(sign, int(where[0][np.argmin(changed)]))
-
-
 @dataclass(frozen=True, slots=True)
 class _Members:
     """Which documents count for which row of a table, how often, and scaled by what before rounding."""
@@ -499,8 +303,7 @@ class _Members:
         member, times = self.times
         q, bits = self._fixed(z)
         k, v = self.n_classes, z.shape[1]
-        plain = 8 * (k + 1) * v <= DENSE_BYTES
-        if k <= 3 and plain and 8 * q.nnz >= v:  # one pass over the entries, a few additions each
+        if k <= 3 and fits_plain(k + 1, v) and 8 * q.nnz >= v:  # one pass over the entries, a few additions each
             if self.partition and k <= 2:
                 everything = q.T @ times
                 if k == 1:
@@ -523,7 +326,7 @@ class _Members:
             own = _Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z)
             parts.append(Sums(csr_array(own.values), own.bits, own.totals))
         if any(p.bits for p in parts):
-            parts = [_in_fractions(p) for p in parts]
+            parts = [in_fractions(p) for p in parts]
         totals = [p.totals[0] for p in parts] + [p.totals[1] for p in parts]
         stacked: Any = [p.values[[r]] for r in (0, 1) for p in parts]
         return Sums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)

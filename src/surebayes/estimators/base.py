@@ -26,7 +26,8 @@ from surebayes.core.decide import predict_argmax
 from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation
 from surebayes.core.score import NEVER, Linear
-from surebayes.core.statistics import Statistics, SumOverflow
+from surebayes.core.statistics import Statistics
+from surebayes.core.sums import SumOverflow
 from surebayes.estimators.parameters import Rule, check_parameters
 
 FULL_ENTRIES = 1 << 25

@@ -22,8 +22,8 @@ class PoissonNB(CountClassifier):
     weight : default=None
         None (PNB), "ig", "chi2", "ratio", any weight that `surebayes.estimators` lists ("abs" is the absolute
         logarithm of the ratio of means), or "auto": for each class what cross-validation on the training documents
-        finds best by break-even; a class of few documents gets "chi2", as the paper advises (PNB*). Weights follow the
-        sums.
+        finds best by break-even; a class of few documents gets "chi2", as the paper advises (PNB*). Weights follow
+        the sums.
     interpolation : float or "auto", default=0.8
         The paper's alpha: 1 weighs documents alike, 0 by their length; "auto" chooses for each class.
     theta : float, default=0.003

@@ -192,7 +192,7 @@ class _Writer:
 
     def _object(self, value: Any, where: str, depth: int) -> Any:
         name, module = type(value).__name__, type(value).__module__
-        if name == "Sums" and module == "surebayes.core.statistics":
+        if name == "Sums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
         if name == "_Holder" and module == "surebayes.estimators.base":
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
@@ -290,7 +290,7 @@ class _Reader:
         return rows
 
     def _sums(self, said: Any, more: Any, depth: int) -> Any:
-        from surebayes.core.statistics import FRACTION_BITS, Sums
+        from surebayes.core.sums import FRACTION_BITS, Sums
 
         values = self.build(said, depth)
         stored = values.data if isinstance(values, csr_array) else values

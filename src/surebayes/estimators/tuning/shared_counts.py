@@ -24,7 +24,8 @@ from surebayes.core import cross_validation
 from surebayes.core.freezing import Documents, Recipe
 from surebayes.core.represent import Representation, best_first, only
 from surebayes.core.score import Linear, frequencies
-from surebayes.core.statistics import DENSE_BYTES, FRACTION_BITS, SUMS, Side, Statistics, Sums
+from surebayes.core.statistics import SUMS, Side, Statistics
+from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, Sums
 from surebayes.estimators.base import FULL_ENTRIES, CountClassifier
 
 MEMORY = 1 << 27

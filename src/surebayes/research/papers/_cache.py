@@ -16,6 +16,7 @@ import numpy as np
 
 # What a figure depends on besides its paper's own module.
 CODE = [
+    "core.sums",
     "core.statistics",
     "core.represent",
     "core.weigh",
