@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import surebayes as sb
-from surebayes.core import estimate, score, weigh
+from surebayes.core import estimate, reversal, weigh
 from surebayes.core.freezing import contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
@@ -153,7 +153,7 @@ def test_reversal(over):
     N, y, T = corpus(BALANCED)
     nb = sb.MultinomialNB(**NB).fit(N, y)
     v = np.ones(T.nnz)
-    got = score.reversal(nb._rates(None), 0, T, v, v, nb.decision_function(T), document_only=over == "doc")
+    got = reversal.reversal(nb._rates(None), 0, T, v, v, nb.decision_function(T), document_only=over == "doc")
     near(np.column_stack([got.score, got.multiplicity, got.rdist]), BALANCED[f"004.score_mult_rdist.{over}"])
     assert np.isfinite(got.multiplicity).tolist() == BALANCED[f"004.finite.{over}"]
 

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 
-from surebayes.core import score
+from surebayes.core import reversal
 from surebayes.core.estimate import Rates
 from surebayes.core.represent import Representation
-from surebayes.core.score import MAX_COPIES, Linear, probabilities
+from surebayes.core.reversal import MAX_COPIES
+from surebayes.core.score import Linear, probabilities
 
 
 @given(
@@ -51,7 +52,7 @@ def test_reversals_against_a_root_finder(seed, size):
     rates = Rates(mass[:1], mass[1:], *(np.array([[m.sum()]]) for m in mass))
     x = rows.data
     goal = generator.normal(size=6) * size
-    found = score.reversal(rates, 0, rows, x, x, goal)
+    found = reversal.reversal(rates, 0, rows, x, x, goal)
     for i in range(6):
         own = slice(rows.indptr[i], rows.indptr[i + 1])
         columns, values = rows.indices[own], x[own]
@@ -78,7 +79,7 @@ def test_reversals_are_as_exact_as_the_numbers_allow(seed):
     mass = generator.integers(1, 9, (2, 7)).astype(float)
     rates = Rates(mass[:1], mass[1:], *(np.array([[m.sum()]]) for m in mass))
     goal = generator.uniform(0.1, 3.0, 40)
-    found = score.reversal(rates, 0, rows, rows.data, rows.data, goal).multiplicity
+    found = reversal.reversal(rates, 0, rows, rows.data, rows.data, goal).multiplicity
     for i in np.flatnonzero(np.isfinite(found)):
         own = slice(rows.indptr[i], rows.indptr[i + 1])
         copies = root(rows.data[own], mass[1][rows.indices[own]], mass[1].sum(), goal[i])
@@ -91,12 +92,12 @@ def test_a_reversal_does_not_depend_on_chunks(monkeypatch):
     mass = generator.random((2, 30)) + 0.1
     rates = Rates(mass[:1], mass[1:], *(np.array([[m.sum()]]) for m in mass))
     goal = generator.normal(size=40)
-    whole = score.reversal(rates, 0, rows, rows.data, rows.data, goal)
-    monkeypatch.setattr(score, "_CHUNK", 17)
-    parts = score.reversal(rates, 0, rows, rows.data, rows.data, goal)
+    whole = reversal.reversal(rates, 0, rows, rows.data, rows.data, goal)
+    monkeypatch.setattr(reversal, "_CHUNK", 17)
+    parts = reversal.reversal(rates, 0, rows, rows.data, rows.data, goal)
     for name in ("score", "multiplicity", "rdist"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-    none = score.reversal(rates, 0, rows[:0], rows.data[:0], rows.data[:0], goal[:0])
+    none = reversal.reversal(rates, 0, rows[:0], rows.data[:0], rows.data[:0], goal[:0])
     assert len(none.multiplicity) == 0
 
 

@@ -16,13 +16,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes.core.represent import best_first
+from surebayes.estimators.tuning.measures import low_end_area
 from surebayes.estimators.tuning.search import (
     N_CANDIDATES,
     OUT_OF_TIME,
     deal,
     families,
     forward_folds,
-    low_end_area,
     posthoc_scores,
 )
 from surebayes.estimators.tuning.shared_counts import (

@@ -7,6 +7,7 @@ because the reversal of a decision needs them so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,10 @@ import numpy.typing as npt
 from surebayes.core.statistics import Side
 
 FloatArray = npt.NDArray[np.float64]
+
+
+LEAST_RATE = 1e-10
+"""What a sum of zero counts as where nothing is added to it: a rate of zero would make scores infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,15 @@ def smoothed(side: Side, smoothing: FloatArray | float, width: FloatArray | floa
     s = np.broadcast_to(np.asarray(smoothing, float), side.mass_total.shape)
     v = np.maximum(np.broadcast_to(np.asarray(width, float), side.mass_total.shape), 1.0)
     return side.mass + s[:, None], (side.mass_total + s * v)[:, None]
+
+
+def with_pseudo_counts(side: Side, added: Any, added_total: Any) -> tuple[FloatArray, FloatArray]:
+    """Add a pseudo-count to each term, the same or one of its own: numerators, and denominators of their totals."""
+    if side.mass is None or side.mass_total is None:
+        raise TypeError("A multinomial estimate needs the sums of represented rows.")
+    numerators = np.maximum(side.mass + added, LEAST_RATE)
+    totals = np.maximum(side.mass_total + added_total, LEAST_RATE * max(numerators.shape[1], 1))
+    return numerators, totals[:, None]
 
 
 def multinomial(inside: Side, outside: Side, smoothing: float, width: FloatArray | float) -> Rates:

@@ -21,6 +21,9 @@ smoothing : float
     Added to every sum.
 prior : {"fit", "uniform"} or array
     Log-odds of a class before reading: from its share of documents, 0, or from the given probabilities.
+unseen : {"smooth", "ignore"}
+    What becomes of columns that no training document has. "smooth": they are terms like others, as in scikit-learn.
+    "ignore": they count neither in V nor in a document's score or length, as if the columns were not there.
 
 With more than two classes (or labels) every class is set against the rest.
 """

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from surebayes import metrics
 from surebayes.core import cross_validation, estimate, weigh
 from surebayes.core.freezing import Documents, Recipe, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
-from surebayes.core.statistics import Statistics
+from surebayes.core.statistics import Side, Statistics
 from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.parameters import NORM, PRIOR, SMOOTHING, TF, WEIGHT, number, one_of
-from surebayes.estimators.rates import RateClassifier
+from surebayes.estimators.parameters import (
+    NORM,
+    POSITIVE,
+    PRIOR,
+    SCALE,
+    TF,
+    UNSEEN,
+    WEIGHT,
+    Constraints,
+    check_weight,
+)
+from surebayes.estimators.rates import Columns, RateClassifier
 
 
 class ClassNormalizedNB(RateClassifier):
@@ -25,7 +38,7 @@ class ClassNormalizedNB(RateClassifier):
     length : float, "min" or "cv", default=1.0
         The length that each class's mass is scaled to: a number, the smaller of the two classes' (PCNmin), or for each
         class what cross-validation on the training documents finds best by the area under the ROC curve.
-    tf, weight, norm, scale, smoothing, prior
+    tf, weight, norm, scale, smoothing, prior, unseen
         See `surebayes.estimators`.
 
     Attributes
@@ -42,10 +55,29 @@ class ClassNormalizedNB(RateClassifier):
     """
 
     _lengths = (1.0, 10.0, 100.0, 1000.0, 10000.0, None)
+    _parameter_constraints: ClassVar[Constraints] = {
+        "length": [*POSITIVE, StrOptions({"min", "cv"})],
+        "tf": TF,
+        "weight": WEIGHT,
+        "norm": NORM,
+        "scale": SCALE,
+        "smoothing": POSITIVE,
+        "prior": PRIOR,
+        "unseen": UNSEEN,
+    }
+    length_: list[float | None]
 
     def __init__(
-        self, length=1.0, tf="log", weight="idf_plain", norm="l2", scale="mean", smoothing=1.0, prior="uniform"
-    ):
+        self,
+        length: float | str = 1.0,
+        tf: str = "log",
+        weight: Any = "idf_plain",
+        norm: str | None = "l2",
+        scale: float | str = "mean",
+        smoothing: float = 1.0,
+        prior: Any = "uniform",
+        unseen: str = "smooth",
+    ) -> None:
         self.length = length
         self.tf = tf
         self.weight = weight
@@ -53,23 +85,29 @@ class ClassNormalizedNB(RateClassifier):
         self.scale = scale
         self.smoothing = smoothing
         self.prior = prior
+        self.unseen = unseen
 
-    def _rules(self):
-        return {
-            "length": number(0, np.inf, "min", "cv"),
-            "tf": TF,
-            "weight": WEIGHT,
-            "norm": NORM,
-            "scale": number(0, np.inf, "mean"),
-            "smoothing": SMOOTHING,
-            "prior": PRIOR,
-        }
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
+        if self.norm is None and self.scale != 1.0:
+            raise ValueError(f"scale={self.scale!r} needs a norm: set norm='l1' or 'l2', or scale to 1.0.")
 
-    def _freeze(self, documents, keep):
-        z = _documents_as_in_frank(self, documents, keep)
-        if self.length != "cv":
-            self.length_ = [None if self.length == "min" else float(self.length)] * len(documents.contrasts)
-            return z
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+        recipe = Recipe(
+            tf=self.tf,
+            weight=weigh.factors(self.weight),
+            norm=self.norm,
+            scale=self.scale,
+            smoothing=self.smoothing,
+        )
+        z = freeze(recipe, documents, keep)
+        self.length_ = self._chosen_lengths(documents, z)
+        return z
+
+    def _chosen_lengths(self, documents: Documents, z: Representation) -> list[float | None]:
+        """Frank & Bouckaert, section 4: the length of each class's mass, given or by cross-validation."""
+        if not isinstance(self.length, str) or self.length == "min":
+            return [None if isinstance(self.length, str) else float(self.length)] * len(documents.contrasts)
         bias = np.zeros(len(documents.contrasts))
 
         def candidates(statistics: Statistics) -> list[Linear]:
@@ -83,19 +121,19 @@ class ClassNormalizedNB(RateClassifier):
         # Scores of several classes are compared with each other only if their masses have one length.
         common = len(documents.contrasts) > 1 and not self.multilabel_
         chosen = cross_validation.best_by_class(sample, scores, metrics.roc_auc, default=0, common=common)
-        self.length_ = [self._lengths[k] for k in chosen]
-        return z
+        return [self._lengths[k] for k in chosen]
 
-    def _frozen(self):
+    def _frozen(self) -> tuple[Any, ...]:
         return (self.representation_, self.length_)
 
-    def _rates_of(self, inside, outside):
-        width = self._trained_on().width(self.n_features_in_)
+    def _rates_of(self, inside: Side, outside: Side) -> estimate.Rates:
+        if inside.mass_total is None or outside.mass_total is None:
+            raise TypeError("A class-normalised estimate needs the sums of represented rows.")
         shorter = np.minimum(inside.mass_total, outside.mass_total)
         lengths = np.array(
             [(s if s > 0 else 1.0) if length is None else length for length, s in zip(self.length_, shorter)]
         )
-        return estimate.class_normalised(inside, outside, lengths, self.smoothing, width)
+        return estimate.class_normalised(inside, outside, lengths, self.smoothing, self._width())
 
 
 class CentroidClassifier(CountClassifier):
@@ -117,38 +155,23 @@ class CentroidClassifier(CountClassifier):
     """
 
     _whole_vocabulary = True
-    _norm = "l2"
+    _parameter_constraints: ClassVar[Constraints] = {"norm": [StrOptions({"l1", "l2"})], "tf": TF, "weight": WEIGHT}
 
-    def __init__(self, norm="l2", tf="log", weight="idf_plain"):
+    def __init__(self, norm: str = "l2", tf: str = "log", weight: Any = "idf_plain") -> None:
         self.norm = norm
         self.tf = tf
         self.weight = weight
 
-    def _rules(self):
-        return {"norm": one_of("l2", "l1"), "tf": TF, "weight": WEIGHT}
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
 
-    def _freeze(self, documents, keep):
-        return _documents_as_in_frank(self, documents, keep)
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+        recipe = Recipe(tf=self.tf, weight=weigh.factors(self.weight), norm="l2", scale="mean")
+        return freeze(recipe, documents, keep)
 
-    def _model(self, columns):
+    def _model(self, columns: Columns) -> Linear:
         return self._model_of(self._contrasts)
 
-    def _model_of(self, contrasts):
+    def _model_of(self, contrasts: Sequence[int]) -> Linear:
         inside, outside = estimate.unit_centroids(*self.statistics_.contrast(None, contrasts), self.norm)
         return Linear.of(self.representation_, inside - outside, np.zeros(len(contrasts)))
-
-
-def _documents_as_in_frank(estimator: Any, documents: Documents, keep: Any) -> Representation:
-    """Frank & Bouckaert, section 5: tf x idf, scaled in L2 to the mean length of the training documents."""
-    norm = getattr(estimator, "_norm", estimator.norm)
-    scale = getattr(estimator, "scale", "mean")
-    if norm is None and scale != 1.0:
-        raise ValueError(f"scale={scale!r} needs a norm: set norm='l1' or 'l2', or scale to 1.0.")
-    recipe = Recipe(
-        tf=estimator.tf,
-        weight=weigh.factors(estimator.weight),
-        norm=norm,
-        scale=scale,
-        smoothing=getattr(estimator, "smoothing", 1.0),
-    )
-    return freeze(recipe, documents, keep)

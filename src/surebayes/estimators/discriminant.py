@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.utils._param_validation import StrOptions
 
 from surebayes.core import cross_validation, score, weigh
 from surebayes.core.decide import bias_of_least_error, slope_of_least_error
 from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
-from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.parameters import NORM, TF, WEIGHT, is_number, number, one_of
+from surebayes.estimators.base import CountClassifier, FloatArray
+from surebayes.estimators.parameters import NORM, NOT_NEGATIVE, POSITIVE, TF, Constraints, check_weight
+from surebayes.estimators.rates import Columns
 
 
 class TermDiscriminant(CountClassifier):
@@ -46,11 +51,28 @@ class TermDiscriminant(CountClassifier):
     [1, 0]
     """
 
-    _sums = ("presence",)
+    _parameter_constraints: ClassVar[Constraints] = {
+        "weight": [StrOptions(set(weigh.NAMES) - {"abs", "abs_idf"}), tuple, list],
+        "min_weight": NOT_NEGATIVE,
+        "select": [StrOptions({"weight", "difference"})],
+        "fit_bias": ["boolean"],
+        "slope": [*POSITIVE, StrOptions({"fit"})],
+        "tf": TF,
+        "norm": NORM,
+    }
+    slope_: FloatArray
+    bias_: FloatArray
 
     def __init__(
-        self, weight="log_odds", min_weight=0.0, select="weight", fit_bias=False, slope="fit", tf="binary", norm="l1"
-    ):
+        self,
+        weight: Any = "log_odds",
+        min_weight: float = 0.0,
+        select: str = "weight",
+        fit_bias: bool = False,
+        slope: float | str = "fit",
+        tf: str = "binary",
+        norm: str | None = "l1",
+    ) -> None:
         self.weight = weight
         self.min_weight = min_weight
         self.select = select
@@ -59,22 +81,19 @@ class TermDiscriminant(CountClassifier):
         self.tf = tf
         self.norm = norm
 
-    def _rules(self):
-        weight = (
-            lambda v: WEIGHT[0](v) and v is not None and "abs" not in weigh.factors(v),
-            "'odds', 'log_odds', 'kl' or another weight from document frequencies (for 'abs' use 'log_odds')",
-        )
-        return {
-            "weight": weight,
-            "min_weight": (lambda v: v == 0 or is_number(v, 0), "a number, 0 or above"),
-            "select": one_of("weight", "difference"),
-            "fit_bias": (lambda v: isinstance(v, bool | np.bool_), "True or False"),
-            "slope": number(0, np.inf, "fit"),
-            "tf": TF,
-            "norm": NORM,
-        }
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
+        if "abs" in weigh.factors(self.weight):
+            raise ValueError(
+                "The 'weight' parameter of TermDiscriminant comes from document frequencies: for 'abs' use 'log_odds'. "
+                f"Got {self.weight!r} instead."
+            )
 
-    def _freeze(self, documents, keep):
+    @property
+    def _sums(self) -> tuple[str, ...]:
+        return ("presence",)
+
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
         z = Representation(self.tf, norm=self.norm, keep=keep)
         c = len(documents.contrasts)
         self.slope_ = np.ones(c) if self.slope == "fit" else np.full(c, float(self.slope))
@@ -96,7 +115,7 @@ class TermDiscriminant(CountClassifier):
                 line = self.slope_[c] * plus - minus
                 self.bias_[c] = bias_of_least_error(line, members[:, c], sample.weight)
 
-    def _weigh(self, table):
+    def _weigh(self, table: weigh.Contingency) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Junejo & Karim, eq. (1): see which side each term favours, weigh it, leave out the weak ones."""
         a, b = table.shares()
         weights = weigh.product(weigh.factors(self.weight), table)
@@ -104,10 +123,10 @@ class TermDiscriminant(CountClassifier):
         compared = weights if self.select == "weight" else np.abs(a - b)
         return np.where(compared >= self.min_weight, weights, 0.0), a > b
 
-    def _frozen(self):
+    def _frozen(self) -> tuple[Any, ...]:
         return (self.representation_, self.slope_, self.bias_)
 
-    def _model(self, columns):
+    def _model(self, columns: Columns) -> Linear:
         weights, favours = self._weigh(contingency_of(self.statistics_, columns, self._contrasts))
         z = self.representation_ if columns is None else self.representation_.at(columns)
         return Linear.of(z, score.opinion_pools(weights, favours, self.slope_), self.bias_)

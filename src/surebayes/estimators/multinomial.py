@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.core import estimate, weigh
-from surebayes.core.freezing import Recipe, freeze
+from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
+from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
 from surebayes.estimators.parameters import (
     NORM,
+    POSITIVE,
     PRIOR,
+    SCALE,
     SELECTION,
-    SMOOTHING,
     STEEPNESS,
     TF,
     TOP,
+    UNSEEN,
     WEIGHT,
-    number,
-    one_of,
+    Constraints,
+    check_top,
+    check_weight,
     top_of,
 )
 from surebayes.estimators.rates import RateClassifier
 
 
-class MultinomialNB(RateClassifier):
+class MultinomialNB(JointClassifier, RateClassifier):
     """Multinomial Naive Bayes: scikit-learn's by default; by its parameters NB and NB-IR of Kolcz & Yih.
 
     Parameters
@@ -33,8 +42,22 @@ class MultinomialNB(RateClassifier):
     tf, weight, steepness, top, selection, norm, scale, smoothing, prior
         See `surebayes.estimators`.
     contrast : {"joint", "rest"}, default="joint"
-        What more than two classes get: the joint log-likelihood of each, or each one's log-odds against the rest.
-        Supervised weights, `top` and multi-label data need "rest"; for two classes both are the same.
+        What more than two classes get. "joint": they compete by their joint log-likelihoods, and the score is the
+        posterior log-odds log p_c / (1 - p_c). "rest": each one's log-odds against the rest. Supervised weights, `top`
+        and multi-label data need "rest"; for two classes both are the same.
+    alpha : float or array-like of shape (n_features,), default=None
+        scikit-learn's name for `smoothing`, also one for each feature, or 0.
+    fit_prior, class_prior : bool and array-like, default=None
+        scikit-learn's names for `prior`: "fit" or "uniform", and an array.
+    force_alpha : bool, default=True
+        Whether an alpha below 1e-10 is left as it is.
+    unseen : {"smooth", "ignore"}, default="smooth"
+        See `surebayes.estimators`.
+
+    Attributes
+    ----------
+    class_count_, class_log_prior_, feature_count_, feature_log_prob_ : ndarray
+        Sums and estimates by scikit-learn's names, worked out when asked for.
 
     Examples
     --------
@@ -47,19 +70,43 @@ class MultinomialNB(RateClassifier):
     array([1.6534])
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "tf": TF,
+        "weight": WEIGHT,
+        "steepness": STEEPNESS,
+        "top": TOP,
+        "selection": SELECTION,
+        "norm": NORM,
+        "scale": SCALE,
+        "smoothing": POSITIVE,
+        "prior": PRIOR,
+        "contrast": [StrOptions({"joint", "rest"})],
+        "alpha": [None, Interval(Real, 0, None, closed="left"), "array-like"],
+        "force_alpha": ["boolean"],
+        "fit_prior": [None, "boolean"],
+        "class_prior": [None, "array-like"],
+        "unseen": UNSEEN,
+    }
+
     def __init__(
         self,
-        tf="count",
-        weight=None,
-        steepness=None,
-        top=None,
-        selection="induction",
-        norm=None,
-        scale=1.0,
-        smoothing=1.0,
-        prior="fit",
-        contrast="joint",
-    ):
+        tf: str = "count",
+        weight: Any = None,
+        steepness: float | None = None,
+        top: Any = None,
+        selection: str = "induction",
+        norm: str | None = None,
+        scale: float | str = 1.0,
+        smoothing: float = 1.0,
+        prior: Any = "fit",
+        contrast: str = "joint",
+        *,
+        alpha: Any = None,
+        force_alpha: bool = True,
+        fit_prior: bool | None = None,
+        class_prior: Any = None,
+        unseen: str = "smooth",
+    ) -> None:
         self.tf = tf
         self.weight = weight
         self.steepness = steepness
@@ -70,22 +117,15 @@ class MultinomialNB(RateClassifier):
         self.smoothing = smoothing
         self.prior = prior
         self.contrast = contrast
+        self.alpha = alpha
+        self.force_alpha = force_alpha
+        self.fit_prior = fit_prior
+        self.class_prior = class_prior
+        self.unseen = unseen
 
-    def _rules(self):
-        return {
-            "tf": TF,
-            "weight": WEIGHT,
-            "steepness": STEEPNESS,
-            "top": TOP,
-            "selection": SELECTION,
-            "norm": NORM,
-            "scale": number(0, np.inf, "mean"),
-            "smoothing": SMOOTHING,
-            "prior": PRIOR,
-            "contrast": one_of("joint", "rest"),
-        }
-
-    def _freeze(self, documents, keep):
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
+        check_top(self, self.top)
         if self.norm is None and self.scale != 1.0:
             raise ValueError(f"scale={self.scale!r} needs a norm: set norm='l1' or 'l2', or leave scale at 1.0.")
         if self.contrast == "joint":
@@ -96,6 +136,30 @@ class MultinomialNB(RateClassifier):
                     "Supervised weights and top need one class against the rest: set contrast='rest' for more than "
                     "two classes."
                 )
+        self._check_aliases()
+
+    def _check_aliases(self) -> None:
+        """Refuse a setting that is given under both of its names."""
+        if self.alpha is not None:
+            if self.smoothing != 1.0:
+                raise ValueError(
+                    f"alpha and smoothing are one setting: got alpha={self.alpha!r} and smoothing={self.smoothing!r}. "
+                    "Give one of them."
+                )
+            self._check_alpha()
+        given = [name for name in ("fit_prior", "class_prior") if getattr(self, name) is not None]
+        if given and not (isinstance(self.prior, str) and self.prior == "fit"):
+            raise ValueError(
+                f"{' and '.join(given)} and prior are one setting: got prior={self.prior!r} as well. Give one of them."
+            )
+
+    @property
+    def _class_prior(self) -> Any:
+        if self.fit_prior is None and self.class_prior is None:
+            return self.prior
+        return self.class_prior if self.class_prior is not None else "fit" if self.fit_prior else "uniform"
+
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
         top, ranking = top_of(self.top)
         recipe = Recipe(
             tf=self.tf,
@@ -110,35 +174,48 @@ class MultinomialNB(RateClassifier):
         )
         return freeze(recipe, documents, keep)
 
-    def _trained_on(self):
+    def _trained_on(self) -> Representation:
         z = self.representation_
         return replace(z, top=None, ranking=None) if self.selection == "posthoc" else z
 
-    def _against_rest(self):
-        return self.contrast == "rest" or len(self.classes_) == 2
+    def _competes(self) -> bool:
+        return self.contrast == "joint" and not self._one_score
 
-    def _model(self, columns):
-        if self._against_rest():
-            return super()._model(columns)
+    def _pseudo_counts(self, columns: Columns) -> tuple[Any, Any]:
+        alpha = self.smoothing if self.alpha is None else self.alpha
+        if not self.force_alpha:
+            alpha = np.maximum(alpha, ALPHA_MIN)
+        if np.ndim(alpha) == 0:
+            return float(alpha), float(alpha) * self._width()
+        return np.asarray(alpha, float)[slice(None) if columns is None else columns], float(np.sum(alpha))
+
+    def _grows(self) -> bool:
+        return np.ndim(self.alpha) == 0 and RateClassifier._grows(self)
+
+    def _rates(self, columns: Columns) -> estimate.Rates:
+        if self.alpha is None:
+            return super()._rates(columns)
+        inside, outside = self.statistics_.contrast(columns, self._contrasts)
+        sides = [estimate.with_pseudo_counts(side, *self._pseudo_counts(columns)) for side in (inside, outside)]
+        return estimate.Rates(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+
+    def _joint(self, columns: Columns) -> Linear:
+        if self.multilabel_ or self.representation_.class_specific:
+            raise ValueError(
+                "Classes that see a document differently, and labels, have no joint likelihood: use contrast='joint'."
+            )
         inside, _ = self.statistics_.contrast(columns)
-        z = self.representation_ if columns is None else self.representation_.at(columns)
-        width = self._trained_on().width(self.n_features_in_)
-        rates = estimate.log_rates(*estimate.smoothed(inside, self.smoothing, width))
-        return Linear.of(z, rates, self._joint_prior(inside.documents))
+        rates = estimate.log_rates(*estimate.with_pseudo_counts(inside, *self._pseudo_counts(columns)))
+        return Linear.of(self._scoring(columns), rates, self._joint_prior(inside.documents))
 
-    def _joint_prior(self, documents):
-        if not isinstance(self.prior, str):
-            return np.log(np.asarray(self.prior, float))
-        if self.prior == "uniform":
-            return np.full(len(documents), -np.log(len(documents)))
-        seen = documents > 0
-        return np.where(seen, np.log(np.where(seen, documents, 1.0)) - np.log(documents.sum()), 0.0)
+    def _model(self, columns: Columns) -> Linear:
+        return self._joint(columns) if self._competes() else RateClassifier._model(self, columns)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self.contrast == "rest"
         return tags
 
-    def _check_one_against_rest(self):
-        if not self._against_rest():
+    def _check_one_against_rest(self) -> None:
+        if self._competes():
             raise ValueError("A reversal needs one class against the rest: for more classes set contrast='rest'.")

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from surebayes.core import weigh
-from surebayes.core.freezing import Recipe, contingency_of, freeze
+from surebayes.core.freezing import Documents, Recipe, contingency_of, freeze
 from surebayes.core.represent import Representation, places
 from surebayes.core.score import Linear
-from surebayes.estimators.base import log_prior_odds
+from surebayes.estimators.base import FloatArray, log_prior_odds
 from surebayes.estimators.parameters import (
+    COUNT,
+    POSITIVE,
     PRIOR,
     SELECTION,
-    SMOOTHING,
     STEEPNESS,
     TF,
     TOP,
+    UNSEEN,
     WEIGHT,
-    is_number,
-    one_of,
+    Constraints,
+    check_top,
+    check_weight,
     top_of,
 )
-from surebayes.estimators.rates import RateClassifier
+from surebayes.estimators.rates import Columns, RateClassifier
 
 
 class OpinionPoolNB(RateClassifier):
@@ -33,7 +41,7 @@ class OpinionPoolNB(RateClassifier):
     ----------
     weight : default="abs_idf"
         "uniform" (geo), "abs", "idf", "abs_idf", or any weight that `surebayes.estimators` lists.
-    steepness, top, selection, smoothing, tf, prior
+    steepness, top, selection, smoothing, tf, prior, unseen
         See `surebayes.estimators`.
     weighting : {"induction", "scoring"}, default="induction"
         Where weights apply. "induction": frozen weights in training and scoring. "scoring": plain sums of unweighted
@@ -51,19 +59,34 @@ class OpinionPoolNB(RateClassifier):
     [1, 0]
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "weight": WEIGHT,
+        "steepness": STEEPNESS,
+        "top": TOP,
+        "selection": SELECTION,
+        "weighting": [StrOptions({"induction", "scoring"})],
+        "smoothing": POSITIVE,
+        "first_stage": [StrOptions({"pool", "multinomial"})],
+        "stages": COUNT,
+        "tf": TF,
+        "prior": PRIOR,
+        "unseen": UNSEEN,
+    }
+
     def __init__(
         self,
-        weight="abs_idf",
-        steepness=None,
-        top=None,
-        selection="induction",
-        weighting="induction",
-        smoothing=0.01,
-        first_stage="pool",
-        stages=2,
-        tf="binary",
-        prior="uniform",
-    ):
+        weight: Any = "abs_idf",
+        steepness: float | None = None,
+        top: Any = None,
+        selection: str = "induction",
+        weighting: str = "induction",
+        smoothing: float = 0.01,
+        first_stage: str = "pool",
+        stages: int = 2,
+        tf: str = "binary",
+        prior: Any = "uniform",
+        unseen: str = "smooth",
+    ) -> None:
         self.weight = weight
         self.steepness = steepness
         self.top = top
@@ -74,33 +97,24 @@ class OpinionPoolNB(RateClassifier):
         self.stages = stages
         self.tf = tf
         self.prior = prior
+        self.unseen = unseen
 
-    def _rules(self):
-        return {
-            "weight": WEIGHT,
-            "steepness": STEEPNESS,
-            "top": TOP,
-            "selection": SELECTION,
-            "weighting": one_of("induction", "scoring"),
-            "smoothing": SMOOTHING,
-            "first_stage": one_of("pool", "multinomial"),
-            "stages": (lambda v: is_number(v, 1, whole=True), "a positive whole number"),
-            "tf": TF,
-            "prior": PRIOR,
-        }
-
-    def _freeze(self, documents, keep):
-        names = weigh.factors(self.weight)
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
+        check_top(self, self.top)
         if self.weighting == "scoring":
             if self.top is not None and self.selection != "posthoc":
                 raise ValueError("With weighting='scoring' nothing is selected in induction: set selection='posthoc'.")
-            return Representation(self.tf, keep=keep)
-        if "abs" in names and self.stages < 2:
+        elif "abs" in weigh.factors(self.weight) and self.stages < 2:
             raise ValueError(f"weight={self.weight!r} needs the log-odds of a first stage: set stages to 2 or more.")
+
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+        if self.weighting == "scoring":
+            return Representation(self.tf, keep=keep)
         top, ranking = top_of(self.top)
         recipe = Recipe(
             tf=self.tf,
-            weight=names,
+            weight=weigh.factors(self.weight),
             steepness=self.steepness,
             top=top,
             ranking=ranking,
@@ -113,34 +127,37 @@ class OpinionPoolNB(RateClassifier):
         return freeze(recipe, documents, keep)
 
     @property
-    def _sums(self):
+    def _sums(self) -> tuple[str, ...]:
         names = {*weigh.factors(self.weight), top_of(self.top)[1]}
         live = self.weighting == "scoring" and self.tf != "binary" and names != {"abs"}
-        return ("mass", "presence") if live else ("mass",)
+        return ("mass", "presence") if live or self.unseen == "ignore" else ("mass",)
 
-    def _trained_on(self):
+    def _trained_on(self) -> Representation:
         z = self.representation_
         return replace(z, top=None, ranking=None) if self.selection == "posthoc" else z
 
-    def _model(self, columns):
+    def _model(self, columns: Columns) -> Linear:
         if self.weighting == "induction":
             return super()._model(columns)
         log_odds = self._rates(columns).log_odds()
         return Linear.of(self._current(columns, log_odds), log_odds, log_prior_odds(self))
 
-    def _current(self, columns, log_odds):
+    def _current(self, columns: Columns, log_odds: FloatArray) -> Representation:
         """Weigh terms by the current sums: prior + sum(w lo) / sum(w) is the score on such rows of L1 length 1."""
-        plain = self.representation_ if columns is None else self.representation_.at(columns)
         sums = self.statistics_
         table = contingency_of(sums if sums.presence else replace(sums, presence=sums.mass), columns, self._contrasts)
         absolute = weigh.absolute_log_odds(log_odds)
 
-        def own(worth):
-            return worth[0] if worth is not None and worth.ndim == 2 and len(worth) == 1 else worth
+        def product(names: tuple[str, ...]) -> FloatArray | None:
+            weights = weigh.product(names, table, absolute)
+            return weights[0] if weights is not None and weights.ndim == 2 and len(weights) == 1 else weights
 
-        weights = own(weigh.product(weigh.factors(self.weight), table, absolute))
         top, ranking = top_of(self.top)
-        z = replace(plain, weights=weights, steepness=self.steepness, norm="l1")
-        if top is None:
-            return z
-        return replace(z, top=top, ranking=places(own(weigh.product((ranking,), table, absolute))))
+        z = replace(
+            self._scoring(columns),
+            weights=product(weigh.factors(self.weight)),
+            steepness=self.steepness,
+            norm="l1",
+        )
+        ranked = None if top is None else product((ranking,))
+        return z if ranked is None else replace(z, top=top, ranking=places(ranked))

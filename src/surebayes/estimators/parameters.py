@@ -1,66 +1,51 @@
-"""What the classifiers' parameters may be: a table of rules, and one form of error."""
+"""What the parameters of classifiers may be, in scikit-learn's own terms, and what its constraints can't say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.core import weigh
 
-Rule = tuple[Callable[[Any], bool], str]
+Constraints = dict[str, list[Any]]
+
+POSITIVE: list[Any] = [Interval(Real, 0, None, closed="neither")]
+NOT_NEGATIVE: list[Any] = [Interval(Real, 0, None, closed="left")]
+COUNT: list[Any] = [Interval(Integral, 1, None, closed="left")]
+TF: list[Any] = [StrOptions({"count", "binary", "log"})]
+NORM: list[Any] = [None, StrOptions({"l1", "l2"})]
+SCALE: list[Any] = [*POSITIVE, StrOptions({"mean"})]
+SELECTION: list[Any] = [StrOptions({"induction", "posthoc"})]
+STEEPNESS: list[Any] = [None, *POSITIVE]
+PRIOR: list[Any] = [StrOptions({"fit", "uniform"}), "array-like"]
+UNSEEN: list[Any] = [StrOptions({"smooth", "ignore"})]
+WEIGHT: list[Any] = [None, StrOptions(set(weigh.NAMES)), tuple, list]
+TOP: list[Any] = [None, *COUNT, tuple]
 
 
-def check_parameters(estimator: BaseEstimator, rules: dict[str, Rule]) -> None:
-    """Refuse a parameter that its rule doesn't allow."""
-    for name, (allowed, wanted) in rules.items():
-        value = getattr(estimator, name)
-        if not allowed(value):
+def check_weight(estimator: BaseEstimator, weight: Any) -> None:
+    """Refuse a product of weights with an unknown factor."""
+    if isinstance(weight, (tuple, list)):
+        unknown = [name for name in weight if not isinstance(name, str) or name not in weigh.NAMES]
+        if unknown or not weight:
             raise ValueError(
-                f"The {name!r} parameter of {type(estimator).__name__} must be {wanted}. Got {value!r} instead."
+                f"The 'weight' parameter of {type(estimator).__name__} must be a tuple of names among "
+                f"{', '.join(map(repr, weigh.NAMES))}. Got {weight!r} instead."
             )
 
 
-def is_number(value: Any, low: float, high: float = np.inf, whole: bool = False) -> bool:
-    """Tell whether a parameter is a number above `low` and at most `high`; a whole one may equal `low`."""
-    kind = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        return False
-    return bool(low <= value <= high if whole else low < value <= high) and bool(np.isfinite(value))
-
-
-def number(low: float = 0.0, high: float = np.inf, *words: str) -> Rule:
-    """Rule: a number in (low, high], or one of the words."""
-    span = f"a number above {low:g}" + ("" if np.isinf(high) else f" and at most {high:g}")
-    said = "".join(f", or {word!r}" for word in words)
-    return lambda v: (isinstance(v, str) and v in words) or is_number(v, low, high), span + said
-
-
-def one_of(*words: Any) -> Rule:
-    """Rule: one of the words."""
-    return lambda v: isinstance(v, (str, type(None))) and v in words, "one of " + ", ".join(map(repr, words))
-
-
-def count_or_none(v: Any) -> bool:
-    """Tell whether a parameter is None or a positive whole number."""
-    return v is None or is_number(v, 1, whole=True)
-
-
-def _is_weight(v: Any, extra: tuple[str, ...] = ()) -> bool:
-    names = weigh.NAMES + extra
-    if isinstance(v, tuple | list):
-        return len(v) > 0 and all(isinstance(name, str) and name in weigh.NAMES for name in v)
-    return v is None or (isinstance(v, str) and v in names)
-
-
-def _is_top(v: Any) -> bool:
-    if isinstance(v, tuple):
-        return (
-            len(v) == 2 and is_number(v[0], 1, whole=True) and v[1] in ("abs", *weigh.UNSUPERVISED, *weigh.SUPERVISED)
+def check_top(estimator: BaseEstimator, top: Any) -> None:
+    """Refuse a pair that is not (number of terms, name of the weight they are ranked by)."""
+    names = ("abs", *weigh.UNSUPERVISED, *weigh.SUPERVISED)
+    if isinstance(top, tuple) and not (len(top) == 2 and is_count(top[0]) and top[1] in names):
+        raise ValueError(
+            f"The 'top' parameter of {type(estimator).__name__} must be None, a positive whole number, or a pair of "
+            f"such a number and a weight to rank by ({', '.join(map(repr, names))}). Got {top!r} instead."
         )
-    return count_or_none(v)
 
 
 def top_of(top: Any) -> tuple[int | None, str]:
@@ -68,14 +53,17 @@ def top_of(top: Any) -> tuple[int | None, str]:
     return (int(top[0]), top[1]) if isinstance(top, tuple) else (top, "abs")
 
 
-WEIGHT: Rule = (_is_weight, f"None, one of {', '.join(map(repr, weigh.NAMES))}, or a tuple of such names")
-TOP: Rule = (_is_top, "None, a positive whole number, or a pair (number, name of the weight to rank by)")
-TF = one_of("count", "binary", "log")
-NORM = one_of(None, "l1", "l2")
-SELECTION = one_of("induction", "posthoc")
-SMOOTHING = number()
-STEEPNESS: Rule = (lambda v: v is None or is_number(v, 0), "None or a number above 0")
-PRIOR: Rule = (
-    lambda v: v in ("fit", "uniform") if isinstance(v, str) else v is not None and np.ndim(v) == 1,
-    "'fit', 'uniform' or an array of one probability for each class",
-)
+def is_count(value: Any) -> bool:
+    """Whether a value is a positive whole number."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+
+
+def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:
+    """Refuse an array of priors that doesn't fit the classes."""
+    p = np.asarray(prior, dtype=np.float64)
+    if p.shape != (n_classes,) or not ((p > 0) & (p < 1)).all():
+        raise ValueError(
+            f"prior must hold a probability strictly between 0 and 1 for each of {n_classes} classes. Got {prior!r}."
+        )
+    if not multilabel and abs(p.sum() - 1) > 1e-6:
+        raise ValueError(f"prior must add up to 1. Got a sum of {p.sum():.6g}.")

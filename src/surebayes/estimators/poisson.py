@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes import metrics
 from surebayes.core import cross_validation, estimate, score, weigh
@@ -10,8 +16,9 @@ from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
-from surebayes.estimators.base import CountClassifier, log_prior_odds
-from surebayes.estimators.parameters import PRIOR, WEIGHT, is_number, number, one_of
+from surebayes.estimators.base import CountClassifier, FloatArray, log_prior_odds
+from surebayes.estimators.parameters import POSITIVE, PRIOR, Constraints, check_weight
+from surebayes.estimators.rates import Columns
 
 
 class PoissonNB(CountClassifier):
@@ -49,34 +56,39 @@ class PoissonNB(CountClassifier):
     _whole_vocabulary = True
     _weights = (None, "ig", "chi2", "ratio")
     _interpolations = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+    _parameter_constraints: ClassVar[Constraints] = {
+        "weight": [None, StrOptions({"auto", *weigh.NAMES}), tuple, list],
+        "interpolation": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "theta": POSITIVE,
+        "ratio": [StrOptions({"documents", "means"})],
+        "prior": PRIOR,
+    }
+    weight_: list[Any]
+    interpolation_: list[Any]
 
-    def __init__(self, weight=None, interpolation=0.8, theta=0.003, ratio="documents", prior="uniform"):
+    def __init__(
+        self,
+        weight: Any = None,
+        interpolation: float | str = 0.8,
+        theta: float = 0.003,
+        ratio: str = "documents",
+        prior: Any = "uniform",
+    ) -> None:
         self.weight = weight
         self.interpolation = interpolation
         self.theta = theta
         self.ratio = ratio
         self.prior = prior
 
-    def _rules(self):
-        share = (
-            lambda v: v == "auto" if isinstance(v, str) else v == 0 or is_number(v, 0, 1),
-            "a number from 0 to 1, or 'auto'",
-        )
-        weight = (lambda v: (isinstance(v, str) and v == "auto") or WEIGHT[0](v), f"'auto', {WEIGHT[1]}")
-        return {
-            "weight": weight,
-            "interpolation": share,
-            "theta": number(),
-            "ratio": one_of("documents", "means"),
-            "prior": PRIOR,
-        }
+    def _check_settings(self) -> None:
+        check_weight(self, self.weight)
 
     @property
-    def _sums(self):
+    def _sums(self) -> tuple[str, ...]:
         plain = self.weight in (None, "uniform", "abs") or (self.weight == "ratio" and self.ratio == "means")
         return ("mass", "counts") if plain else ("mass", "counts", "presence")
 
-    def _freeze(self, documents, keep):
+    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
         z = Representation("count", norm="l1", pad=self.theta * documents.n_columns, keep=keep)
         c = len(documents.contrasts)
         self.weight_, self.interpolation_ = [self.weight] * c, [self.interpolation] * c
@@ -107,19 +119,36 @@ class PoissonNB(CountClassifier):
         self.weight_ = [pairs[k][0] for k in chosen]
         self.interpolation_ = [pairs[k][1] for k in chosen]
 
-    def _frozen(self):
+    def _frozen(self) -> tuple[Any, ...]:
         return (self.representation_, self.weight_, self.interpolation_)
 
-    def _linear(self, statistics, z, contrasts, weights, alphas, prior) -> Linear:
+    def _linear(
+        self,
+        statistics: Statistics,
+        z: Representation,
+        contrasts: Sequence[int],
+        weights: Sequence[Any],
+        alphas: Sequence[Any],
+        prior: FloatArray,
+    ) -> Linear:
         inside, outside = statistics.contrast(None, contrasts)
         v = statistics.n_columns
         alpha = np.asarray(alphas, float)
-        means = tuple(estimate.poisson_means(side, self.theta, alpha, v) for side in (inside, outside))
+        means = (
+            estimate.poisson_means(inside, self.theta, alpha, v),
+            estimate.poisson_means(outside, self.theta, alpha, v),
+        )
         worth = self._worth(statistics, contrasts, weights, means)
         coefficients, constant = score.poisson_terms(means[0], means[1], worth)
         return Linear.of(z, coefficients, constant + prior)
 
-    def _worth(self, statistics, contrasts, weights, means):
+    def _worth(
+        self,
+        statistics: Statistics,
+        contrasts: Sequence[int],
+        weights: Sequence[Any],
+        means: tuple[FloatArray, FloatArray],
+    ) -> FloatArray | None:
         """Weigh the terms of each class as it is to be weighed, (C, V); None where all weigh the same."""
         if not any(weigh.factors(w) for w in weights):
             return None
@@ -127,6 +156,7 @@ class PoissonNB(CountClassifier):
         worth = np.ones_like(means[0])
         for name in set(weights):
             rows = [k for k, w in enumerate(weights) if w == name]
+            product: FloatArray | None
             if name == "ratio" and self.ratio == "means":
                 product = weigh.probability_ratio(*means)
             else:
@@ -135,10 +165,10 @@ class PoissonNB(CountClassifier):
                 worth[rows] = np.broadcast_to(product, worth.shape)[rows]
         return worth
 
-    def _model(self, columns):
+    def _model(self, columns: Columns) -> Linear:
         return self._model_of(self._contrasts)
 
-    def _model_of(self, contrasts):
+    def _model_of(self, contrasts: Sequence[int]) -> Linear:
         places = [self._contrasts.index(c) for c in contrasts]
         weights, alphas = ([each[k] for k in places] for each in (self.weight_, self.interpolation_))
         prior = log_prior_odds(self)[places]

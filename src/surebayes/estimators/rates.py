@@ -2,33 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from surebayes.core import estimate, score
+from surebayes.core import estimate, reversal
+from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
-from surebayes.estimators.base import CountClassifier, log_prior_odds
+from surebayes.core.statistics import Side
+from surebayes.estimators.base import CountClassifier, FloatArray, log_prior_odds
+
+Columns = NDArray[np.int64] | None
 
 
 class RateClassifier(CountClassifier):
     """What the models on term rates (mass + s) / (total + s V) share: the reversal of their decisions."""
 
-    def _rates(self, columns: Any) -> estimate.Rates:
+    smoothing: float
+    unseen: str
+
+    @property
+    def _sums(self) -> tuple[str, ...]:
+        return ("mass", "presence") if self.unseen == "ignore" else ("mass",)
+
+    def _rates(self, columns: Columns) -> estimate.Rates:
         inside, outside = self.statistics_.contrast(columns, self._contrasts)
         return self._rates_of(inside, outside)
 
-    def _rates_of(self, inside: Any, outside: Any) -> estimate.Rates:
-        width = self._trained_on().width(self.n_features_in_)
-        return estimate.multinomial(inside, outside, self.smoothing, width)
+    def _rates_of(self, inside: Side, outside: Side) -> estimate.Rates:
+        return estimate.multinomial(inside, outside, self.smoothing, self._width())
 
-    def _model(self, columns: Any) -> Linear:
-        z = self.representation_ if columns is None else self.representation_.at(columns)
-        return Linear.of(z, self._rates(columns).log_odds(), log_prior_odds(self))
+    def _model(self, columns: Columns) -> Linear:
+        return Linear.of(self._scoring(columns), self._rates(columns).log_odds(), log_prior_odds(self))
 
-    def reversal(self, X):
-        """Tell how hard each decision is to reverse (Kolcz & Chowdhury).
+    # ---- terms that no training document has
+
+    def _seen(self, columns: Columns) -> NDArray[np.bool_] | None:
+        """Whether some training document has each of the columns; None where it makes no difference."""
+        presence = self.statistics_.presence
+        if self.unseen != "ignore" or presence is None:
+            return None
+        return np.asarray(presence.at(columns, [self.statistics_.n_classes])[0] > 0)
+
+    def _width(self) -> FloatArray | float:
+        """V: the number of terms that take part, for each class where they differ."""
+        z, seen = self._trained_on(), self._seen(None)
+        return z.width(self.n_features_in_) if seen is None else _among(z, seen).width(self.n_features_in_)
+
+    def _scoring(self, columns: Columns) -> Representation:
+        return self._at(self.representation_, columns)
+
+    def _at(self, z: Representation, columns: Columns) -> Representation:
+        """Restrict a representation to the named columns, and to terms that count."""
+        restricted, seen = z if columns is None else z.at(columns), self._seen(columns)
+        return restricted if seen is None else _among(restricted, seen)
+
+    # ---- reversals
+
+    def reversal(self, X: Any) -> reversal.Reversal:
+        """Say how hard each decision is to reverse (Kolcz & Chowdhury).
 
         Parameters
         ----------
@@ -43,28 +79,33 @@ class RateClassifier(CountClassifier):
         """
         self._check_learnt()
         result = self._reversals(self._rows(X))
-        if len(self.classes_) == 2 and not self.multilabel_:
-            return score.Reversal(result.score[:, 0], result.multiplicity[:, 0], result.rdist[:, 0])
+        if self._one_score:
+            return reversal.Reversal(result.score[:, 0], result.multiplicity[:, 0], result.rdist[:, 0])
         return result
 
-    def _reversals(self, rows: csr_array) -> score.Reversal:
-        each = self._each_contrast(rows, score.reversal)
-        return score.Reversal(*(np.column_stack([getattr(r, name) for r in each]) for name in score.Reversal.__slots__))
+    def _reversals(self, rows: csr_array) -> reversal.Reversal:
+        each = self._each_contrast(rows, reversal.reversal)
+        names = ("score", "multiplicity", "rdist")
+        return reversal.Reversal(*(np.column_stack([getattr(r, name) for r in each]) for name in names))
 
-    def _each_contrast(self, rows: csr_array, function: Any) -> list[Any]:
+    def _each_contrast(self, rows: csr_array, function: Callable[..., Any]) -> list[Any]:
         """Call function(rates, c, rows, scoring values, teaching values, score) for every contrast."""
         self._check_one_against_rest()
-        model, own, columns = self._model_for(rows)
-        scores = model.scores(own)
+        model, compact, columns = self._model_for(rows)
+        scores = model.scores(compact)
         rates = self._rates(columns)
-        taught = self._trained_on() if columns is None else self._trained_on().at(columns)
+        taught = self._at(self._trained_on(), columns)
         same = model.represent == taught
         each = []
         for c in range(scores.shape[1]):
-            v = model.represent(own, c)
-            x = v if same else taught(own, c)
-            each.append(function(rates, c, own, v, x, scores[:, c]))
+            scoring = model.represent(compact, c)
+            teaching = scoring if same else taught(compact, c)
+            each.append(function(rates, c, compact, scoring, teaching, scores[:, c]))
         return each
 
     def _check_one_against_rest(self) -> None:
         """Refuse a model without one class against the rest."""
+
+
+def _among(z: Representation, seen: NDArray[np.bool_]) -> Representation:
+    return replace(z, keep=seen if z.keep is None else z.keep & seen)

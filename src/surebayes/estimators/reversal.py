@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes import metrics
-from surebayes.core import cross_validation, score, weigh
+from surebayes.core import cross_validation, reversal, weigh
 from surebayes.core.freezing import Documents, contingency_of
-from surebayes.core.represent import places, spread
-from surebayes.estimators.base import CountClassifier
+from surebayes.core.represent import places, row_sums, spread
+from surebayes.core.score import Linear
+from surebayes.estimators.base import FloatArray
+from surebayes.estimators.delegating import DelegatingClassifier
 from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.parameters import count_or_none, number, one_of
+from surebayes.estimators.parameters import COUNT, POSITIVE, Constraints
 from surebayes.estimators.rates import RateClassifier
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
 """What gamma="auto" tries: the range of the paper."""
 
+_CANCELLED = 1e-6  # a score this much smaller than its parts is rounding: there is no factor to its parts
 
-class DecisionReversalNB(CountClassifier):
+
+class DecisionReversalNB(DelegatingClassifier):
     """Naive Bayes whose confidence is discounted by how easily the decision could be reversed (NB-KL).
 
     A score is weighed by how far the opposite class's distribution of terms would have to move, if the document were
@@ -61,40 +68,42 @@ class DecisionReversalNB(CountClassifier):
     array([5.275])
     """
 
-    def __init__(self, estimator=None, discount="product", gamma=1.0, features=None):
+    _inner_name = "estimator_"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "estimator": [None, RateClassifier],
+        "discount": [StrOptions({"product", "exp", "inverse", "transductive"})],
+        "gamma": [*POSITIVE, StrOptions({"auto"})],
+        "features": [None, *COUNT],
+    }
+    estimator_: RateClassifier
+    gamma_: float
+
+    def __init__(
+        self,
+        estimator: RateClassifier | None = None,
+        discount: str = "product",
+        gamma: float | str = 1.0,
+        features: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.discount = discount
         self.gamma = gamma
         self.features = features
 
-    def _rules(self):
-        return {
-            "estimator": (
-                lambda v: v is None or isinstance(v, RateClassifier),
-                "None, a MultinomialNB, an OpinionPoolNB or a ClassNormalizedNB",
-            ),
-            "discount": one_of("product", "exp", "inverse", "transductive"),
-            "gamma": number(0, np.inf, "auto"),
-            "features": (count_or_none, "None or a positive whole number"),
-        }
+    # ---- learning
 
-    # ---- learning goes to the inner estimator
-
-    def _prepare(self, n_columns, classes, multilabel) -> None:
+    def _check_settings(self) -> None:
         inner = MultinomialNB(tf="binary", contrast="rest") if self.estimator is None else clone(self.estimator)
-        super()._prepare(n_columns, classes, multilabel)
-        inner._prepare(n_columns, classes, multilabel)
+        self._adopt(inner)
+        inner._prepare(self.n_features_in_, self.classes_, self.multilabel_)
         inner._check_one_against_rest()
-        if hasattr(self, "feature_names_in_"):
-            inner.feature_names_in_ = self.feature_names_in_
-        self.estimator_ = inner
 
-    def _freeze_on(self, documents: Documents, keep: Any = None) -> None:
+    def _freeze_on(self, documents: Documents, keep: NDArray[np.bool_] | None = None) -> None:
         keep = None if self.features is None else best_features(documents, self.features)
         self.estimator_._freeze_on(documents, keep)
-        self.gamma_ = self._choose_gamma(documents.sample(), keep) if self.gamma == "auto" else float(self.gamma)
+        self.gamma_ = float(self.gamma) if not isinstance(self.gamma, str) else self._choose_gamma(documents.sample(), keep)
 
-    def _choose_gamma(self, documents: Documents, keep: Any) -> float:
+    def _choose_gamma(self, documents: Documents, keep: NDArray[np.bool_] | None) -> float:
         if self.discount not in ("exp", "inverse"):
             return 1.0
         held = cross_validation.deal(documents) == 0
@@ -106,96 +115,56 @@ class DecisionReversalNB(CountClassifier):
         inner = copy(self.estimator_)
         inner._freeze_on(train, keep)
         inner.statistics_ = inner._sum(train, compact=False)
-        found = inner._reversals(test.rows)
+        reversals = inner._reversals(test.rows)
 
         def worth(gamma: float) -> float:
-            scores = found.score * score.discounted(self.discount, gamma, found)
+            scores = reversal.discounted_score(self.discount, gamma, reversals)
             return float(np.mean([metrics.specificity_at_recall(members[:, c], scores[:, c]) for c in usable]))
 
         return max(GAMMAS, key=worth)
 
-    @property
-    def statistics_(self):
-        """The sums of the inner estimator."""
-        if not hasattr(self, "estimator_"):
-            raise AttributeError("statistics_ comes with fit")
-        return self.estimator_.statistics_
-
-    @statistics_.setter
-    def statistics_(self, statistics):
-        self.estimator_.statistics_ = statistics
-
-    @property
-    def representation_(self):
-        """The frozen representation of the inner estimator."""
-        if not hasattr(self, "estimator_"):
-            raise AttributeError("representation_ comes with fit")
-        return self.estimator_.representation_
-
-    @property
-    def _holder(self):
-        return self.estimator_._holder
-
-    @property
-    def _sums(self):
-        return self.estimator_._sums
-
-    def _freeze(self, documents, keep):
-        return self.estimator_._freeze(documents, keep)
-
-    def _model(self, columns):
-        return self.estimator_._model(columns)
-
-    def _trained_on(self):
-        return self.estimator_._trained_on()
-
-    def _frozen(self):
-        return (*self.estimator_._frozen(), self.gamma_)
-
-    def _against_rest(self):
-        return self.estimator_._against_rest()
-
-    def _estimate(self):
-        return self.estimator_._estimate()
+    def _identity(self) -> dict[str, Any]:
+        return super()._identity() | {"gammas": self.gamma_}
 
     # ---- scoring weighs the inner estimator's scores
 
-    def _raw_scores(self, rows: csr_array) -> np.ndarray:
+    def _raw_scores(self, rows: csr_array) -> FloatArray:
         if self.discount == "transductive":
-            return np.column_stack(self.estimator_._each_contrast(rows, score.transductive_key))
-        found = self.estimator_._reversals(rows)
-        return found.score * score.discounted(self.discount, self.gamma_, found)
+            return np.column_stack(self.estimator_._each_contrast(rows, reversal.transductive_key))
+        return reversal.discounted_score(self.discount, self.gamma_, self.estimator_._reversals(rows))
 
-    def reversal(self, X):
-        """Tell how hard each decision is to reverse; see the inner estimator's method of the same name."""
+    def reversal(self, X: Any) -> reversal.Reversal:
+        """Say how hard each decision is to reverse; see the inner estimator's method of the same name."""
         check_is_fitted(self)
         self._check_learnt()
         return self.estimator_.reversal(X)
 
-    def text_scorer(self, vectorizer):
+    def text_scorer(self, vectorizer: Any) -> NoReturn:
         """Refuse: a reversal is no linear score."""
         raise TypeError("The score of a decision reversal is not linear: take the text_scorer of estimator_ instead.")
 
-    def _model_for(self, rows):
-        return self.estimator_._model_for(rows)
+    def _shares(self, model: Linear, compact: csr_array, rows: csr_array) -> list[tuple[FloatArray, FloatArray]]:
+        """Scale the inner estimator's contributions to the discounted score.
 
-    def _shares(self, model, own, rows):
-        """Scale the inner estimator's contributions to the discounted score."""
-        plain, scores = model.scores(own), self._raw_scores(rows)
-        result = []
-        for c, (entries, bias) in enumerate(super()._shares(model, own, rows)):
-            said = plain[:, c] != 0
-            factor = np.divide(scores[:, c], plain[:, c], out=np.zeros(len(plain)), where=said)
-            result.append((entries * spread(factor, own), np.where(said, bias * factor, scores[:, c])))
+        Where the inner score is nothing but the rounding of what cancelled out, no factor leads from it to the
+        discounted one (NB-Trans gives an undecided document log 2): the score is then all bias.
+        """
+        scores, result = self._raw_scores(rows), []
+        for c, (shares, bias) in enumerate(super()._shares(model, compact, rows)):
+            plain, size = bias + row_sums(shares, compact), np.abs(bias) + row_sums(np.abs(shares), compact)
+            scalable = np.abs(plain) > _CANCELLED * size
+            factor = np.divide(scores[:, c], plain, out=np.zeros(len(plain)), where=scalable)
+            scaled = shares * spread(factor, compact)
+            result.append((scaled, scores[:, c] - row_sums(scaled, compact)))
         return result
 
 
-def best_features(documents: Documents, n: int) -> np.ndarray:
-    """Tell which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""
+def best_features(documents: Documents, n: int) -> NDArray[np.bool_]:
+    """Return which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""
     presence = documents.presence()
 
-    def gain(chosen):
+    def gain(chosen: Sequence[int]) -> FloatArray:
         return weigh.information_gain(contingency_of(presence, None, chosen))
 
     kept = places(documents.by_class(gain)) < n
-    return kept[0] if len(kept) == 1 else kept
+    return np.asarray(kept[0] if len(kept) == 1 else kept)

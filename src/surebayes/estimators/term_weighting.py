@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Self
+
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -9,8 +11,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from surebayes.core import weigh
 from surebayes.core.freezing import Documents, Recipe, freeze
-from surebayes.estimators.base import canonical_rows, read_target
-from surebayes.estimators.parameters import NORM, STEEPNESS, TF, TOP, WEIGHT, check_parameters, top_of
+from surebayes.core.represent import Representation
+from surebayes.estimators.labels import canonical_rows, read_target
+from surebayes.estimators.parameters import (
+    NORM,
+    STEEPNESS,
+    TF,
+    TOP,
+    WEIGHT,
+    Constraints,
+    check_top,
+    check_weight,
+    top_of,
+)
 
 
 class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -38,7 +51,23 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [1.0, 0.0, 0.0]
     """
 
-    def __init__(self, tf="binary", weight="abs_idf", steepness=None, top=None, norm="l1"):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "tf": TF,
+        "weight": WEIGHT,
+        "steepness": STEEPNESS,
+        "top": TOP,
+        "norm": NORM,
+    }
+    representation_: Representation
+
+    def __init__(
+        self,
+        tf: str = "binary",
+        weight: Any = "abs_idf",
+        steepness: float | None = None,
+        top: Any = None,
+        norm: str | None = "l1",
+    ) -> None:
         self.tf = tf
         self.weight = weight
         self.steepness = steepness
@@ -49,9 +78,11 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ranking = top_of(self.top)[1]
         return weigh.is_supervised(self.weight) or (self.top is not None and ranking not in weigh.UNSUPERVISED)
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn weights, ranking and nothing else; y is needed for supervised weights and for `top`."""
-        check_parameters(self, {"tf": TF, "weight": WEIGHT, "steepness": STEEPNESS, "top": TOP, "norm": NORM})
+        self._validate_params()
+        check_weight(self, self.weight)
+        check_top(self, self.top)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
         rows = canonical_rows(X, type(self).__name__)
         if y is None:
@@ -82,7 +113,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.representation_ = freeze(recipe, documents)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> csr_array:
         """Represent documents as rows of a CSR matrix."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
@@ -91,7 +122,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         z.eliminate_zeros()
         return z
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

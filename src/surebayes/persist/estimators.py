@@ -194,7 +194,7 @@ class _Writer:
         name, module = type(value).__name__, type(value).__module__
         if name == "Sums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
-        if name == "_Holder" and module == "surebayes.estimators.base":
+        if name == "Holder" and module == "surebayes.estimators.holder":
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
@@ -299,9 +299,9 @@ class _Reader:
         return Sums(values, more.bits)
 
     def _empty(self, said: Any, _: Any, depth: int) -> Any:
-        from surebayes.estimators.base import _Holder
+        from surebayes.estimators.holder import Holder
 
-        return _Holder()
+        return Holder()
 
     def _dtype(self, said: Any, more: Any, depth: int) -> Any:
         dtype = np.dtype(said)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.core import score
-from surebayes.estimators.parameters import check_parameters, is_number
+from surebayes.estimators.parameters import is_count
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
@@ -76,6 +78,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     >>> round(why.bias + sum(view.share for view in why.views) - why.score, 9)
     0.0
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "views": "no_validation",  # type: ignore[dict-item]
+        "weights": [StrOptions({"reliability", "stack", "equal"})],
+        "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
+    }
 
     def __init__(self, views="mail", weights="reliability", n_features=2**22):
         self.views = views
@@ -184,17 +192,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         return self
 
     def _begin(self, X, y, classes):
-        check_parameters(
-            self,
-            {
-                "views": (_are_views, "'mail', 'text' or a list of (name, vectorizer, classifier), each name once"),
-                "weights": (
-                    lambda v: isinstance(v, str) and v in ("reliability", "stack", "equal"),
-                    "one of 'reliability', 'stack', 'equal'",
-                ),
-                "n_features": (lambda v: is_number(v, 1, 2**31 - 1, whole=True), "a whole number from 1 to 2**31 - 1"),
-            },
-        )
+        self._validate_params()
+        if not _are_views(self.views):
+            raise ValueError(
+                "The 'views' parameter of ViewPool must be 'mail', 'text' or a list of (name, vectorizer, classifier), "
+                f"each name once. Got {self.views!r} instead."
+            )
         documents, y = _documents(X), _labels(y)
         _check_lengths(documents, y)
         known = np.unique(y) if classes is None else np.unique(classes)
@@ -330,7 +333,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             One for each document; for more than two classes a list of one for each class.
         """
         check_is_fitted(self, "weights_")
-        if top is not None and not is_number(top, 1, whole=True):
+        if top is not None and not is_count(top):
             raise ValueError(f"top must be None or a positive whole number. Got {top!r} instead.")
         result: list[Any] = []
         for document in _documents(X):

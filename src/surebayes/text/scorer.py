@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class TextScorer:
         Added to the norm.
     keep : bool array (terms,) or (classes, terms), optional
         Terms that take part at all.
+    decided : function of scores (documents, classes), optional
+        What becomes of the linear scores: the posterior log-odds of classes that compete, for instance.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class TextScorer:
         length: Any = 1.0,
         pad: float = 0.0,
         keep: Any = None,
+        decided: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.vectorizer = vectorizer
         self.tf, self.top, self.steepness, self.norm, self.pad = tf, top, steepness, norm, pad
@@ -78,13 +81,22 @@ class TextScorer:
         self.prior = np.broadcast_to(np.asarray(prior, np.float64), self.log_odds.shape[:-1])
         self.weights, self.ranking, self.keep = weights, ranking, keep
         self.length = length
+        self.decided = decided
         self._build()
 
     @classmethod
-    def of(cls, vectorizer: Any, representation: Any, log_odds: Any, prior: Any = 0.0) -> TextScorer:
+    def of(
+        cls,
+        vectorizer: Any,
+        representation: Any,
+        log_odds: Any,
+        prior: Any = 0.0,
+        decided: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> TextScorer:
         """Make the scorer of a `surebayes.core.represent.Representation`."""
         names = ("tf", "weights", "ranking", "top", "steepness", "norm", "length", "pad", "keep")
-        return cls(vectorizer, log_odds, prior, **{name: getattr(representation, name) for name in names})
+        fields = {name: getattr(representation, name) for name in names}
+        return cls(vectorizer, log_odds, prior, **fields, decided=decided)
 
     def _build(self) -> None:
         """Put the model into the kernel, a record a term."""
@@ -174,6 +186,10 @@ class TextScorer:
         return self._score(documents)[0]
 
     def _score(self, documents: list[Any]) -> np.ndarray:
+        scores = self._linear(documents)
+        return scores if self.decided is None else self.decided(scores)
+
+    def _linear(self, documents: list[Any]) -> np.ndarray:
         if self._analyzer is not None and len(self._scorers) == 1:
             return np.frombuffer(self._scorers[0].score(documents)).reshape(len(documents), *self.log_odds.shape[:-1])
         rows = self._rows(documents)

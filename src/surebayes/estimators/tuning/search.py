@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes.core import cross_validation, score
+from surebayes.core import cross_validation, reversal, score
 from surebayes.core.freezing import Documents
 from surebayes.estimators.base import CountClassifier
 from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
@@ -27,8 +27,8 @@ from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.poisson import PoissonNB
 from surebayes.estimators.rates import RateClassifier
 from surebayes.estimators.reversal import DecisionReversalNB
+from surebayes.estimators.tuning.measures import Measure
 from surebayes.estimators.tuning.shared_counts import Fold
-from surebayes.metrics import ranking
 
 FOLDS = 3
 FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)
@@ -114,7 +114,7 @@ class Search:
     """The folds, the measure, the clock, and what was tried."""
 
     folds: list[Fold]
-    measure: Callable[[np.ndarray, np.ndarray], float]
+    measure: Measure
     deadline: float
     tick: Callable[[int], None]
     table: list[dict[str, Any]] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Search:
         """Give the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
         if fold.times is not None:
             scores = np.repeat(scores, fold.times, axis=0)
-        return float(np.mean([self.measure(fold.members[:, c], scores[:, c]) for c in fold.usable]))
+        return self.measure(fold.members, scores, fold.usable)
 
     def run(
         self,
@@ -242,7 +242,7 @@ class Search:
 
         def weighed(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
             found = fold.fitted(base)._reversals(fold.rows)
-            return [found.score * score.discounted(c.discount, c.gamma, found) for c in group]
+            return [reversal.discounted_score(c.discount, c.gamma, found) for c in group]
 
         candidates = [DecisionReversalNB(base, discount=form, gamma=g) for form, g in forms]
         self.run("gamma", candidates, weighed, GO_ON["gamma"], self.best(), together=True)
@@ -261,27 +261,6 @@ def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
     for name, value in parameters.items():
         setattr(changed, name, value)
     return changed
-
-
-def low_end_area(positive: np.ndarray, scores: np.ndarray, max_fpr: float) -> float:
-    """Give `metrics.partial_auc` of flags and finite scores, ranking only documents left of `max_fpr`: half the time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from surebayes.metrics import partial_auc
-    >>> scores = np.array([9.0] + [1.0] * 9 + [10.0, 10.0, 8.0, 1.0])
-    >>> positive = np.arange(14) > 9
-    >>> low_end_area(positive, scores, 0.2) == partial_auc(positive, scores, 0.2)
-    True
-    """
-    negative = scores[~positive]
-    last = max(len(negative) - 1 - int(max_fpr * len(negative)), 0)
-    above = scores >= np.partition(negative, last)[last]
-    steps = ranking.steps_of(positive[above], scores[above])
-    whole = len(negative), len(scores) - len(negative)
-    counts = [np.append(own, n) for own, n in zip(steps[1:], whole)]
-    return float(ranking.partial_area(counts[0], counts[1], max_fpr))
 
 
 # ---------------------------------------------------------------------- folds

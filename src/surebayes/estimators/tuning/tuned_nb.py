@@ -6,19 +6,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from surebayes import metrics
 from surebayes.core.freezing import Documents
+from surebayes.core.reversal import Reversal
 from surebayes.estimators.base import CountClassifier
+from surebayes.estimators.delegating import DelegatingClassifier
+from surebayes.estimators.learning import whole_or_not_at_all
 from surebayes.estimators.opinion_pool import OpinionPoolNB
-from surebayes.estimators.parameters import is_number
+from surebayes.estimators.parameters import POSITIVE, Constraints
+from surebayes.estimators.tuning.measures import measure_of
 from surebayes.estimators.tuning.search import (
     FOLDS,
     N_CANDIDATES,
@@ -27,10 +32,13 @@ from surebayes.estimators.tuning.search import (
     check_order,
     deal,
     forward_folds,
-    low_end_area,
 )
 from surebayes.estimators.tuning.shared_counts import Fold, SharedDocuments, folds_of
-from surebayes.metrics.scorers import get_scorer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from surebayes.text.scorer import TextScorer
 
 
 @contextmanager
@@ -48,22 +56,6 @@ def _progress() -> Iterator[Callable[[int], None]]:
         yield lambda n: bar.advance(task, n)
 
 
-def _measure(metric: Any) -> Callable[[np.ndarray, np.ndarray], float]:
-    """Turn the parameter `metric` into a function of one class's labels and scores; greater is better."""
-    if callable(metric):
-        return metric  # type: ignore[no-any-return]
-    scorer = get_scorer(metric)
-    if "measure" not in scorer._kwargs:
-        raise ValueError(
-            f"The 'metric' parameter of TunedNB must rank documents by their scores, as 'auc_0.1' does. Got {metric!r} "
-            "instead."
-        )
-    parameters = dict(scorer._kwargs)
-    measure, sign = parameters.pop("measure"), scorer._sign
-    measure = low_end_area if measure is metrics.partial_auc else measure
-    return lambda y, s: sign * measure(y, s, **parameters)
-
-
 def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Leave out documents of weight 0, as the rows that are counted do."""
     weight = np.asarray(1.0 if sample_weight is None else sample_weight)
@@ -75,14 +67,18 @@ def _counted(y: Any, order: Any, sample_weight: Any) -> tuple[Any, Any]:
     return _safe_indexing(y, counted), order
 
 
-def _goes_to_best(name: str) -> Callable[[Any], bool]:
-    def check(self: Any) -> bool:
-        return not hasattr(self, "best_estimator_") or hasattr(self.best_estimator_, name)
+def _winner_has(name: str) -> Callable[[Any], bool]:
+    """Make the check whether the winner has a method; before `fit` the answer is yes."""
+
+    def check(tuned: Any) -> bool:
+        if hasattr(tuned, "best_estimator_"):
+            getattr(tuned.best_estimator_, name)
+        return True
 
     return check
 
 
-class TunedNB(CountClassifier):
+class TunedNB(DelegatingClassifier):
     """The family, weights, smoothing, number of terms and so on that suit the training documents best.
 
     Tries families and term weights (in induction and in scoring) with several smoothings and lengths, then the number
@@ -92,8 +88,9 @@ class TunedNB(CountClassifier):
     Parameters
     ----------
     metric : str or callable, default="auc_0.1"
-        What is to be large: a ranking measure named as in `surebayes.metrics.scorers` ("auc_0.1", "tpr@fpr=0.001",
-        "roca_percent", ...) or a function of labels and scores. With more than two classes the mean over them.
+        What is to be large: a measure named as in `surebayes.metrics.scorers` ("auc_0.1", "tpr@fpr=0.001",
+        "roca_percent", ...), a scorer of scikit-learn or its name ("accuracy", "f1_macro", ...), or a function of
+        labels and scores. Measures of a ranking are the mean over the classes where there are more than two.
     split : "stratified" or cross-validator, default="stratified"
         How training documents are held out. "stratified": three folds, class by class; copies of a document stay
         together, so that duplicates don't leak.
@@ -128,13 +125,32 @@ class TunedNB(CountClassifier):
     (True, True)
     """
 
-    def __init__(self, metric="auc_0.1", split="stratified", budget=None, random_state=0):
+    _inner_name = "best_estimator_"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "metric": [str, callable],
+        "split": [StrOptions({"stratified"}), HasMethods("split")],
+        "budget": [None, *POSITIVE],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+    best_estimator_: CountClassifier
+    best_score_: float
+    best_params_: dict[str, Any]
+    results_: dict[str, list[Any]]
+    budget_used_up_: bool
+
+    def __init__(
+        self,
+        metric: Any = "auc_0.1",
+        split: Any = "stratified",
+        budget: float | None = None,
+        random_state: int = 0,
+    ) -> None:
         self.metric = metric
         self.split = split
         self.budget = budget
         self.random_state = random_state
 
-    def fit(self, X, y, order=None, sample_weight=None):
+    def fit(self, X: Any, y: Any, order: Any = None, sample_weight: Any = None) -> Self:
         """Search, then fit the winner on all documents.
 
         Parameters
@@ -155,32 +171,31 @@ class TunedNB(CountClassifier):
         self : object
             The fitted classifier.
         """
-        self._search(self._read(X, y, None, sample_weight), y, order, sample_weight)
-        self.best_estimator_.fit(X, y, sample_weight=sample_weight)
+        with whole_or_not_at_all(self):
+            documents = self._read(X, y, None, sample_weight)
+            self._search(documents, y, order, sample_weight)
+            self._learn(documents)
         return self
 
-    def _rules(self):
-        return {
-            "metric": (lambda v: isinstance(v, str) or callable(v), "the name of a measure or a function"),
-            "split": (
-                lambda v: v == "stratified" if isinstance(v, str) else hasattr(v, "split"),
-                "'stratified' or a cross-validator with a method `split`",
-            ),
-            "budget": (lambda v: v is None or is_number(v, 0), "None or a number of seconds above 0"),
-            "random_state": (lambda v: is_number(v, 0, whole=True), "a whole number, 0 or above"),
-        }
+    def fit_representation(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Search, then freeze the winner's representation on these documents without learning them yet."""
+        return super().fit_representation(X, y, classes, sample_weight)
 
-    def _freeze(self, documents, keep):
-        return self.best_estimator_._freeze(documents, keep)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more documents with the winner; before `fit`, tune on these first."""
+        return super().partial_fit(X, y, classes, sample_weight)
 
-    def _model(self, columns):
-        return self.best_estimator_._model(columns)
+    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Documents:
+        documents = self._read(X, y, classes, sample_weight)
+        self._search(documents, y, None, sample_weight)
+        self._freeze_on(documents)
+        return documents
 
     def _search(self, read: Documents, y: Any, order: Any, sample_weight: Any) -> None:
         """Try the candidates on these documents and set up the winner, unfitted."""
         documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts, read.weight)
         y, order = _counted(y, order, sample_weight)
-        measure = _measure(self.metric)
+        measure = measure_of(self.metric, self.classes_, self.multilabel_)
         deadline = np.inf if self.budget is None else time.monotonic() + self.budget
         folds = [fold for fold in self._folds(documents, y, order) if fold.usable]
         with _progress() as tick:
@@ -189,9 +204,11 @@ class TunedNB(CountClassifier):
                 for stage in (search.families, search.steepness, search.tops, search.reversal):
                     stage()
         best = search.best() or {"estimator": OpinionPoolNB(), "mean_score": float("nan")}
-        self.best_estimator_ = clone(best["estimator"])
+        winner = clone(best["estimator"])
+        self._adopt(winner)
+        winner._prepare(self.n_features_in_, self.classes_, self.multilabel_)
         self.best_score_ = best["mean_score"]
-        self.best_params_ = _said(self.best_estimator_)
+        self.best_params_ = _changed_parameters(winner)
         names = ("stage", "estimator", "mean_score", "fold_scores", "seconds", "status")
         self.results_ = {name: [row[name] for row in search.table] for name in names}
         self.budget_used_up_ = any(status == OUT_OF_TIME for status in self.results_["status"])
@@ -206,86 +223,21 @@ class TunedNB(CountClassifier):
             pairs = [(np.asarray(a), np.asarray(b)) for a, b in self.split.split(documents.rows, y)]
         return folds_of(documents, [(train, test) for train, test in pairs if len(train) and len(test)])
 
-    # ---- everything else goes to the winner
+    def _identity(self) -> dict[str, Any]:
+        return self._inner._identity()  # how the winner was found makes no difference
 
-    @property
-    def statistics_(self):
-        """The winner's sums."""
-        if not hasattr(self, "best_estimator_"):
-            raise AttributeError("statistics_ comes with fit")
-        return self.best_estimator_.statistics_
-
-    def fit_representation(self, X, y, classes=None, sample_weight=None):
-        """Search, then freeze the winner's representation on these documents without learning them yet."""
-        self._search(self._read(X, y, classes, sample_weight), y, None, sample_weight)
-        self.best_estimator_.fit_representation(X, y, classes=classes, sample_weight=sample_weight)
-        return self
-
-    def refit_representation(self, X, y, sample_weight=None):
-        """Refresh the winner's frozen representation; needs all documents."""
+    @available_if(_winner_has("reversal"))
+    def reversal(self, X: Any) -> Reversal:
+        """Say how hard each decision is to reverse, where the winner can."""
         check_is_fitted(self, "best_estimator_")
-        self.best_estimator_.refit_representation(X, y, sample_weight=sample_weight)
-        return self
+        return self.best_estimator_.reversal(X)  # type: ignore[attr-defined, no-any-return]
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn more documents with the winner; before `fit`, tune on these first."""
-        if not hasattr(self, "best_estimator_"):
-            self._search(self._read(X, y, classes, sample_weight), y, None, sample_weight)
-        self.best_estimator_.partial_fit(X, y, classes=classes, sample_weight=sample_weight)
-        return self
-
-    def forget(self, X, y, sample_weight=None):
-        """Undo the learning of documents, exactly."""
-        check_is_fitted(self, "best_estimator_")
-        self.best_estimator_.forget(X, y, sample_weight=sample_weight)
-        return self
-
-    def merge(self, other):
-        """Add what another TunedNB with the same winner and frozen representation has learnt."""
-        check_is_fitted(self, "best_estimator_")
-        if not isinstance(other, TunedNB):
-            raise ValueError(f"Only another TunedNB can be merged. Got {type(other).__name__} instead.")
-        check_is_fitted(other, "best_estimator_")
-        self.best_estimator_.merge(other.best_estimator_)
-        return self
-
-    def decision_function(self, X):
-        """Score documents as the winner does."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X):
-        """Predict the class of each document as the winner does."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
-
-    def predict_proba(self, X):
-        """Turn scores into probabilities as the winner does."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_proba(X)
-
-    def predict_log_proba(self, X):
-        """Give the logarithms of `predict_proba`."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_log_proba(X)
-
-    @available_if(_goes_to_best("reversal"))
-    def reversal(self, X):
-        """Tell how hard each decision is to reverse, where the winner can tell."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.reversal(X)
-
-    def explain(self, X, top=None, terms=None):
-        """Say what each term adds to each score."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.explain(X, top=top, terms=terms)
-
-    def text_scorer(self, vectorizer):
-        """Give the winner's scores straight from text."""
+    def text_scorer(self, vectorizer: Any) -> TextScorer:
+        """Return the winner's scores straight from text."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.text_scorer(vectorizer)
 
-    def summary(self, n=15):
+    def summary(self, n: int = 15) -> Table:
         """Make a `rich` table of the best candidates, and of how many there were.
 
         Parameters
@@ -314,8 +266,8 @@ class TunedNB(CountClassifier):
         return table
 
 
-def _said(estimator: CountClassifier) -> dict[str, Any]:
-    """Give the parameters that differ from the defaults, under the names of the constructor."""
+def _changed_parameters(estimator: CountClassifier) -> dict[str, Any]:
+    """Return the parameters that differ from the defaults, under the names of the constructor."""
     usual = type(estimator)().get_params(deep=False)
     changed = {name: value for name, value in estimator.get_params(deep=False).items() if value != usual[name]}
     return {"family": type(estimator).__name__, **changed}

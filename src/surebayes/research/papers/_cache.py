@@ -22,6 +22,7 @@ CODE = [
     "core.weigh",
     "core.estimate",
     "core.score",
+    "core.reversal",
     "core.decide",
     "core.freezing",
     "core.cross_validation",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from surebayes import metrics
-from surebayes.core import score
+from surebayes.core import reversal
 from surebayes.estimators.reversal import GAMMAS, DecisionReversalNB
 from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
 from surebayes.research.papers._report import Plot, Record, Result
@@ -72,12 +72,12 @@ def run(
         "NB-KL": specificity(task.T, found.score * found.rdist),
     }
     for form in ("exp", "inverse"):
-        result[form] = [specificity(task.T, found.score * score.discounted(form, g, found)) for g in gammas]
+        result[form] = [specificity(task.T, reversal.discounted_score(form, g, found)) for g in gammas]
     key = model.set_params(discount="transductive").decision_function(task.Z)
     result["NB-Trans"] = specificity(task.T, in_double_precision(key))
     result["NB-Trans in logarithms"] = specificity(task.T, key)
     chosen = DecisionReversalNB(discount="inverse", gamma="auto", features=features).fit(task.X, task.y)
-    inverse = found.score * score.discounted("inverse", chosen.gamma_, found)
+    inverse = reversal.discounted_score("inverse", chosen.gamma_, found)
     result["auto"] = [chosen.gamma_, specificity(task.T, inverse)]
     return result
 
@@ -248,7 +248,7 @@ def newton_steps(teaching: Any, goal: np.ndarray, tolerance: float = 1e-6, most:
         steps[active] += 1
         usable = active & (slope > 0)
         copies = np.where(usable, copies + (goal - lifted) / np.where(slope > 0, slope, 1.0), copies)
-        copies = np.minimum(copies, score.MAX_COPIES)
+        copies = np.minimum(copies, reversal.MAX_COPIES)
     return steps
 
 
@@ -259,7 +259,7 @@ def count_steps(lab: Lab, corpus: str, features: int, sample: int, documents: in
     rows = task.Z[np.random.default_rng(0).permutation(task.Z.shape[0])[:sample]]
 
     def steps(rates: Any, c: int, own: Any, v: Any, x: Any, scores: np.ndarray) -> np.ndarray:
-        return newton_steps(score._opposite(rates, c, own, v, x, scores > 0), np.abs(scores))
+        return newton_steps(reversal._opposite(rates, c, own, v, x, scores > 0), np.abs(scores))
 
     counted = np.concatenate(model.estimator_._each_contrast(model._rows(rows), steps))
     counted = counted[counted > 0]
