@@ -8,9 +8,11 @@ __version__ = "0.1.0"
 # public name -> the module that defines it
 _HOME = {
     "AlarmBudget": "promises.budget",
+    "BernoulliNB": "estimators.joint",
     "BudgetedThreshold": "promises.budgeted_threshold",
     "CentroidClassifier": "estimators.class_normalized",
     "ClassNormalizedNB": "estimators.class_normalized",
+    "ComplementNB": "estimators.joint",
     "CountVectorizer": "text.count_vectorizer",
     "DecisionReversalNB": "estimators.reversal",
     "DriftMonitor": "promises.drift",

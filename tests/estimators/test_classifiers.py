@@ -51,7 +51,7 @@ def test_defaults_equal_scikit_learn(data, classes, prior):
     np.testing.assert_allclose(ours.predict_log_proba(X), theirs.predict_log_proba(X), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     if classes == 3:
-        np.testing.assert_allclose(ours.decision_function(X), theirs.predict_joint_log_proba(X), rtol=1e-12)
+        np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-12)
 
 
 def test_columns_never_seen_count_as_in_scikit_learn(pair):

@@ -306,7 +306,6 @@ def test_metric_may_be_a_function():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"metric": "micro_f1"}, "must rank documents"),
         ({"metric": "nonsense"}, "no scorer named"),
         ({"metric": 3}, "'metric' parameter of TunedNB"),
         ({"split": "random"}, "'split' parameter of TunedNB"),

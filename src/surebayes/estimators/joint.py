@@ -83,7 +83,7 @@ class JointClassifier(CountClassifier):
 
     def _check_alpha(self) -> Any:
         """Return the pseudo-counts, a number or one for each feature; too small ones as `force_alpha` says."""
-        alpha = np.asarray(self.alpha) if not isinstance(self.alpha, Real) else self.alpha
+        alpha: Any = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha)
         if isinstance(alpha, np.ndarray):
             if alpha.shape != (self.n_features_in_,):
                 raise ValueError(

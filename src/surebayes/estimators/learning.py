@@ -341,8 +341,8 @@ def whole_or_not_at_all(estimator: Learner) -> Iterator[None]:
         yield
     except BaseException:
         for part, state in before:
-            vars(part).clear()
-            vars(part).update(state)
+            part.__dict__.clear()
+            part.__dict__.update(state)
         raise
 
 

@@ -55,7 +55,7 @@ def top_of(top: Any) -> tuple[int | None, str]:
 
 def is_count(value: Any) -> bool:
     """Whether a value is a positive whole number."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
 
 
 def check_array_of_priors(prior: Any, n_classes: int, multilabel: bool) -> None:

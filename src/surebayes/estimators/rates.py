@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from surebayes.core import estimate, reversal
+from surebayes.core import estimate
+from surebayes.core import reversal as core_reversal
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
@@ -63,7 +64,7 @@ class RateClassifier(CountClassifier):
 
     # ---- reversals
 
-    def reversal(self, X: Any) -> reversal.Reversal:
+    def reversal(self, X: Any) -> core_reversal.Reversal:
         """Say how hard each decision is to reverse (Kolcz & Chowdhury).
 
         Parameters
@@ -80,13 +81,13 @@ class RateClassifier(CountClassifier):
         self._check_learnt()
         result = self._reversals(self._rows(X))
         if self._one_score:
-            return reversal.Reversal(result.score[:, 0], result.multiplicity[:, 0], result.rdist[:, 0])
+            return core_reversal.Reversal(result.score[:, 0], result.multiplicity[:, 0], result.rdist[:, 0])
         return result
 
-    def _reversals(self, rows: csr_array) -> reversal.Reversal:
-        each = self._each_contrast(rows, reversal.reversal)
+    def _reversals(self, rows: csr_array) -> core_reversal.Reversal:
+        each = self._each_contrast(rows, core_reversal.reversal)
         names = ("score", "multiplicity", "rdist")
-        return reversal.Reversal(*(np.column_stack([getattr(r, name) for r in each]) for name in names))
+        return core_reversal.Reversal(*(np.column_stack([getattr(r, name) for r in each]) for name in names))
 
     def _each_contrast(self, rows: csr_array, function: Callable[..., Any]) -> list[Any]:
         """Call function(rates, c, rows, scoring values, teaching values, score) for every contrast."""

@@ -101,7 +101,10 @@ class DecisionReversalNB(DelegatingClassifier):
     def _freeze_on(self, documents: Documents, keep: NDArray[np.bool_] | None = None) -> None:
         keep = None if self.features is None else best_features(documents, self.features)
         self.estimator_._freeze_on(documents, keep)
-        self.gamma_ = float(self.gamma) if not isinstance(self.gamma, str) else self._choose_gamma(documents.sample(), keep)
+        if isinstance(self.gamma, str):
+            self.gamma_ = self._choose_gamma(documents.sample(), keep)
+        else:
+            self.gamma_ = float(self.gamma)
 
     def _choose_gamma(self, documents: Documents, keep: NDArray[np.bool_] | None) -> float:
         if self.discount not in ("exp", "inverse"):

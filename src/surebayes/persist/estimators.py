@@ -30,9 +30,9 @@ KIND = "estimator"
 _ESTIMATORS = {
     **dict.fromkeys(
         (
-            "MultinomialNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier", "PoissonNB",
-            "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold", "TermWeighting",
-            "BudgetedThreshold",
+            "MultinomialNB", "ComplementNB", "BernoulliNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier",
+            "PoissonNB", "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold",
+            "BudgetedThreshold", "TermWeighting",
             "CountVectorizer", "HashingVectorizer", "Views",
         ),
         "surebayes",

@@ -150,7 +150,16 @@ class TunedNB(DelegatingClassifier):
         self.budget = budget
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, order: Any = None, sample_weight: Any = None) -> Self:
+    def _check_settings(self) -> None:
+        if isinstance(self.split, str) and self.split != "stratified":  # a str has a method `split` too
+            raise ValueError(
+                "The 'split' parameter of TunedNB must be 'stratified' or a cross-validator with a method `split`. Got "
+                f"{self.split!r} instead."
+            )
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, order: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Search, then fit the winner on all documents.
 
         Parameters

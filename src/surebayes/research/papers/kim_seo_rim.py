@@ -64,7 +64,7 @@ class UnigramRatioNB(PoissonNB):
     """
 
     def _worth(self, statistics: Any, contrasts: Any, weights: Any, means: Any) -> Any:
-        worth = super()._worth(statistics, contrasts, weights, means)
+        worth: Any = super()._worth(statistics, contrasts, weights, means)
         rows = [k for k, weight in enumerate(weights) if weight == "ratio"]
         if rows:
             sides, v = statistics.contrast(None, contrasts), statistics.n_columns
