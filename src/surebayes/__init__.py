@@ -23,6 +23,7 @@ _HOME = {
     "OpinionPoolNB": "estimators.opinion_pool",
     "PoissonNB": "estimators.poisson",
     "ScoreMonitor": "promises.drift",
+    "TfidfVectorizer": "text.tfidf_vectorizer",
     "TermDiscriminant": "estimators.discriminant",
     "TermWeighting": "estimators.term_weighting",
     "TunedNB": "estimators.tuning.tuned_nb",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes.core.statistics import Statistics, Sums, canonical_sums
+from surebayes.core.statistics import Statistics
+from surebayes.core.sums import Sums, canonical_sums
 from surebayes.kernels import kernel
 
 

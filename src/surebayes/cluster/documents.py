@@ -16,7 +16,8 @@ from surebayes.cluster.passes import Answer, Draw, Pass, Request
 from surebayes.core import sampling
 from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation
-from surebayes.core.statistics import SUMS, Statistics, canonical_sums
+from surebayes.core.statistics import SUMS, Statistics
+from surebayes.core.sums import canonical_sums
 from surebayes.errors import BadInput
 from surebayes.estimators.base import CountClassifier
 
@@ -42,6 +43,10 @@ class Plan:
         plan, trial = cls(), clone(classifier)
         if not isinstance(getattr(trial, "prior", "fit"), str):
             trial.set_params(prior=[0.5, 0.5])  # the given one may be for other classes
+        if np.ndim(getattr(trial, "alpha", 0.0)):
+            trial.set_params(alpha=1.0)  # and pseudo-counts for other columns
+        if getattr(trial, "class_prior", None) is not None:
+            trial.set_params(class_prior=None)
         trial._prepare(2, np.array([0, 1]), False)
         documents = _Rehearsal(csr_array(np.array([[1.0, 2.0], [1.0, 0.0]])), np.array([0, 1]), 2, [1], None, plan)
         trial._freeze_on(documents)

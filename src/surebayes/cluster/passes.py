@@ -19,7 +19,8 @@ from surebayes.cluster.parts import Part, Reader
 from surebayes.core import sampling
 from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation
-from surebayes.core.statistics import Statistics, Sums
+from surebayes.core.statistics import Statistics
+from surebayes.core.sums import Sums
 from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")

@@ -22,11 +22,14 @@ from surebayes.core.decide import predict_argmax
 from surebayes.core.freezing import Documents
 from surebayes.core.score import NEVER, Linear
 from surebayes.estimators.learning import Learner
+from surebayes.metrics.scorers import register
 
 if TYPE_CHECKING:
     from surebayes.text.scorer import TextScorer
 
 FloatArray = NDArray[np.float64]
+
+register()  # scikit-learn knows our scorers by name from here on
 
 FULL_ENTRIES = 1 << 25
 """An estimate of more entries (classes x terms) than this is never built whole, only for the terms at hand."""

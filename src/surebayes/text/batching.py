@@ -15,6 +15,9 @@ from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.kernels import kernel
+from surebayes.metrics.scorers import register
+
+register()  # scikit-learn knows our scorers by name from here on
 
 # documents a call of the kernel: enough to hide its cost, few enough for two threads to share the work
 CHUNK = 512
@@ -32,6 +35,29 @@ _WORD_PATTERNS = {
     r"(?u)\w+": 1,
     r"\w+": 1,
 }
+# methods of scikit-learn's vectorizers that people override: the kernel knows nothing of what they do then
+HOOKS = (
+    "build_analyzer",
+    "build_preprocessor",
+    "build_tokenizer",
+    "decode",
+    "_char_ngrams",
+    "_char_wb_ngrams",
+    "_count_vocab",
+    "_get_hasher",
+    "_limit_features",
+    "_sort_features",
+    "_word_ngrams",
+)
+_OWN_MODULES = frozenset(
+    {
+        "sklearn.feature_extraction.text",
+        "surebayes.text.batching",
+        "surebayes.text.count_vectorizer",
+        "surebayes.text.hashing_vectorizer",
+        "surebayes.text.tfidf_vectorizer",
+    }
+)
 # what the kernel writes
 _CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
 
@@ -117,7 +143,7 @@ class KernelMixin:
         """Make the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
         low, high = self.ngram_range
         plain = isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high < 2**31
-        if not plain or callable(self.analyzer):
+        if not plain or callable(self.analyzer) or self._hooked():
             return None
         stop_words: tuple[str, ...] = ()
         shortest = 2
@@ -132,6 +158,16 @@ class KernelMixin:
                 return None
         lowercase = self.lowercase and not self.strip_accents  # accents go after the lower case: both in _documents
         return kernel().Analyzer(self.analyzer, low, high, lowercase, shortest, self.max_bytes, stop_words)
+
+    def _hooked(self) -> bool:
+        """Whether a subclass or the object itself has replaced a method that scikit-learn's way calls."""
+        for name in HOOKS:
+            if name in vars(self):
+                return True
+            home = next((cls for cls in type(self).__mro__ if name in vars(cls)), None)
+            if home is not None and home.__module__ not in _OWN_MODULES:
+                return True
+        return False
 
     def _documents(self, raw_documents: Iterable[Any]) -> Iterator[list[Any]]:
         """Chunks of documents as the kernel takes them."""

@@ -188,9 +188,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         -------
         self : object
         """
-        analyzer = self._check_fit(raw_documents)
-        if analyzer is None or self.fixed_vocabulary_ or not self._keeps_all():
-            self.fit_transform(raw_documents)
+        analyzer = None if self.vocabulary is not None or not self._keeps_all() else self._check_fit(raw_documents)
+        if analyzer is None:
+            self.fit_transform(raw_documents)  # reads a given vocabulary once: it may be an iterator
             return self
         terms = kernel().Vocabulary()
         self._grow(analyzer, raw_documents, terms, False)
@@ -223,7 +223,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             return canonical(super().fit_transform(raw_documents))
         if self.fixed_vocabulary_:
             self._warn_upper_case()
-            return self.transform(raw_documents)
+            return CountVectorizer.transform(self, raw_documents)  # counts, whatever a subclass makes of them
         terms = kernel().Vocabulary()
         parts, merged, jobs = self._grow(analyzer, raw_documents, terms, True)
         return self._finish(parts, merged, terms, jobs)
@@ -248,6 +248,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if fit:
             self._validate_params()
         analyzer = self._check_fit([]) if fit else self._ready()
+        if fit and analyzer is not None and self.fixed_vocabulary_:
+            analyzer, fit = self._ready(), False
         if analyzer is None:
             return in_one_step(self.fit_transform if fit else self.transform)
         grow = fit and not self.fixed_vocabulary_
@@ -273,8 +275,6 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             self._warn_for_unused_params()
             self.build_analyzer()  # its checks of the stop words
             self._validate_vocabulary()
-            if self.fixed_vocabulary_ and self._ready() is None:
-                return None
         return analyzer
 
     def _warn_upper_case(self) -> None:

@@ -101,6 +101,11 @@ class TextScorer:
     def _build(self) -> None:
         """Put the model into the kernel, a record a term."""
         vectorizer, hashed = self.vectorizer, hasattr(self.vectorizer, "n_features")
+        if hasattr(vectorizer, "use_idf"):
+            raise ValueError(
+                f"TextScorer takes counts, and {type(vectorizer).__name__} makes tf-idf values of them: use "
+                "CountVectorizer, with the weights in the model"
+            )
         if getattr(vectorizer, "norm", None) is not None:
             raise ValueError(
                 f"the vectorizer's norm must be None, got {vectorizer.norm!r}: TextScorer has a norm of its own"
