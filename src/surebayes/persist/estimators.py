@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import warnings
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
@@ -33,12 +34,29 @@ _ESTIMATORS = {
             "MultinomialNB", "ComplementNB", "BernoulliNB", "OpinionPoolNB", "ClassNormalizedNB", "CentroidClassifier",
             "PoissonNB", "TermDiscriminant", "DecisionReversalNB", "TunedNB", "ViewPool", "GuaranteedThreshold",
             "BudgetedThreshold", "TermWeighting",
-            "CountVectorizer", "HashingVectorizer", "Views",
+            "CountVectorizer", "HashingVectorizer", "TfidfVectorizer", "Views",
         ),
         "surebayes",
     ),
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
+}  # fmt: skip
+# ... those of scikit-learn that people put before and behind ours, by their full names
+_OF_SCIKIT_LEARN = {
+    f"{module}.{name}": module
+    for module, names in {
+        "sklearn.feature_extraction.text": (
+            "CountVectorizer", "HashingVectorizer", "TfidfVectorizer", "TfidfTransformer",
+        ),
+        "sklearn.linear_model": (
+            "LogisticRegression", "SGDClassifier", "RidgeClassifier", "Perceptron", "PassiveAggressiveClassifier",
+        ),
+        "sklearn.svm": ("LinearSVC",),
+        "sklearn.naive_bayes": ("MultinomialNB", "ComplementNB", "BernoulliNB"),
+        "sklearn.multiclass": ("OneVsRestClassifier",),
+        "sklearn.preprocessing": ("LabelBinarizer", "Normalizer", "MaxAbsScaler"),
+    }.items()
+    for name in names
 }  # fmt: skip
 # ... records are dataclasses
 _RECORDS = {
@@ -201,6 +219,8 @@ class _Writer:
         if _is_one(value, _RECORDS):
             parts = {f.name: getattr(value, f.name) for f in fields(value)} if name != "Interval" else list(value)
             return {"$record": name, "fields": self.describe(parts, where, depth)}
+        if (full_name := _name_in_scikit_learn(value)) is not None:
+            return self._foreign(full_name, value, where, depth)
         if _is_one(value, _ESTIMATORS) or _is_one(value, _PARTS):
             state = {key: item for key, item in value.__getstate__().items() if key != "_sklearn_version"}
             said = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
@@ -212,10 +232,20 @@ class _Writer:
         except TypeError:
             what = "a function" if callable(value) else f"a {module}.{name}"
             raise TypeError(
-                f"{where} is {what}, which can't be saved: only estimators of surebayes, pipelines of them, and plain "
-                "values are, so that loading never runs foreign code."
+                f"{where} is {what}, which can't be saved: only estimators of surebayes, pipelines of them with "
+                "scikit-learn's vectorizers and linear models, and plain values are, so that loading never runs "
+                "foreign code."
             ) from None
         return {"$bytes": self._array(np.frombuffer(memory.cast("B"), np.uint8), where)}
+
+    def _foreign(self, name: str, value: Any, where: str, depth: int) -> Any:
+        """Describe an estimator of scikit-learn, with the release whose attributes it has."""
+        import sklearn
+
+        made_anew = ("_sklearn_version", "_loss_function_")  # the loss is only looked at in learning, which makes it
+        state = {key: item for key, item in vars(value).items() if key not in made_anew}
+        described = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
+        return {"$foreign": name, "release": sklearn.__version__, "state": described}
 
 
 _CONTAINERS = (list, tuple, dict, slice)
@@ -223,6 +253,17 @@ _CONTAINERS = (list, tuple, dict, slice)
 
 def _float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
+
+
+def _name_in_scikit_learn(value: Any) -> str | None:
+    """Return the full name under which an estimator of scikit-learn may be saved; None for anything else."""
+    if not type(value).__module__.startswith("sklearn."):
+        return None
+    for name, module in _OF_SCIKIT_LEARN.items():
+        own = type(value).__name__
+        if name == f"{module}.{own}" and getattr(importlib.import_module(module), own, None) is type(value):
+            return name
+    return None
 
 
 def _is_one(value: Any, homes: dict[str, str]) -> bool:
@@ -343,6 +384,25 @@ class _Reader:
         else:
             vars(part).update(state)
         return part
+
+    def _foreign(self, said: Any, more: Any, depth: int) -> Any:
+        import sklearn
+        from sklearn.exceptions import InconsistentVersionWarning
+
+        module = _OF_SCIKIT_LEARN[said]
+        cls = getattr(importlib.import_module(module), said.rpartition(".")[2])
+        estimator = cls.__new__(cls)
+        vars(estimator).update(self._state(cls, more.state, depth))
+        if more.release != sklearn.__version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=cls.__name__,
+                    current_sklearn_version=sklearn.__version__,
+                    original_sklearn_version=str(more.release),
+                ),
+                stacklevel=2,
+            )
+        return estimator
 
     def _estimator(self, said: Any, more: Any, depth: int) -> Any:
         cls = getattr(importlib.import_module(_ESTIMATORS[said]), said)
