@@ -36,6 +36,7 @@ _HOME = {
     "Filter": "filter.filter",
     "Verdict": "filter.verdict",
     "certify": "promises.certificate",
+    "compare": "research.compare",
     "load": "persist.estimators",
     "save": "persist.estimators",
     "StoreError": "errors",

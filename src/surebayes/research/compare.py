@@ -184,7 +184,7 @@ class Comparison:
 
 
 def compare(
-    classifiers: Mapping[str, Any],
+    estimators: Mapping[str, Any] | Sequence[Any],
     X: Any,
     y: Any,
     *,
@@ -201,8 +201,9 @@ def compare(
 
     Parameters
     ----------
-    classifiers : mapping from str to estimator
-        Ours, scikit-learn's or pipelines; each is cloned for every split.
+    estimators : mapping from str to estimator, or sequence of estimators
+        Ours, scikit-learn's or pipelines; each is cloned for every split. Those of a sequence are named as they are
+        printed.
     X : array-like, sparse matrix or list of texts
         Rows, or whatever the classifiers take.
     y : array-like
@@ -220,7 +221,15 @@ def compare(
     -------
     Comparison
         Values of all measures, tests, wins and losses, ROC curves.
+
+    Examples
+    --------
+    >>> import surebayes as sb
+    >>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]] * 10, [1, 0, 1, 0] * 10
+    >>> sb.compare([sb.MultinomialNB(), sb.OpinionPoolNB()], X, y, repeats=3).mean("auc")
+    {'MultinomialNB()': 1.0, 'OpinionPoolNB()': 1.0}
     """
+    classifiers = estimators if isinstance(estimators, Mapping) else _named(estimators)
     if not classifiers:
         raise ValueError("No classifier to compare: give at least one by name.")
     chosen = splits_of(y, split, repeats, train_size, order, random_state)
@@ -243,6 +252,16 @@ def compare(
     }
     sizes = [(len(train), len(test)) for train, test in chosen]
     return Comparison(values, sizes, curves, random_splits=split != "time" and not _is_forward(chosen))
+
+
+def _named(estimators: Sequence[Any]) -> dict[str, Any]:
+    """Name estimators as they are printed, on one line; equal ones are numbered."""
+    named: dict[str, Any] = {}
+    for estimator in estimators:
+        name = " ".join(repr(estimator).split())
+        copies = sum(known == name or known.startswith(f"{name} (") for known in named)
+        named[f"{name} ({copies + 1})" if copies else name] = estimator
+    return named
 
 
 def _is_forward(chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
