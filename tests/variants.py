@@ -1,8 +1,5 @@
 """Every classifier, and every variant that the papers name, for the tests that run over all of them."""
 
-import numpy as np
-from hypothesis import strategies as st
-
 import surebayes as sb
 
 NB = dict(tf="binary", contrast="rest")
@@ -67,23 +64,3 @@ CHOOSING = {
     "PCN cv": sb.ClassNormalizedNB(length="cv"),
     "NB-KL auto": sb.DecisionReversalNB(discount="inverse", gamma="auto"),
 }
-
-
-@st.composite
-def corpora(draw, kinds=("binary", "classes", "labels"), min_rows=3, whole=True):
-    """Draw counts and labels, every class with at least a document."""
-    n = draw(st.integers(min_rows, 12))
-    v = draw(st.integers(1, 7))
-    seed = draw(st.integers(0, 2**32 - 1))
-    generator = np.random.default_rng(seed)
-    X = generator.poisson(draw(st.sampled_from([0.3, 0.8, 2.0])), (n, v)).astype(float)
-    if not whole:
-        X *= generator.random((n, v))
-    kind = draw(st.sampled_from(kinds))
-    if kind == "labels":
-        y = (generator.random((n, 3)) < 0.4).astype(int)
-        y[:3] |= np.eye(3, dtype=int)
-    else:
-        k = 2 if kind == "binary" else 3
-        y = np.concatenate([np.arange(k), generator.integers(0, k, n - k)])
-    return X, y

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import surebayes as sb
+from strategies import corpora
 from surebayes import cluster
 from surebayes.cluster.columns import picked
 from surebayes.cluster.documents import Plan
@@ -26,7 +27,7 @@ from surebayes.cluster.parts import Reader
 from surebayes.cluster.passes import Pass, merged
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
-from variants import CHOOSING, VARIANTS, corpora
+from variants import CHOOSING, VARIANTS
 
 EVERY = VARIANTS | CHOOSING
 

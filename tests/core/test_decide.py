@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from strategies import lines
 from surebayes import errors
 from surebayes.core import decide
 from surebayes.promises import order_statistics
@@ -42,16 +43,6 @@ def test_argmax_refuses():
 
 def errors_of_slope(slope, plus, minus, positive, weight):
     return sum(w for a, b, y, w in zip(plus, minus, positive, weight) if (slope * a - b > 0) != y)
-
-
-@st.composite
-def lines(draw):
-    rows = draw(
-        st.lists(
-            st.tuples(st.integers(0, 6), st.integers(0, 6), st.booleans(), st.integers(0, 3)), min_size=0, max_size=12
-        )
-    )
-    return [list(column) for column in zip(*rows)] if rows else [[], [], [], []]
 
 
 @given(lines())

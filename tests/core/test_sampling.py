@@ -10,9 +10,10 @@ from scipy.sparse import csr_array, vstack
 from sklearn.base import clone
 
 import surebayes as sb
+from strategies import corpora
 from surebayes.core import sampling
 from surebayes.core.exact_total import exact_dot, exact_total
-from variants import CHOOSING, corpora
+from variants import CHOOSING
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

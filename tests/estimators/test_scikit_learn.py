@@ -31,13 +31,27 @@ ESTIMATORS = [
     sb.PoissonNB(weight="auto", interpolation="auto"),
     sb.ClassNormalizedNB(),
     sb.ClassNormalizedNB(length="cv"),
+    sb.ClassNormalizedNB(length="min", unseen="ignore"),
     sb.CentroidClassifier(),
+    sb.CentroidClassifier(norm="l1"),
+    sb.CentroidClassifier(tf="binary", weight="chi2"),
+    sb.PoissonNB(weight="ratio", ratio="means", prior="fit"),
+    sb.MultinomialNB(alpha=0.5, fit_prior=False),
+    sb.ComplementNB(),
+    sb.ComplementNB(norm=True),
+    sb.ComplementNB(alpha=0.1),
+    sb.BernoulliNB(),
+    sb.BernoulliNB(alpha=0.1, fit_prior=False),
+    sb.BernoulliNB(binarize=0.5),
     sb.TermDiscriminant(),
     sb.TermDiscriminant(weight="kl", fit_bias=True),
+    sb.TermDiscriminant(min_weight=0.05, select="difference", slope=1.5, norm=None),
     sb.DecisionReversalNB(),
+    sb.DecisionReversalNB(discount="transductive"),
     sb.DecisionReversalNB(sb.OpinionPoolNB(), discount="inverse", gamma="auto", features=3),
     sb.TermWeighting(),
     sb.TermWeighting(weight="idf", norm="l2"),
+    sb.TermWeighting(tf="log", weight=None, top=(3, "chi2")),
 ]
 
 
@@ -46,7 +60,8 @@ def test_estimator_checks(estimator):
     failed = []
     for instance, check in estimator_checks_generator(estimator):
         name = check.func.__name__
-        if name == "check_decision_proba_consistency":  # it needs negative input, which counts never are
+        bernoulli = isinstance(estimator, sb.BernoulliNB)  # takes negative input: what is not above 0 is absent
+        if name == "check_decision_proba_consistency" and not bernoulli:  # counts are never negative
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # scikit-learn's checks warn on purpose
@@ -72,9 +87,9 @@ def test_the_one_expected_failure_is_about_negative_input():
 def test_tags(estimator):
     tags = sklearn.utils.get_tags(estimator)
     assert tags.input_tags.sparse
-    assert tags.input_tags.positive_only
+    assert tags.input_tags.positive_only is not isinstance(estimator, sb.BernoulliNB)
     if tags.classifier_tags is not None:
-        joint = isinstance(estimator, sb.MultinomialNB) and estimator.contrast == "joint"
+        joint = getattr(estimator, "contrast", "joint" if hasattr(estimator, "alpha") else "rest") == "joint"
         assert tags.classifier_tags.multi_label is not joint
 
 
@@ -102,13 +117,24 @@ def test_calibrated(mails):
     calibrated = CalibratedClassifierCV(sb.DecisionReversalNB(), cv=3).fit(X, y)
     p = calibrated.predict_proba(X)
     assert ((p > 0) & (p < 1)).all()
+    spam = p[:, list(calibrated.classes_).index("spam")]
+    assert abs(spam.mean() - (y == "spam").mean()) < 0.05  # calibrated: probabilities add up to the number of spam
+    assert (calibrated.predict(X) == y).mean() > 0.9
 
 
 def test_in_a_chain_of_labels():
     generator = np.random.default_rng(0)
     X = generator.poisson(1.0, (40, 12))
     Y = (X[:, :3] > 0).astype(int)
-    assert ClassifierChain(sb.OpinionPoolNB(weight="abs")).fit(X, Y).predict(X).shape == Y.shape
+    chain = ClassifierChain(sb.OpinionPoolNB(weight="abs")).fit(X, Y)
+    earlier = X
+    for k in range(3):  # each link sees the labels before it as columns
+        np.testing.assert_array_equal(
+            chain.estimators_[k].statistics_.mass.at(),
+            sb.OpinionPoolNB(weight="abs").fit(earlier, Y[:, k]).statistics_.mass.at(),
+        )
+        earlier = np.hstack([earlier, Y[:, [k]]])
+    assert (chain.predict(X) == Y).mean() > 0.75
 
 
 def test_sample_weights_are_routed(mails):

@@ -6,11 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,6 +20,7 @@ from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes.core.represent import best_first
 from surebayes.estimators.tuning.measures import low_end_area
 from surebayes.estimators.tuning.search import (
+    FOLDS,
     N_CANDIDATES,
     OUT_OF_TIME,
     deal,
@@ -34,6 +37,7 @@ from surebayes.estimators.tuning.shared_counts import (
     by_rank,
     folds_of,
 )
+from surebayes.metrics.scorers import get_scorer
 
 
 def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
@@ -201,7 +205,7 @@ def test_finds_what_suits_the_data():
     tuned = TunedNB().fit(X[:250], y[:250])
     reached = metrics.partial_auc(y[250:], tuned.decision_function(X[250:]))
     default = metrics.partial_auc(y[250:], OpinionPoolNB().fit(X[:250], y[:250]).decision_function(X[250:]))
-    assert reached >= default - 0.02
+    assert reached > default + 0.1  # .970 and .828
     assert tuned.best_score_ >= tuned.results_["mean_score"][0]
     tried = [m for m, s in zip(tuned.results_["mean_score"], tuned.results_["status"]) if s == "tried"]
     assert tuned.best_score_ == max(tried)
@@ -322,7 +326,9 @@ def test_wrong_parameters(parameters, message):
 def test_too_few_documents_take_the_default():
     X, y = np.eye(4), [0, 1, 1, 1]
     tuned = TunedNB().fit(X, y)
-    assert np.isnan(tuned.best_score_) or tuned.results_["status"]
+    assert np.isnan(tuned.best_score_)  # one document of class 0 can't be both learnt and held out
+    assert tuned.results_["status"] == []
+    assert tuned.best_params_ == {"family": "OpinionPoolNB"}
     one = TunedNB().fit(np.eye(3), [1, 1, 1])
     assert repr(one.best_estimator_) == "OpinionPoolNB()"
     assert np.isnan(one.best_score_)
@@ -404,26 +410,27 @@ def test_documents_with_other_labels_share_no_tables():
     assert turned.statistics(None, ("presence",)) == shared(X, 1 - y).statistics(None, ("presence",)) != first
 
 
-@pytest.mark.slow
-@pytest.mark.corpus
-def test_fifty_candidates_cost_at_most_twenty_fits(corpora_folder):
-    from surebayes import CountVectorizer, corpora, read_message
+@pytest.mark.parametrize("metric", ["accuracy", "f1_macro", "neg_log_loss", "micro_f1", "balanced_accuracy"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scorers_of_scikit_learn_choose_too(metric, classes):
+    X, y = corpus(90, 20, classes)
+    names = np.array(["a", "b", "c"])[y]
+    tuned = TunedNB(metric=metric).fit(X, names)
+    best = tuned.best_estimator_
+    tried = [m for m, s in zip(tuned.results_["mean_score"], tuned.results_["status"]) if s == "tried"]
+    assert tuned.best_score_ == max(tried)
+    scorer = get_scorer(metric) if metric == "micro_f1" else sklearn.metrics.get_scorer(metric)
+    dealt = deal(shared(X, y), FOLDS, 0)
+    folds = [(np.flatnonzero(dealt != f), np.flatnonzero(dealt == f)) for f in range(FOLDS)]
+    want = [scorer(clone(best).fit(X[a], names[a]), X[b], names[b]) for a, b in folds]
+    np.testing.assert_allclose(tuned.best_score_, np.mean(want), rtol=1e-6)
 
-    mails = corpora.load("spamassassin", corpora_folder)
-    texts = [(m := read_message(raw)).subject + "\n" + m.text for raw in corpora.mails(mails)]
-    X, y = CountVectorizer().fit_transform(texts), np.array(mails.labels)
 
-    def cpu(f):
-        started = time.process_time()
-        f()
-        return time.process_time() - started
-
-    fit = np.median([cpu(lambda: OpinionPoolNB().fit(X, y)) for _ in range(9)])
-    tuned = TunedNB()
-    cost = cpu(lambda: tuned.fit(X, y))
-    assert (
-        cost / fit * 50 / len(tuned.results_["stage"]) < 20
-    )  # 12 on a quiet machine; the promise of 15 is `make bench`'s
+def test_a_scorer_with_a_positive_label_chooses():
+    X, y = corpus(90, 20)
+    names = np.array(["ham", "spam"])[y]
+    tuned = TunedNB(metric=make_scorer(f1_score, pos_label="spam")).fit(X, names)
+    assert 0 < tuned.best_score_ <= 1
 
 
 def test_the_winner_scores_straight_from_text():

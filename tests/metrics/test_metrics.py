@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from sklearn import metrics as reference
 
+from strategies import rankings
 from surebayes import metrics
 from surebayes.metrics import measures
 from surebayes.metrics import ranking as steps_module
@@ -22,15 +23,6 @@ RANKING = [
     metrics.break_even,
     metrics.specificity_at_recall,
 ]
-
-
-@st.composite
-def rankings(draw, most=14, distinct=5):
-    """Labels of both classes and few distinct scores, so that ties are the rule."""
-    n = draw(st.integers(2, most))
-    y = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda labels: 0 < sum(labels) < len(labels)))
-    s = draw(st.lists(st.integers(-distinct, distinct), min_size=n, max_size=n))
-    return np.array(y), np.array(s, dtype=float)
 
 
 def every_threshold(y, s):

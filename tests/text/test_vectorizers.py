@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.feature_extraction import text as sklearn_text
 from sklearn.feature_extraction.text import CountVectorizer as TheirCount
 from sklearn.feature_extraction.text import HashingVectorizer as TheirHashing
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -26,15 +27,12 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from surebayes import CountVectorizer, HashingVectorizer, TextScorer, Views, kernels
+from strategies import text_corpora, texts
+from surebayes import CountVectorizer, HashingVectorizer, TextScorer, TfidfVectorizer, Views, kernels
 from surebayes.core.represent import Representation, places
 from surebayes.kernels import text_twin
 from surebayes.streams import read_files, read_parquet
 from surebayes.text import batching
-
-SPECIAL = "ΣσςİıßẞKÅȺ_\u0301\u200d😀𐐀𝐀ǅ \t\n\x1c\x85\xa0\u3000aBzZ09-'.\0é한國"
-texts = st.text(st.one_of(st.sampled_from(SPECIAL), st.characters(exclude_categories=())), max_size=60)
-corpora = st.lists(texts, min_size=1, max_size=8)
 
 CORPUS = [
     "The quick brown Fox jumps over the lazy dog",
@@ -161,14 +159,14 @@ options_of = st.fixed_dictionaries(
 
 
 @settings(max_examples=150)
-@given(corpora, options_of, corpora)
+@given(text_corpora, options_of, text_corpora)
 def test_count_equals_scikit_learn_on_any_text(documents, options, more):
     assert_same_count(options, documents, more)
 
 
 @settings(max_examples=100)
 @given(
-    corpora,
+    text_corpora,
     options_of,
     st.sampled_from([1, 3, 1000, 2**20, 2**31 - 1]),
     st.booleans(),
@@ -425,7 +423,7 @@ def test_partial_fit_appends(kernel, options):
 
 
 @settings(max_examples=50)
-@given(st.lists(corpora, min_size=1, max_size=4))
+@given(st.lists(text_corpora, min_size=1, max_size=4))
 def test_partial_fit_sees_what_fit_sees(batches):
     ours = CountVectorizer(analyzer="char")
     for batch in batches:
@@ -743,6 +741,106 @@ def test_views_parameters():
         views.transform(CORPUS)
     with pytest.raises(ValueError, match="each its own"):
         Views([("a", CountVectorizer()), ("a", CountVectorizer())]).fit(CORPUS)
+
+
+# -------------------------------------------------------------------------------- subclasses and tf-idf
+
+
+def truncating(base, hook):
+    """Make a subclass that overrides one hook, as the recipes for stemming do."""
+
+    def build_tokenizer(self):
+        tokens = base.build_tokenizer(self)
+        return lambda text: [token[:3] for token in tokens(text)]
+
+    def build_preprocessor(self):
+        preprocess = base.build_preprocessor(self)
+        return lambda text: preprocess(text).replace("fox", "cat")
+
+    def build_analyzer(self):
+        analyze = base.build_analyzer(self)
+        return lambda document: [token[::-1] for token in analyze(document)]
+
+    def decode(self, document):
+        return base.decode(self, document) + " appended"
+
+    def _word_ngrams(self, tokens, stop_words=None):
+        return [*tokens, f"{len(tokens)} words"]
+
+    def _char_ngrams(self, text):
+        return list(text)
+
+    return type("Truncating", (base,), {hook: locals()[hook]})
+
+
+@pytest.mark.parametrize(
+    "hook",
+    ["build_tokenizer", "build_preprocessor", "build_analyzer", "decode", "_word_ngrams", "_char_ngrams"],
+)
+@pytest.mark.parametrize("ours", [CountVectorizer, HashingVectorizer, TfidfVectorizer])
+def test_overridden_hooks_are_called_as_in_scikit_learn(ours, hook):
+    options = {"analyzer": "char"} if hook == "_char_ngrams" else {}
+    theirs = getattr(sklearn_text, ours.__name__)
+    got = truncating(ours, hook)(**options).fit_transform(CORPUS)
+    want = truncating(theirs, hook)(**options).fit_transform(CORPUS)
+    np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=1e-14)
+    assert (got.shape != ours(**options).fit_transform(CORPUS).shape) or (
+        abs(got - ours(**options).fit_transform(CORPUS)).max() > 0
+    )
+
+
+def test_a_hook_set_on_the_object_is_called():
+    vectorizer = CountVectorizer()
+    vectorizer.build_tokenizer = lambda: str.split
+    assert "dog." in vectorizer.fit(["The dog."]).vocabulary_
+
+
+@pytest.mark.parametrize("ours", [CountVectorizer, TfidfVectorizer])
+def test_a_vocabulary_may_be_an_iterator(ours):
+    vectorizer = ours(vocabulary=iter(["fox", "dog"])).fit(CORPUS)
+    want = getattr(sklearn_text, ours.__name__)(vocabulary=iter(["fox", "dog"])).fit(CORPUS)
+    np.testing.assert_allclose(vectorizer.transform(CORPUS).toarray(), want.transform(CORPUS).toarray(), rtol=1e-14)
+
+
+@given(
+    text_corpora,
+    st.fixed_dictionaries(
+        {
+            "norm": st.sampled_from(["l1", "l2", None]),
+            "use_idf": st.booleans(),
+            "smooth_idf": st.booleans(),
+            "sublinear_tf": st.booleans(),
+            "binary": st.booleans(),
+            "dtype": st.sampled_from([np.float64, np.float32]),
+            "ngram_range": st.sampled_from([(1, 1), (1, 2)]),
+            "analyzer": st.sampled_from(["word", "char", "char_wb"]),
+        }
+    ),
+)
+@settings(max_examples=25)
+def test_tf_idf_is_scikit_learns(documents, options):
+    theirs, ours = sklearn_text.TfidfVectorizer(**options), TfidfVectorizer(**options)
+    try:
+        want = theirs.fit_transform(documents)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[:20]):
+            ours.fit_transform(documents)
+        return
+    got = ours.fit_transform(documents)
+    assert got.dtype == want.dtype
+    assert ours.vocabulary_ == theirs.vocabulary_
+    # scikit-learn's fit_transform adds up a row in the order of its words, ours in that of its columns
+    np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=1e-5 if options["dtype"] is np.float32 else 1e-14)
+    np.testing.assert_array_equal(ours.transform(documents).toarray(), theirs.transform(documents).toarray())
+    if options["use_idf"]:
+        np.testing.assert_array_equal(ours.idf_, theirs.idf_)
+
+
+def test_tf_idf_has_no_scorer_and_no_partial_fit():
+    vectorizer = TfidfVectorizer(norm=None).fit(CORPUS)
+    assert not hasattr(vectorizer, "partial_fit")
+    with pytest.raises(ValueError, match="tf-idf"):
+        TextScorer(vectorizer, np.ones(len(vectorizer.vocabulary_)))
 
 
 # -------------------------------------------------------------------------------- real corpora

@@ -100,7 +100,7 @@ class ClassNormalizedNB(RateClassifier):
             scale=self.scale,
             smoothing=self.smoothing,
         )
-        z = freeze(recipe, documents, keep)
+        z = self._frozen_by(recipe, documents, keep)
         self.length_ = self._chosen_lengths(documents, z)
         return z
 

@@ -282,7 +282,11 @@ class ComplementNB(JointClassifier):
         if others.mass is None or others.mass_total is None:
             raise TypeError("Complement Naive Bayes needs the sums of counts.")
         logs = log_rates(np.maximum(others.mass + added, LEAST_RATE), (others.mass_total + added_total)[:, None])
-        weights = logs / logs.sum(axis=1, keepdims=True) if self.norm else -logs
+        if self.norm:
+            size = logs.sum(axis=1, keepdims=True)
+            weights = np.divide(logs, size, out=np.zeros_like(logs), where=size != 0)
+        else:
+            weights = -logs
         inside = self.statistics_.documents_by_class()
         bias = self._joint_prior(inside) if len(inside) == 1 else np.zeros(len(inside))
         return Linear.of(self.representation_, weights, bias)

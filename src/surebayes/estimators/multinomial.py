@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.core import estimate, weigh
-from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.core.freezing import Documents, Recipe
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
@@ -172,7 +172,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
             scale=self.scale,
             smoothing=self.smoothing,
         )
-        return freeze(recipe, documents, keep)
+        return self._frozen_by(recipe, documents, keep)
 
     def _trained_on(self) -> Representation:
         z = self.representation_

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from surebayes.core import weigh
-from surebayes.core.freezing import Documents, Recipe, contingency_of, freeze
+from surebayes.core.freezing import Documents, Recipe, contingency_of
 from surebayes.core.represent import Representation, places
 from surebayes.core.score import Linear
 from surebayes.estimators.base import FloatArray, log_prior_odds
@@ -124,7 +124,7 @@ class OpinionPoolNB(RateClassifier):
             first_stage=self.first_stage,
             stages=self.stages,
         )
-        return freeze(recipe, documents, keep)
+        return self._frozen_by(recipe, documents, keep)
 
     @property
     def _sums(self) -> tuple[str, ...]:

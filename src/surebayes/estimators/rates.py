@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from surebayes.core import estimate
 from surebayes.core import reversal as core_reversal
+from surebayes.core.freezing import Documents, Recipe, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
@@ -53,6 +54,16 @@ class RateClassifier(CountClassifier):
         """V: the number of terms that take part, for each class where they differ."""
         z, seen = self._trained_on(), self._seen(None)
         return z.width(self.n_features_in_) if seen is None else _among(z, seen).width(self.n_features_in_)
+
+    def _frozen_by(self, recipe: Recipe, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+        """Learn a representation; terms that the documents lack, if ignored, count in no estimate on the way."""
+        if self.unseen != "ignore":
+            return freeze(recipe, documents, keep)
+        presence = documents.presence(by_class=False).presence
+        if presence is None:
+            raise TypeError("Terms never seen are told by the sums of presence.")
+        seen = np.asarray(presence.at()[-1] > 0)
+        return replace(freeze(recipe, documents, seen if keep is None else keep & seen), keep=keep)
 
     def _scoring(self, columns: Columns) -> Representation:
         return self._at(self.representation_, columns)

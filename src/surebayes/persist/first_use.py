@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes.errors import BadModel
-from surebayes.estimators.parameters import check_parameters
+from surebayes.estimators.parameters import check_top, check_weight
 
 TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", ""]
 _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")
@@ -26,10 +26,10 @@ def check_settings(estimator: Any) -> None:
     """Hold the parameters of one estimator against its rules; an error where one is missing or breaks them."""
     for name in estimator.get_params(deep=False):
         getattr(estimator, name)
-    if hasattr(estimator, "_rules"):
-        check_parameters(estimator, estimator._rules())
-    elif hasattr(estimator, "_parameter_constraints"):
+    if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
+    check_weight(estimator, getattr(estimator, "weight", None))
+    check_top(estimator, getattr(estimator, "top", None))
     width = getattr(estimator, "n_features_in_", 1)
     if isinstance(width, bool) or not isinstance(width, (int, np.integer)) or not 0 <= width < 2**31:
         raise BadModel(f"{type(estimator).__name__} says that it has {width!r} features.")
