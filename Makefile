@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c
+.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -48,6 +48,11 @@ test-spark: setup
 	  { echo "make test-spark needs a Java runtime: install one and run again"; exit 1; }
 	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
 	SUREBAYES_SPARK=1 $(BIN)/python -m pytest -m spark tests/cluster/test_spark.py
+
+# scikit-learn's own tests of vectorizers and Naive Bayes, and its text examples, with our classes in place of theirs.
+test-scikit-learn: setup
+	$(BIN)/python tools/scikit_learn_tests.py
+	$(BIN)/python tools/scikit_learn_examples.py
 
 check: setup
 	$(BIN)/ruff check .

@@ -111,3 +111,32 @@ def test_probabilities_never_contradict_the_decision():
     assert p.argmax(1).tolist() == [1, 0]
     np.testing.assert_allclose(p.sum(1), 1.0)
     assert p[1, 2] == 0.0
+
+
+@pytest.mark.parametrize("form", ["inverse", "exp"])
+@given(
+    score=st.floats(1e-6, 1e4),
+    rdists=st.lists(st.floats(1e-12, 1e4), min_size=2, max_size=8, unique=True),
+    gamma=st.floats(1e-3, 50),
+)
+def test_a_discount_keeps_the_order_where_its_exponential_is_zero_in_doubles(form, score, rdists, gamma):
+    rdist = np.sort(np.array(rdists))
+    rdist = rdist[np.concatenate([[True], np.diff(rdist) > 1e-9 * rdist[1:]])]  # apart by more than rounding
+    for sign in (1.0, -1.0):
+        found = reversal.Reversal(np.full(len(rdist), sign * score), np.ones(len(rdist)), rdist)
+        got = sign * reversal.discounted_score(form, gamma, found)
+        assert (got > 0).all()
+        exponent = np.log(score) - (gamma * rdist if form == "exp" else gamma / rdist)
+        steps = np.diff(got) if form == "inverse" else -np.diff(got)
+        apart = np.abs(np.diff(exponent)) > 1e-12 * np.abs(exponent[1:]) + 1e-14
+        assert (steps[apart] > 0).all()
+        usual = exponent > -500
+        want = score * np.exp(-gamma * rdist if form == "exp" else -gamma / rdist)
+        np.testing.assert_allclose(got[usual], want[usual], rtol=1e-11)
+
+
+def test_nothing_to_discount_scores_nothing():
+    found = reversal.Reversal(np.array([0.0, 2.0, 2.0]), np.ones(3), np.array([1.0, 0.0, 1e-320]))
+    np.testing.assert_array_equal(reversal.discounted_score("inverse", 1.0, found)[:2], 0.0)
+    np.testing.assert_array_equal(reversal.discounted_score("exp", 1.0, found)[:2], [0.0, 2.0])
+    assert reversal.discounted_score("inverse", 1.0, found)[2] > 0

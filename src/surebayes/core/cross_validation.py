@@ -29,7 +29,7 @@ FEWEST = 6
 
 
 def membership(documents: Documents) -> npt.NDArray[np.bool_]:
-    """Give a matrix (documents, contrasts): whether each belongs to each class."""
+    """Return a matrix (documents, contrasts): whether each belongs to each class."""
     if isinstance(documents.labels, np.ndarray):
         return np.asarray(documents.labels[:, None] == np.asarray(documents.contrasts)[None, :])
     return np.asarray(csr_array(documents.labels).toarray() != 0)[:, list(documents.contrasts)]
@@ -78,7 +78,7 @@ def best_by_class(
     default: int | Callable[[int], int],
     common: bool = False,
 ) -> list[int]:
-    """Give for each contrast the candidate with the best measure; the default for a class with few documents.
+    """Return for each contrast the candidate with the best measure; the default for a class with few documents.
 
     With `common` all contrasts get the same candidate, the one with the best mean.
     """
@@ -103,6 +103,6 @@ def best_by_class(
 
 
 def _best(values: list[float], usual: int) -> int:
-    """Give the place of the largest value; the usual one where it is as good."""
+    """Return the place of the largest value; the usual one where it is as good."""
     best = max(values)
     return usual if values[usual] == best else values.index(best)

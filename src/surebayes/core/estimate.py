@@ -31,12 +31,12 @@ class Rates:
     outside_total: FloatArray
 
     def log_odds(self) -> FloatArray:
-        """Give log P(term | class) - log P(term | rest)."""
+        """Return log P(term | class) - log P(term | rest)."""
         return log_rates(self.inside, self.inside_total) - log_rates(self.outside, self.outside_total)
 
 
 def log_rates(numerator: FloatArray, total: FloatArray) -> FloatArray:
-    """Give the logarithm of a rate."""
+    """Return the logarithm of a rate."""
     return np.log(numerator) - np.log(total)
 
 

@@ -93,7 +93,7 @@ class Documents:
         return _learn(recipe, self, keep)
 
     def sizes(self, z: Representation, c: int) -> FloatArray:
-        """Give the length of each row before normalisation, as class c sees it."""
+        """Return the length of each row before normalisation, as class c sees it."""
         free = replace(z, norm=None, length=1.0)
         return row_norms(free(self.rows, c), self.rows, z.norm or "l2")
 

@@ -70,7 +70,7 @@ class Representation:
         return np.ndim(self.length) > 0 or any(a is not None and a.ndim > 1 for a in arrays)
 
     def of_class(self, c: int) -> Representation:
-        """Give the representation as class c sees it."""
+        """Return the representation as class c sees it."""
         if not self.class_specific:
             return self
         picked = {
@@ -82,7 +82,7 @@ class Representation:
         return replace(self, length=length, **picked)
 
     def at(self, columns: IntArray) -> Representation:
-        """Give the representation of rows that hold only the named columns, in ascending order."""
+        """Return the representation of rows that hold only the named columns, in ascending order."""
         picked = {
             name: value[..., columns]
             for name in ("weights", "ranking", "keep")
@@ -91,11 +91,11 @@ class Representation:
         return replace(self, **picked)
 
     def width(self, v: int) -> FloatArray | float:
-        """Give the number of terms that take part, of v columns: for each class where they differ."""
+        """Return the number of terms that take part, of v columns: for each class where they differ."""
         return float(v) if self.keep is None else self.keep.sum(axis=-1).astype(float)
 
     def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
-        """Give the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
+        """Return the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
         own = self.of_class(c)
         kept = own.selected(rows)
         if own.tf == "binary" and kept is None and own.weights is None and own.steepness is None:
@@ -116,7 +116,7 @@ class Representation:
         return np.asarray(values, np.float64)
 
     def _even(self, rows: csr_array) -> FloatArray:
-        """Give rows whose terms all count the same: no need to look at any of them."""
+        """Return rows whose terms all count the same: no need to look at any of them."""
         if self.norm is None:
             return np.ones(rows.nnz)
         terms = np.diff(rows.indptr).astype(np.float64)
@@ -154,14 +154,14 @@ _LONGER = 1.25  # how much longer than the shortest row of a block its longest m
 
 
 def _taken(ranking: IntArray, columns: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Give the places of the named columns; half the width of the table makes the look-up twice as fast."""
+    """Return the places of the named columns; half the width of the table makes the look-up twice as fast."""
     if len(columns) > len(ranking):
         return np.take(ranking.astype(np.int32), columns)
     return np.take(ranking, columns).astype(np.int32)
 
 
 def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: int) -> npt.NDArray[np.int32]:
-    """Give the place of each row's `top`-th best entry; a place behind all of them where it has no more than that.
+    """Return the place of each row's `top`-th best entry; a place behind all of them where it has no more than that.
 
     Rows of about the same length are laid side by side and partitioned together: a tenth of the time that sorting
     all entries takes.
@@ -194,7 +194,7 @@ def places(worth: FloatArray) -> IntArray:
 
 
 def best_first(worth: FloatArray) -> IntArray:
-    """Give the columns by what they are worth; among equals the lower column comes first.
+    """Return the columns by what they are worth; among equals the lower column comes first.
 
     Numbers are sorted by 16 of their bits at a time, the lowest first: a third of the time of a comparing sort.
     """
@@ -229,7 +229,7 @@ def row_sums(values: FloatArray, rows: csr_array) -> FloatArray:
 
 
 def row_norms(values: FloatArray, rows: csr_array, norm: str) -> FloatArray:
-    """Give the L1 or L2 length of each row of values that are not negative."""
+    """Return the L1 or L2 length of each row of values that are not negative."""
     return row_sums(values, rows) if norm == "l1" else np.sqrt(row_sums(values * values, rows))
 
 

@@ -232,7 +232,7 @@ def discounted_score(form: str, gamma: float, result: Reversal) -> FloatArray:
     if form == "product":
         return np.asarray(result.score * result.rdist, np.float64)
     scored = (result.score != 0) & ((result.rdist > 0) | (form == "exp"))
-    rdist, size = np.where(scored, np.maximum(result.rdist, 1e-300), 1.0), np.where(scored, np.abs(result.score), 1.0)
+    rdist, size = np.where(scored, np.maximum(result.rdist, 1e-30), 1.0), np.where(scored, np.abs(result.score), 1.0)
     exponent = np.log(size) - gamma * (result.rdist if form == "exp" else 1.0 / rdist)
     tiny = np.exp(_LEAST_LOG) * (_LEAST_LOG / np.minimum(exponent, _LEAST_LOG))
     size = np.where(exponent > _LEAST_LOG, np.exp(exponent), tiny)

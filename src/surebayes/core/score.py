@@ -79,18 +79,18 @@ class Linear:
         return np.asarray(r.length * means, np.float64)
 
     def contributions(self, rows: csr_array, c: int) -> FloatArray:
-        """Give each entry's share of the score of class c, on the rows' own pattern."""
+        """Return each entry's share of the score of class c, on the rows' own pattern."""
         return np.asarray(self.represent(rows, c) * self.log_odds[c][rows.indices], np.float64)
 
 
 def frequencies(rows: csr_array, tf: str, power: int = 1) -> csr_array:
-    """Give rows of term frequencies to that power, on the pattern of rows of counts."""
+    """Return rows of term frequencies to that power, on the pattern of rows of counts."""
     values = TERM_FREQUENCY[tf](rows.data)
     return csr_array((values if power == 1 else values**power, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _forms(rows: csr_array, tf: str) -> Form:
-    """Give the rows' `frequencies`, worked out once for all powers: logarithms take their time."""
+    """Return the rows' `frequencies`, worked out once for all powers: logarithms take their time."""
     once = frequencies(rows, tf)
     return lambda _, power: once if power == 1 else frequencies(once, "count", power)
 

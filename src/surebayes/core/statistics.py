@@ -149,7 +149,7 @@ class Statistics:
 
     @classmethod
     def empty(cls, n_classes: int, n_columns: int, sums: Sequence[str], class_specific: bool = False) -> Statistics:
-        """Give the statistics of no documents at all."""
+        """Return the statistics of no documents at all."""
 
         def table(rows: int, columns: int) -> Sums:
             return canonical_sums(Sums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
@@ -211,7 +211,7 @@ class Statistics:
             setattr(self, name, value)
 
     def copy(self) -> Statistics:
-        """Give statistics that share no memory with these."""
+        """Return statistics that share no memory with these."""
         return self._with({name: table.copy() for name, table in self._tables().items()})
 
     def _with(self, tables: dict[str, Sums]) -> Statistics:
@@ -232,11 +232,11 @@ class Statistics:
         return table.shape[1] if table else 0
 
     def documents_by_class(self) -> FloatArray:
-        """Give the (weighted) number of documents of each class."""
+        """Return the (weighted) number of documents of each class."""
         return self.documents.real(self.documents.at()[: self.n_classes, 0])
 
     def all_documents(self) -> float:
-        """Give the (weighted) number of all documents."""
+        """Return the (weighted) number of all documents."""
         return float(self.documents.real(self.documents.at()[-1, 0]))
 
     def contrast(self, columns: IntArray | None = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:

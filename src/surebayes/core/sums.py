@@ -72,7 +72,7 @@ class Sums:
         return not isinstance(self.values, np.ndarray)
 
     def at(self, columns: IntArray | None = None, rows: Sequence[int] | None = None) -> IntArray:
-        """Give the sums of the named columns and rows (all if None) as a plain int64 array in units of 2**-bits."""
+        """Return the sums of the named columns and rows (all if None) as a plain int64 array in units of 2**-bits."""
         chosen = list(range(self.shape[0])) if rows is None else list(rows)
         if not self.sparse:
             picked = self.values if rows is None else self.values[chosen]
@@ -92,7 +92,7 @@ class Sums:
         return np.asarray(sums * 2.0**-self.bits, np.float64)
 
     def real_totals(self) -> FloatArray:
-        """Give the sum of each row as a float."""
+        """Return the sum of each row as a float."""
         return np.array([t / (1 << self.bits) for t in self.totals])
 
     def plus(self, other: Sums, in_place: bool = False) -> Sums:
@@ -114,7 +114,7 @@ class Sums:
         return canonical_sums(Sums(values, self.bits, self.totals))
 
     def copy(self) -> Sums:
-        """Give a table that shares no memory with this one."""
+        """Return a table that shares no memory with this one."""
         return Sums(self.values.copy(), self.bits, self.totals)
 
     def __eq__(self, other: object) -> bool:

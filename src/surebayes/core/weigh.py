@@ -29,7 +29,7 @@ class Contingency:
     n_outside: FloatArray
 
     def cells(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Give a, b, c, d of the table."""
+        """Return a, b, c, d of the table."""
         return self.inside, self.n_inside - self.inside, self.outside, self.n_outside - self.outside
 
     def shares(self) -> tuple[FloatArray, FloatArray]:
@@ -125,7 +125,7 @@ def factors(weight: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def is_supervised(weight: str | tuple[str, ...] | None) -> bool:
-    """Tell whether the weight needs to know the classes."""
+    """Whether the weight needs to know the classes."""
     return any(part not in UNSUPERVISED for part in factors(weight))
 
 

@@ -42,7 +42,7 @@ class DelegatingClassifier(CountClassifier):
     # ---- what learning sets
 
     @property
-    def statistics_(self) -> Statistics:  # type: ignore[override]
+    def statistics_(self) -> Statistics:
         """The sums of the inner classifier."""
         return self._inner.statistics_
 
@@ -56,7 +56,7 @@ class DelegatingClassifier(CountClassifier):
         return self._inner.representation_
 
     @property
-    def _holder(self) -> Holder:  # type: ignore[override]
+    def _holder(self) -> Holder:
         return self._inner._holder
 
     @_holder.setter

@@ -295,7 +295,7 @@ class ComplementNB(JointClassifier):
     def feature_all_(self) -> FloatArray:
         """The sum of each term over all documents."""
         counted = self._side()
-        return np.asarray(counted.mass, np.float64).sum(axis=0)
+        return np.asarray(np.asarray(counted.mass, np.float64).sum(axis=0))
 
 
 class BernoulliNB(JointClassifier):

@@ -171,7 +171,7 @@ def _ranked(
 
 def _rankable(members: NDArray[np.bool_], names: NDArray[Any], measure: str) -> list[int]:
     """Return the classes that some rows have and others don't; warn of the others by name."""
-    usable = members.any(axis=0) & ~members.all(axis=0)
+    usable: NDArray[np.bool_] = np.asarray(members.any(axis=0) & ~members.all(axis=0))
     if usable.all():
         return list(range(len(usable)))
     shown = names if len(names) == len(usable) else np.arange(len(usable))

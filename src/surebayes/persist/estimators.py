@@ -166,7 +166,7 @@ class _Writer:
         self.arrays: dict[str, np.ndarray] = {}
 
     def describe(self, value: Any, where: str, depth: int = 0) -> Any:
-        """Give the JSON of a value; TypeError, with the place, for what can't be saved."""
+        """Return the JSON of a value; TypeError, with the place, for what can't be saved."""
         if depth > _DEPTH:
             raise TypeError(f"{where} is nested too deeply to be saved.")
         if value is None or isinstance(value, (bool, str)):
@@ -267,7 +267,7 @@ def _name_in_scikit_learn(value: Any) -> str | None:
 
 
 def _is_one(value: Any, homes: dict[str, str]) -> bool:
-    """Tell whether an object's class is one of those named, and not another of the same name."""
+    """Whether an object's class is one of those named, and not another of the same name."""
     name = type(value).__name__
     return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
 
@@ -279,7 +279,7 @@ class _Reader:
         self.arrays = arrays
 
     def build(self, said: Any, depth: int = 0) -> Any:
-        """Give the value that `_Writer.describe` described."""
+        """Return the value that `_Writer.describe` described."""
         if depth > 3 * _DEPTH:
             raise BadModel("The manifest is nested too deeply.")
         if isinstance(said, list):
@@ -316,7 +316,7 @@ class _Reader:
         return self.arrays[said]
 
     def _bytes(self, said: Any, _: Any, depth: int) -> bytes:
-        return self.build(said, depth).tobytes()
+        return bytes(self.build(said, depth).tobytes())
 
     def _text(self, said: Any, more: Any, depth: int) -> np.ndarray:
         items = more.items

@@ -38,7 +38,9 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a named pipe would wait for its writer
 
 
-def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None) -> dict:
+def write_arrays(
+    folder: str, stem: str, arrays: dict[str, np.ndarray], note: dict[str, str] | None = None
+) -> dict[str, Any]:
     """Write arrays as one safetensors file, flushed; return its entry for the manifest."""
     import numpy as np
     from safetensors.numpy import save
@@ -47,7 +49,7 @@ def write_arrays(folder: str, stem: str, arrays: dict[str, np.ndarray], note: di
     return write_file(folder, stem, ".safetensors", save(plain, note))
 
 
-def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict:
+def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict[str, Any]:
     """Write a file, given in parts, under a name made of its content, flushed; return its entry for the manifest."""
     digest, size = hashlib.sha256(), sum(memoryview(part).nbytes for part in parts)
 

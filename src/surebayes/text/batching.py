@@ -82,7 +82,7 @@ def in_threads(work: Callable[[int], None], jobs: int) -> None:
 
 
 def in_one_step(transform: Callable[[list[Any]], Any]) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
-    """Give add and finish of a transform that needs all documents at once."""
+    """Return add and finish of a transform that needs all documents at once."""
     documents: list[Any] = []
     return documents.extend, lambda: transform(documents)
 
@@ -193,7 +193,7 @@ class KernelMixin:
             yield chunk
 
     def _raw_bytes(self, document: Any) -> str | bytes:
-        """Give a document for byte n-grams: its bytes, or text that the kernel writes as UTF-8."""
+        """Return a document for byte n-grams: its bytes, or text that the kernel writes as UTF-8."""
         if self.input == "filename":
             with open(document, "rb") as file:
                 return file.read(self.max_bytes)
@@ -202,7 +202,7 @@ class KernelMixin:
         return bytes(document) if isinstance(document, (bytearray, memoryview)) else document
 
     def _jobs(self) -> int:
-        return effective_n_jobs(self.n_jobs)
+        return int(effective_n_jobs(self.n_jobs))
 
     def _count(self, count: Callable[[int, list[Any]], Rows], raw_documents: Iterable[Any], jobs: int) -> Any:
         """(rows, job) of each chunk, in order: count(job, documents) by `jobs` threads."""
@@ -249,13 +249,14 @@ class KernelMixin:
         return as_sparse(data.astype(self.dtype, copy=False), out, rows_of, width)
 
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Give the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
+        """Return the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
         if self.analyzer != "bytes":
-            return super().build_analyzer()  # type: ignore[misc]
+            return super().build_analyzer()  # type: ignore[misc, no-any-return]
         from surebayes.kernels.text_twin import Analyzer
 
         low, high = self.ngram_range
-        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
+        analyzer: Any = Analyzer
+        tokens = analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
         return lambda document: [token.decode("latin-1") for token in tokens(self._raw_bytes(document))]
 
     def transform_stream(self, raw_documents: Iterable[Any], chunk: int = 1000) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -62,31 +62,34 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
     array(['buy', 'gold', 'now', 'see', 'you', 'again'], dtype=object)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**_CountVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_CountVectorizer._parameter_constraints,
+        **EXTRA_CONSTRAINTS,
+    }
 
     def __init__(
         self,
         *,
-        input="content",
-        encoding="utf-8",
-        decode_error="strict",
-        strip_accents=None,
-        lowercase=True,
-        preprocessor=None,
-        tokenizer=None,
-        stop_words=None,
-        token_pattern=r"(?u)\b\w\w+\b",
-        ngram_range=(1, 1),
-        analyzer="word",
-        max_df=1.0,
-        min_df=1,
-        max_features=None,
-        vocabulary=None,
-        binary=False,
-        dtype=np.int64,
-        max_bytes=3000,
-        n_jobs=None,
-    ):
+        input: Any = "content",
+        encoding: str = "utf-8",
+        decode_error: str = "strict",
+        strip_accents: Any = None,
+        lowercase: bool = True,
+        preprocessor: Any = None,
+        tokenizer: Any = None,
+        stop_words: Any = None,
+        token_pattern: str | None = r"(?u)\b\w\w+\b",
+        ngram_range: tuple[int, int] = (1, 1),
+        analyzer: Any = "word",
+        max_df: Any = 1.0,
+        min_df: Any = 1,
+        max_features: int | None = None,
+        vocabulary: Any = None,
+        binary: bool = False,
+        dtype: Any = np.int64,
+        max_bytes: int = 3000,
+        n_jobs: int | None = None,
+    ) -> None:
         super().__init__(
             input=input,
             encoding=encoding,
@@ -110,7 +113,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.n_jobs = n_jobs
 
     # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
-    _dict: Any
+    _dict: dict[Any, int] | None
     _terms: Any
     _columns: Any
 
@@ -133,7 +136,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
     def _names(self) -> list[str]:
         by_column = np.empty(len(self._columns), np.uint32)
         by_column[self._columns] = np.arange(len(self._columns), dtype=np.uint32)
-        return self._terms.terms(by_column, self.analyzer == "bytes")
+        return list(self._terms.terms(by_column, self.analyzer == "bytes"))
 
     def _ready(self) -> Any | None:
         """Make the kernel's analyzer if it can count with this vocabulary; None if scikit-learn has to."""
@@ -174,7 +177,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return parts, merged, jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, raw_documents, y=None):
+    def fit(self, raw_documents: Iterable[Any], y: Any = None) -> Self:
         """Learn the vocabulary.
 
         Parameters
@@ -200,11 +203,11 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return self
 
     def _keeps_all(self) -> bool:
-        """Tell whether no term can be left out, whatever the documents."""
+        """Whether no term can be left out, whatever the documents."""
         return (self.max_df, self.min_df, self.max_features) == (1.0, 1, None) and isinstance(self.max_df, float)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, raw_documents, y=None):
+    def fit_transform(self, raw_documents: Iterable[Any], y: Any = None) -> Any:
         """Learn the vocabulary and return the matrix of counts.
 
         Parameters
@@ -229,7 +232,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return self._finish(parts, merged, terms, jobs)
 
     def _finish(self, parts: list[Any], merged: list[Any], terms: Any, jobs: int) -> Any:
-        """Give the terms their columns, leave out what the limits say, and make the matrix."""
+        """Return the terms their columns, leave out what the limits say, and make the matrix."""
         if not len(terms):
             raise ValueError(_EMPTY)
         columns = self._sorted_columns(terms, 0)
@@ -244,7 +247,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return X
 
     def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
-        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        """Return add(documents) and finish() -> matrix: fit_transform or transform in steps."""
         if fit:
             self._validate_params()
         analyzer = self._check_fit([]) if fit else self._ready()
@@ -294,7 +297,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return columns
 
     def _limits(self, parts: list[Any]) -> tuple[Any, Any, int | None] | None:
-        """Give the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
+        """Return the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
         return self._limits_of(sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts))
 
     def _limits_of(self, n: int) -> tuple[Any, Any, int | None] | None:
@@ -306,7 +309,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             return None
         return high, low, self.max_features
 
-    def _limit(self, parts, columns, merged, high, low, most) -> np.ndarray:
+    def _limit(
+        self, parts: list[Any], columns: np.ndarray, merged: list[Any], high: Any, low: Any, most: int | None
+    ) -> np.ndarray:
         """Columns after rare, common and surplus terms are gone (they get -1), chosen exactly as scikit-learn does."""
         in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
         for rows, job in parts:
@@ -320,10 +325,10 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             in_documents[by_column], (in_documents if self.binary else in_all)[by_column], high, low, most
         )
         renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
-        return renumbered[columns]
+        return np.asarray(renumbered[columns])
 
     def _kept(self, in_documents: np.ndarray, in_all: np.ndarray, high: Any, low: Any, most: int | None) -> np.ndarray:
-        """Tell which terms stay, of numbers by column."""
+        """Return which terms stay, of numbers by column."""
         mask = (in_documents <= high) & (in_documents >= low)
         if most is not None and mask.sum() > most:
             totals = in_all.astype(self.dtype) if np.dtype(self.dtype).kind == "f" else in_all
@@ -332,10 +337,10 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             mask[chosen] = True
         if not mask.any():
             raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
-        return mask
+        return np.asarray(mask)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, raw_documents, y=None):
+    def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Self:
         """Add the terms of more documents: columns keep their number, new ones are appended in sorted order.
 
         Parameters
@@ -373,7 +378,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self._learnt(terms, np.concatenate([columns, self._sorted_columns(terms, len(columns))]))
         return self
 
-    def _partial_fit_slowly(self, raw_documents: Iterable[Any]) -> CountVectorizer:
+    def _partial_fit_slowly(self, raw_documents: Iterable[Any]) -> Self:
         """Let scikit-learn's analyzer find the tokens."""
         vocabulary = dict(self.vocabulary_) if hasattr(self, "vocabulary_") else {}
         analyze, new = self.build_analyzer(), set()
@@ -384,7 +389,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.vocabulary_ = vocabulary
         return self
 
-    def transform(self, raw_documents):
+    def transform(self, raw_documents: Iterable[Any]) -> Any:
         """Count the known terms of documents.
 
         Parameters
@@ -405,8 +410,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         parts = self._count(lambda _, chunk: count(analyzer, terms, chunk), raw_documents, jobs)
         return self._assemble(parts, [self._columns] * jobs, len(self._columns), jobs)
 
-    def get_feature_names_out(self, input_features=None):
-        """Give the terms in the order of their columns.
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the terms in the order of their columns.
 
         Parameters
         ----------
@@ -421,14 +426,14 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             return super().get_feature_names_out(input_features)
         return np.asarray(self._names(), dtype=object)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
         if state.get("_terms") is not None:
             state["_terms"] = state["_terms"].dump()
             state["_dict"] = None
-        return state
+        return dict(state)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if self.__dict__.get("_terms") is not None:
             self._terms = kernel().Vocabulary(*self._terms)
@@ -436,5 +441,5 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 
 
 def _documents_of(limit: Any, n: int) -> Any:
-    """Give a number of documents: it is one, or a share of n."""
+    """Return a number of documents: it is one, or a share of n."""
     return limit if isinstance(limit, Integral) else limit * n

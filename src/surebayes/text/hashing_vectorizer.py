@@ -34,30 +34,33 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
     array([[0., 0., 0., 2., 0., 0., 1., 0.]])
     """
 
-    _parameter_constraints: ClassVar[dict] = {**_HashingVectorizer._parameter_constraints, **EXTRA_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_HashingVectorizer._parameter_constraints,
+        **EXTRA_CONSTRAINTS,
+    }
 
     def __init__(
         self,
         *,
-        input="content",
-        encoding="utf-8",
-        decode_error="strict",
-        strip_accents=None,
-        lowercase=True,
-        preprocessor=None,
-        tokenizer=None,
-        stop_words=None,
-        token_pattern=r"(?u)\b\w\w+\b",
-        ngram_range=(1, 1),
-        analyzer="word",
-        n_features=(2**20),
-        binary=False,
-        norm="l2",
-        alternate_sign=True,
-        dtype=np.float64,
-        max_bytes=3000,
-        n_jobs=None,
-    ):
+        input: Any = "content",
+        encoding: str = "utf-8",
+        decode_error: str = "strict",
+        strip_accents: Any = None,
+        lowercase: bool = True,
+        preprocessor: Any = None,
+        tokenizer: Any = None,
+        stop_words: Any = None,
+        token_pattern: str | None = r"(?u)\b\w\w+\b",
+        ngram_range: tuple[int, int] = (1, 1),
+        analyzer: Any = "word",
+        n_features: int = (2**20),
+        binary: bool = False,
+        norm: str | None = "l2",
+        alternate_sign: bool = True,
+        dtype: Any = np.float64,
+        max_bytes: int = 3000,
+        n_jobs: int | None = None,
+    ) -> None:
         super().__init__(
             input=input,
             encoding=encoding,
@@ -80,16 +83,17 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         self.n_jobs = n_jobs
 
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Give the function from a document to its list of tokens; byte n-grams stay bytes, which is what is hashed."""
+        """Return the function from a document to its list of tokens; byte n-grams stay bytes, which is what is hashed."""
         if self.analyzer != "bytes":
             return super().build_analyzer()
         from surebayes.kernels.text_twin import Analyzer
 
         low, high = self.ngram_range
-        tokens = Analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
+        analyzer: Any = Analyzer
+        tokens = analyzer("bytes", low, high, max_bytes=self.max_bytes).tokens
         return lambda document: tokens(self._raw_bytes(document))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Hash the tokens of documents.
 
         Parameters
@@ -126,7 +130,7 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         return matrix if self.norm is None else normalize(matrix, norm=self.norm, copy=False)
 
     def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
-        """Give add(documents) and finish() -> matrix: fit_transform or transform in steps."""
+        """Return add(documents) and finish() -> matrix: fit_transform or transform in steps."""
         if fit:
             self.fit([""])
         analyzer = self._ready()

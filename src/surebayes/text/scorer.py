@@ -131,7 +131,7 @@ class TextScorer:
         values = np.asarray(values)
         if values.shape[-1:] != (width,):
             raise ValueError(f"{name} must have one value for each of the {width} columns, got shape {values.shape}")
-        return values
+        return np.asarray(values)
 
     def _scorer(self, c: int | None, width: int) -> Any:
         """Make the kernel's scorer for class c, or for all classes at once."""
@@ -203,8 +203,8 @@ class TextScorer:
             return scores[0].reshape(len(documents), *self.log_odds.shape[:-1])
         return np.column_stack(scores)
 
-    def _rows(self, documents: list[Any]) -> tuple[Any, Any, Any]:
-        """Give the rows of prepared documents, for models that read them more than once."""
+    def _rows(self, documents: list[Any]) -> Any:
+        """Return the rows of prepared documents, for models that read them more than once."""
         if self._terms is not None:
             return kernel().count(self._analyzer, self._terms, documents)
         if self._analyzer is not None:

@@ -46,7 +46,7 @@ class Views(TransformerMixin, BaseEstimator):
     slice(5, 9, None)
     """
 
-    def __init__(self, views, n_jobs=None):
+    def __init__(self, views: Any, n_jobs: int | None = None) -> None:
         self.views = views
         self.n_jobs = n_jobs
 
@@ -143,7 +143,7 @@ class Views(TransformerMixin, BaseEstimator):
             yield self.transform(documents)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Give the terms as "view__term"; the columns of a hashed view have their number.
+        """Return the terms as "view__term"; the columns of a hashed view have their number.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Views(TransformerMixin, BaseEstimator):
         return np.asarray(names, dtype=object)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the parameters, with those of the vectorizers as "view__parameter".
+        """Return the parameters, with those of the vectorizers as "view__parameter".
 
         Parameters
         ----------
@@ -179,9 +179,9 @@ class Views(TransformerMixin, BaseEstimator):
             for name, vectorizer, *_ in self.views:
                 params[name] = vectorizer
                 params |= {f"{name}__{key}": value for key, value in vectorizer.get_params().items()}
-        return params
+        return dict(params)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
@@ -217,7 +217,7 @@ class Views(TransformerMixin, BaseEstimator):
 
 
 def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:
-    """Give every chunk to every view, then take the matrix of each."""
+    """Return every chunk to every view, then take the matrix of each."""
     for chunk in chunks_of(raw_documents, CHUNK):
 
         def add(step: Any, chunk: list[Any] = chunk) -> None:
@@ -232,7 +232,7 @@ def _part(part: Any) -> Callable[[Any], Any]:
     if part is None:
         return lambda document: document
     if callable(part):
-        return part
+        return part  # type: ignore[no-any-return]
     return lambda document: document[part] if isinstance(document, dict) else getattr(document, part)
 
 

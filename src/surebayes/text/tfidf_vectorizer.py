@@ -59,7 +59,7 @@ class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
         max_bytes: int = 3000,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
+        super().__init__(  # type: ignore[call-arg, no-untyped-call, unused-ignore]
             input=input,
             encoding=encoding,
             decode_error=decode_error,

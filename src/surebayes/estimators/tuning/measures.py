@@ -85,7 +85,7 @@ class _Scored(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         if self.multilabel:
-            return (self.scores > 0).astype(int)
+            return np.asarray(self.scores > 0, dtype=int)
         if self._two:
             return np.asarray(self.classes[(self.scores[:, 0] > 0).astype(int)])
         return np.asarray(self.classes[predict_argmax(self.scores, np.ones(len(self.classes), bool))])

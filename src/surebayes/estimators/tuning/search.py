@@ -120,7 +120,7 @@ class Search:
     table: list[dict[str, Any]] = field(default_factory=list)
 
     def worth(self, fold: Fold, scores: np.ndarray) -> float:
-        """Give the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
+        """Return the mean measure over the classes; a whole weight counts as copies, a real one as one document."""
         if fold.times is not None:
             scores = np.repeat(scores, fold.times, axis=0)
         return self.measure(fold.members, scores, fold.usable)
@@ -293,7 +293,7 @@ def deal(documents: Documents, folds: int, seed: int) -> np.ndarray:
 
 
 def check_order(order: Any, n: int) -> np.ndarray:
-    """Give when each of n documents came, or say what is wrong with it."""
+    """Return when each of n documents came, or say what is wrong with it."""
     when = np.asarray(order)
     if when.shape != (n,):
         raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape} instead.")

@@ -52,7 +52,7 @@ class Memory:
         self.known: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any], size: int) -> Any:
-        """Give what is remembered under the key, else make it; `size` is what it takes in bytes."""
+        """Return what is remembered under the key, else make it; `size` is what it takes in bytes."""
         if key in self.known:
             self.known.move_to_end(key)
             return self.known[key][0]
@@ -72,7 +72,7 @@ class SharedStatistics(Statistics):
     memory: Memory
 
     def contrast(self, columns: Any = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
-        """Give what `Statistics.contrast` gives."""
+        """Return what `Statistics.contrast` gives."""
         if columns is not None:
             return Statistics.contrast(self, columns, classes)
         chosen = tuple(range(self.n_classes)) if classes is None else tuple(classes)
@@ -112,14 +112,14 @@ class SharedDocuments(Documents):
         return SharedDocuments.of(self.rows[where], self.labels[where], self.n_classes, self.contrasts, weight)
 
     def form(self, tf: str, power: int) -> csr_array:
-        """Give the rows of term frequencies to that power."""
+        """Return the rows of term frequencies to that power."""
         rows: csr_array = self.forms.get((tf, power), lambda: frequencies(self.rows, tf, power), 8 * self.rows.nnz)
         return rows
 
     # ---- sums
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        """Give the sums of these documents, those of learnt representations to about 1e-11."""
+        """Return the sums of these documents, those of learnt representations to about 1e-11."""
         if self.labels is not self.counted:  # a copy of these documents with other labels
             return Documents.statistics(self, represent, sums, compact)
         tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
@@ -132,7 +132,7 @@ class SharedDocuments(Documents):
         return self.statistics(None, ("presence",))
 
     def table(self, name: str, represent: Representation | None) -> Sums:
-        """Give one table of sums, counted, remembered or added up."""
+        """Return one table of sums, counted, remembered or added up."""
         name, key, learnt = _what(name, represent)
         if learnt and represent is not None:
             size = 16 * self.n_classes * self.rows.shape[1]
@@ -202,7 +202,7 @@ class SharedDocuments(Documents):
     # ---- representations
 
     def sizes(self, z: Representation, c: int) -> np.ndarray:
-        """Give the length of each row before normalisation, as class c sees it."""
+        """Return the length of each row before normalisation, as class c sees it."""
         own = z.of_class(c)
         if own.top is not None or own.steepness is not None or not _separable(own):
             return Documents.sizes(self, z, c)
@@ -222,7 +222,7 @@ class SharedDocuments(Documents):
 
 
 def _separable(r: Representation) -> bool:
-    """Tell whether represented rows are a weight for each term times a factor for each document."""
+    """Whether represented rows are a weight for each term times a factor for each document."""
     soft = r.steepness is None or (r.tf == "binary" and (r.weights is None or _span(r.steepness * r.weights) < 300))
     return r.keep is None and r.norm is not None and not r.pad and soft
 
@@ -236,7 +236,7 @@ def _term_weights(r: Representation, v: int) -> np.ndarray:
     if r.steepness is None:
         return w
     exponent = r.steepness * w
-    return np.exp(exponent - exponent.max(initial=0.0))
+    return np.asarray(np.exp(exponent - exponent.max(initial=0.0)))
 
 
 def _sizes(r: Representation, w: np.ndarray, form: Callable[[str, int], csr_array]) -> np.ndarray:
@@ -320,7 +320,7 @@ class Fold:
         return sizes
 
     def strongest_first(self, linear: Linear, k: int) -> csr_array:
-        """Give the test's entries, in each row the largest absolute log-odds first; equal log-odds share the work."""
+        """Return the test's entries, in each row the largest absolute log-odds first; equal log-odds share the work."""
         worth, binary = np.abs(linear.log_odds[k]), linear.represent.tf == "binary"
         known = self.ranked.get((k, binary))
         if known is None or not np.array_equal(known[0], worth):

@@ -239,7 +239,7 @@ class TunedNB(DelegatingClassifier):
     def reversal(self, X: Any) -> Reversal:
         """Say how hard each decision is to reverse, where the winner can."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.reversal(X)  # type: ignore[attr-defined, no-any-return]
+        return self.best_estimator_.reversal(X)  # type: ignore[no-any-return]
 
     def text_scorer(self, vectorizer: Any) -> TextScorer:
         """Return the winner's scores straight from text."""
