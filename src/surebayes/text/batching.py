@@ -107,7 +107,9 @@ def as_sparse(data: np.ndarray, columns: np.ndarray, lengths: np.ndarray, width:
 
 
 try:  # scikit-learn 1.8 and later return sparse arrays or matrices, as configured; earlier ones matrices
-    from sklearn.utils._sparse import _align_api_if_sparse as align
+    from sklearn.utils._sparse import _align_api_if_sparse
+
+    align: Callable[[Any], Any] = _align_api_if_sparse
 
     _SPARSE = sp.csr_array
 except ImportError:  # pragma: no cover - scikit-learn before 1.8

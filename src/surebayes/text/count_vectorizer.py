@@ -113,7 +113,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.n_jobs = n_jobs
 
     # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
-    _dict: dict[Any, int] | None
+    _dict: Any
     _terms: Any
     _columns: Any
 
@@ -124,7 +124,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             if self.__dict__.get("_terms") is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_'")
             self._dict = {term: column for column, term in enumerate(self._names())}
-        return self._dict
+        vocabulary: dict[Any, int] = self._dict
+        return vocabulary
 
     @vocabulary_.setter
     def vocabulary_(self, vocabulary: dict[Any, int]) -> None:

@@ -83,7 +83,7 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         self.n_jobs = n_jobs
 
     def build_analyzer(self) -> Callable[[Any], list[Any]]:
-        """Return the function from a document to its list of tokens; byte n-grams stay bytes, which is what is hashed."""
+        """Return the function from a document to its list of tokens; byte n-grams stay bytes, which are hashed."""
         if self.analyzer != "bytes":
             return super().build_analyzer()
         from surebayes.kernels.text_twin import Analyzer
