@@ -91,6 +91,8 @@ def _sample(estimator: Any) -> Any:
         return TEXTS
     inner = getattr(estimator, "estimator_", getattr(estimator, "estimator", None))
     if type(estimator).__name__ in ("GuaranteedThreshold", "BudgetedThreshold") and inner is not None:
+        if not hasattr(inner, "get_params"):
+            raise BadModel(f"{type(estimator).__name__} holds {inner!r} in place of a classifier.")
         return _sample(inner)
     width = getattr(estimator, "n_features_in_", None)
     if width is None:
