@@ -157,6 +157,8 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
     dropping = bare = False  # bare: the line end before is a \r alone
     for line in re.finditer(rb"([^\r\n]*)(\r\n|\r|\n|\Z)", raw[:end]):
         content, line_end = line.groups()
+        if not line.group():
+            break  # the end
         if content[:1] not in (b" ", b"\t"):
             dropping = content[:64].lower().startswith(names)
         if not dropping:
