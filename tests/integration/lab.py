@@ -36,12 +36,15 @@ class Lab:
         self.folder = Path(tempfile.mkdtemp(prefix="surebayes-lab-"))
         self.folder.chmod(0o755)
         self.processes = []
+        self.stops = []  # commands, for what leaves the group of the process that started it
         self.ports = {}
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        for words in self.stops:
+            subprocess.run(words, capture_output=True, timeout=60)
         for process in reversed(self.processes):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -204,6 +207,7 @@ virtual_mailbox_limit = 0
         with open(etc / "main.cf", "a") as file:
             file.write(main)
         self.start("postfix", program, "-c", etc, "start-fg")
+        self.stops.append([program, "-c", str(etc), "stop"])
         for name in services:
             wait_for_port(self.ports[name])
 

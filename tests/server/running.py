@@ -30,7 +30,11 @@ class Server:
         self._grown = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.event("ready")
+        try:
+            self.event("ready")
+        except AssertionError:
+            self.kill()
+            raise
 
     def _read(self):
         for line in self.process.stderr:
