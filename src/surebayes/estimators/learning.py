@@ -334,9 +334,10 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
 
 
 @contextmanager
-def whole_or_not_at_all(estimator: Learner) -> Iterator[None]:
+def whole_or_not_at_all(estimator: BaseEstimator) -> Iterator[None]:
     """Put an estimator back as it was where learning fails half-way: bad input loses nothing."""
-    before = [(part, vars(part).copy()) for part in estimator._parts()]
+    parts = estimator._parts() if isinstance(estimator, Learner) else [estimator]
+    before = [(part, vars(part).copy()) for part in parts]
     try:
         yield
     except BaseException:
