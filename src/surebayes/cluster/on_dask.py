@@ -138,7 +138,8 @@ class DaskEngine:
                 raise
             raise PartFailed(
                 names[error.task],
-                "every worker that read it died, of too little memory mostly. Make parts smaller, or give workers more",
+                "every worker that had it in hand, or in its queue, died: of too little memory, mostly. Make parts "
+                "smaller, or give workers more",
             ) from error
 
 
