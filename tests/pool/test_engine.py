@@ -13,13 +13,14 @@ from sklearn.svm import LinearSVC
 
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
+from surebayes.pool import engine as engine_module
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
-from surebayes.pool.weights import UNIT, PoolWeights, weigh, weigh_contrast
+from surebayes.pool.weights import UNIT, PoolWeights, gain_and_bias, logistic_model, weigh, weigh_contrast
 
 SMALL = 2**12
 MAILS = [
@@ -319,6 +320,33 @@ def test_weights_are_not_negative_and_the_gain_is_that_of_a_logistic_model(how):
     assert abs((pooled > 0)[inside].mean() - (pooled <= 0)[~inside].mean()) < 0.05
     against, _ = weigh_contrast(np.column_stack([scores[:, 0], -scores[:, 0]]), inside, "stack")
     assert against[1] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gain_is_what_the_optimizer_finds(seed):
+    scores, inside = scores_of(120, seed)
+    for z in (scores[:, 0], -scores[:, 0], scores[:, 2], np.zeros(120)):
+        gain, bias = gain_and_bias(z, inside)
+        (expected,), expected_bias = logistic_model(z[:, None], inside)
+        assert gain == pytest.approx(expected, abs=1e-3)
+        assert bias == pytest.approx(expected_bias, abs=1e-3)
+
+
+def test_second_stages_are_fitted_on_a_sample_that_has_every_class(monkeypatch):
+    labels = np.repeat([0, 1, 2], [5000, 300, 5])
+    chosen = engine_module.sample(labels, np.arange(len(labels)))
+    assert len(chosen) == len(labels)
+    monkeypatch.setattr(engine_module, "SAMPLE", 1000)
+    chosen = engine_module.sample(labels, np.arange(len(labels))[::-1])
+    assert np.bincount(labels[chosen]).tolist() == [942, 200, 5]
+    assert (np.diff(chosen) > 0).all()
+    texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(90)]
+    monkeypatch.setattr(engine_module, "SAMPLE", 40)
+    monkeypatch.setattr(engine_module, "FEW", 1)
+    engine = Engine("text", small(TEXT), 2)
+    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(90)]), list(range(60, 90)), "stack")
+    assert list(engine.documents) == [45, 45]
+    assert all(stage.table is not None for stage in engine.stages)
 
 
 def test_contrasts_with_few_documents_stay_as_they_were():

@@ -14,6 +14,7 @@ from surebayes.filter.judge import Decision, MappedModel
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.table import FileTable, Sums, Table
+from surebayes.pool.threads import ahead
 
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
@@ -64,20 +65,35 @@ class BulkJudge:
 
         Documents are read ahead by a few: the kernel is called for many of them at once.
         """
-        for chunk in chunks(documents):
-            yield from zip(chunk, self.judge([document.content for document in chunk]))
+        cut = self._counted(chunks(documents))
+        for first in cut:  # answered at once
+            yield from zip(first, self.judge([document.content for document in first]))
+            break
+        for chunk, decisions in ahead(self._judged, cut):
+            yield from zip(chunk, decisions)
+
+    def _counted(self, lists: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Yield lists of documents; unpack the tables when there are so many that it pays."""
+        for chunk in lists:
+            self._count(len(chunk))
+            yield chunk
+
+    def _judged(self, chunk: list[Any]) -> tuple[list[Any], list[Decision]]:
+        return chunk, self.judge([document.content for document in chunk])
 
     def judge(self, contents: list[Any]) -> list[Decision]:
         """Return label, score, threshold and probability of each document."""
-        self.judged += len(contents)
         engine = self.engine
-        files = [sums.stack[0][0] for sums in engine.sums]
-        if not self.in_memory and sum(file.n for file in files) < PAYS * self.judged:
-            self._unpack(files)
         return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]))
 
+    def _count(self, documents: int) -> None:
+        self.judged += documents
+        files = [sums.stack[0][0] for sums in self.engine.sums]
+        if not self.in_memory and sum(file.n for file in files) < PAYS * self.judged:
+            self._unpack(files)
+
     def _unpack(self, files: list[FileTable]) -> None:
-        engine = self.engine
+        engine = self.engine  # threads that judge meanwhile hold the sums that they began with
         tables = [Table.of_file(f, v.width, engine.classes, engine.documents) for f, v in zip(files, engine.views)]
         engine.sums = [Sums([(t, 1)], s.classes, s.alive, s.totals) for t, s in zip(tables, engine.sums)]
         for experts, view in zip(engine.experts, engine.views):

@@ -15,7 +15,10 @@ from surebayes.filter.journal import Event, pack_rows
 from surebayes.filter.state import Seen, State, batch_of
 from surebayes.filter.unjournaled import pack_events
 from surebayes.persist.folder import locked
-from surebayes.pool.document import Document, Rows, packable, unpackable
+from surebayes.pool.buffers import ints
+from surebayes.pool.document import Rows, packable
+from surebayes.pool.engine import sample
+from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
 
 BATCH = 1000
@@ -89,48 +92,115 @@ def forget(write: Writing, fingerprint: str, who: str | None) -> str:
 # ---------------------------------------------------------------------- many messages
 
 
+class _Chunk:
+    """The rows of some messages: in memory, or their columns in a file."""
+
+    def __init__(self, rows: list[Rows]) -> None:
+        self.rows = rows
+        self.file: Any = None
+        self.places: list[tuple[int, int | None]] = []  # in the file: where the columns of a view are, and the times
+
+    def size(self) -> int:
+        """Return how many bytes the rows take."""
+        return sum(
+            memoryview(part).nbytes for rows in self.rows for part in (rows.columns, rows.times) if part is not None
+        )
+
+    def spill(self, file: Any, at: int) -> int:
+        """Put the rows into a file, from a place on; return where they end."""
+        self.file = file
+        for rows in self.rows:
+            starts: list[int | None] = []
+            for part in (rows.columns, rows.times):
+                starts.append(None if part is None else at)
+                at += 0 if part is None else file.write(memoryview(part).cast("B"))
+            self.places.append((starts[0] or 0, starts[1]))
+        self.rows = [Rows(rows.indptr, b"") for rows in self.rows]
+        return at
+
+    def batch(self) -> list[Rows]:
+        """Return the rows of all messages."""
+        if self.file is None:
+            return self.rows
+        whole = [(0, rows.indptr[len(rows)]) for rows in self.rows]
+        return [Rows(rows.indptr, *parts) for rows, parts in zip(self.rows, self._read(whole))]
+
+    def of(self, i: int) -> list[Rows]:
+        """Return the rows of one message."""
+        if self.file is None:
+            return [rows.of(i) for rows in self.rows]
+        spans = [(rows.indptr[i], rows.indptr[i + 1]) for rows in self.rows]
+        read = zip(spans, self._read(spans))
+        return [Rows(array("q", (0, end - start)), *parts) for (start, end), parts in read]
+
+    def _read(self, spans: list[tuple[int, int]]) -> Iterable[list[bytes | None]]:
+        for (start, end), places in zip(spans, self.places):
+            parts: list[bytes | None] = []
+            for place in places:
+                if place is None:
+                    parts.append(None)
+                    continue
+                self.file.seek(place + 4 * start)
+                parts.append(self.file.read(4 * (end - start)))
+            yield parts
+
+
 class _Spool:
-    """The terms of many messages, to be read back in another order: in memory, of large trainings in a file."""
+    """The terms of many messages, to be gone through in another order: in memory, of large trainings in a file."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.places: dict[str, tuple[str, Any, int]] = {}  # label, columns of each view (or their sizes), place in file
+        self.chunks: list[_Chunk] = []
+        self.places: dict[str, tuple[str, int, int]] = {}  # by fingerprint: label, chunk, place in the chunk
         self.file: Any = None
         self.contradictory: set[str] = set()
         self.held = self.end = 0
 
-    def add(self, fingerprint: str, label: str, rows: Sequence[bytes]) -> bool:
-        """Keep a message; False if it is there. One that comes with two labels is left out: neither can be trusted."""
-        known = self.places.get(fingerprint)
-        if known is not None:
-            if known[0] == label:
-                return False
-            self.contradictory.add(fingerprint)
-            return True
-        if self.held < HELD:
-            self.held += sum(map(len, rows))
-            self.places[fingerprint] = (label, rows, -1)
-            return True
-        if self.file is None:
-            import tempfile
+    def add(self, rows: list[Rows], messages: Sequence[tuple[str, str]]) -> int:
+        """Keep messages, (fingerprint, label) of each; return how many were there with that label.
 
-            self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed by `close`
-        self.places[fingerprint] = (label, [len(row) for row in rows], self.end)
-        self.end += self.file.write(b"".join(rows))
-        return True
+        One that comes with two labels is left out: neither can be trusted.
+        """
+        chunk, number, already = _Chunk(rows), len(self.chunks), 0
+        for i, (fingerprint, label) in enumerate(messages):
+            known = self.places.setdefault(fingerprint, (label, number, i))
+            if known[0] != label:
+                self.contradictory.add(fingerprint)
+            elif known[1:] != (number, i):
+                already += 1
+        self.chunks.append(chunk)
+        size = chunk.size()
+        if self.held + size <= HELD:
+            self.held += size
+        else:
+            if self.file is None:
+                import tempfile
+
+                self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed by `close`
+            self.end = chunk.spill(self.file, self.end)
+        return already
 
     def sorted(
         self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()
-    ) -> Iterable[tuple[str, str, Sequence[bytes]]]:
-        """Yield (fingerprint, label, terms) of all messages, or some, in the order of fingerprints."""
+    ) -> Iterable[tuple[str, str, list[Rows]]]:
+        """Yield (fingerprint, label, rows) of all messages, or some, in the order of fingerprints."""
         for fingerprint in sorted(self.places if only is None else only):
-            if fingerprint in without or fingerprint in self.contradictory:
-                continue
-            label, rows, start = self.places[fingerprint]
-            if start >= 0:
-                self.file.seek(start)
-                rows = [self.file.read(size) for size in rows]
-            yield fingerprint, label, rows
+            if fingerprint not in without and fingerprint not in self.contradictory:
+                yield fingerprint, self.places[fingerprint][0], self.rows_of(fingerprint)
+
+    def rows_of(self, fingerprint: str) -> list[Rows]:
+        """Return the rows of a message."""
+        _, number, i = self.places[fingerprint]
+        return self.chunks[number].of(i)
+
+    def grouped(self, fingerprints: Iterable[str]) -> Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]:
+        """Yield some messages as they lie together: rows of a chunk, and (place, fingerprint, label) of those meant."""
+        by_chunk: dict[int, list[tuple[int, str, str]]] = {}
+        for fingerprint in fingerprints:
+            label, number, i = self.places[fingerprint]
+            by_chunk.setdefault(number, []).append((i, fingerprint, label))
+        for number in sorted(by_chunk):
+            yield self.chunks[number].batch(), sorted(by_chunk[number])
 
     def close(self) -> None:
         """Drop the file."""
@@ -180,13 +250,14 @@ class _Training:
     def read(self, documents: Iterable[tuple[bytes | str, str]]) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
-        for chunk in _chunks(documents, state.names):
-            seen = [Document(content, state.engine.reader) for content, _ in chunk]
-            rows = state.engine.rows(seen)
-            for i, ((_, label), document) in enumerate(zip(chunk, seen)):
-                if not self.spool.add(document.fingerprint, label, packable(rows, i)):
-                    self.done["already"] += 1
-            read += len(chunk)
+
+        def cut(chunk: list[tuple[bytes | str, str]]) -> tuple[list[Rows], list[tuple[str, str]]]:
+            seen = [state.engine.read(content) for content, _ in chunk]
+            return state.engine.rows(seen), [(document.fingerprint, c) for document, (_, c) in zip(seen, chunk)]
+
+        for rows, messages in ahead(cut, _chunks(documents, state.names)):
+            self.done["already"] += self.spool.add(rows, messages)
+            read += len(messages)
             if self.progress is not None:
                 self.progress("reading", read, None)
 
@@ -201,38 +272,36 @@ class _Training:
         new = sum(self.is_new(state, f, label) for f, (label, _, _) in self.spool.places.items())
         return state.engine.n_experts > 1 and new >= max(sum(state.engine.documents), 1)
 
-    def learn(self, write: Writing, batch: Sequence[tuple[str, str, Sequence[bytes]]], together: bool) -> None:
+    def learn(self, write: Writing, batch: Sequence[tuple[str, str, list[Rows]]], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
         state, now = write.state, time.time()
         lessons: list[tuple[str, list[Rows]]] = []
         events: list[Event] = []
-        for fingerprint, label, terms in batch:
+        for fingerprint, label, rows in batch:
             known = state.known(fingerprint)
             if known is None and fingerprint[:8] < self.limits[label]:
-                events.append(Event("reserve", fingerprint, label, None, now, self.who, pack_rows(terms)))
+                events.append(Event("reserve", fingerprint, label, None, now, self.who, pack_rows(packable(rows))))
                 self.done["reserved"] += 1
             elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
                 self.done["already"] += 1  # set aside before: training again must not use it up
             elif known is None and together:
                 if self.journal:
-                    events.append(Event("learn", fingerprint, label, None, now, self.who, pack_rows(terms)))
+                    events.append(Event("learn", fingerprint, label, None, now, self.who, pack_rows(packable(rows))))
                 else:
                     self.unjournaled.append((fingerprint, state.code(label)))
-                lessons.append((label, rows_in(state, terms)))
+                lessons.append((label, rows))
                 self.learnt.append(fingerprint)
             else:
                 write.add_many(events)
                 events = []
-                self._step(write, fingerprint, label, terms)
+                self._step(write, fingerprint, label, rows)
         write.add_many(events)
         self.done["learnt"] += len(lessons)
         state.count_many(lessons)
-        self.handled += len(batch)
-        if self.progress is not None:
-            self.progress("learning", self.handled, len(self.spool.places))
+        self._tell(len(batch))
 
-    def _step(self, write: Writing, fingerprint: str, label: str, terms: Sequence[bytes]) -> None:
-        seen = Seen.of_terms(fingerprint, rows_in(write.state, terms))
+    def _step(self, write: Writing, fingerprint: str, label: str, rows: list[Rows]) -> None:
+        seen = Seen.of_terms(fingerprint, rows)
         if self.journal:
             self.done[teach(write, seen, label, self.who)] += 1
         else:
@@ -247,8 +316,13 @@ class _Training:
         one_by_one = state.engine.n_experts > 1 and not together
         held = [f for f, (label, _, _) in self.spool.places.items() if is_held_out(f) and self.is_new(state, f, label)]
         tail = set(held) if together else set()
-        for batch in batched(self.spool.sorted(without=tail), BATCH):
-            submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
+        if together and not self.journal:
+            self.done["already"] += sum(state.known(f) is not None for f in self.spool.places)
+            new = [f for f, (c, _, _) in self.spool.places.items() if f not in tail and self.is_new(state, f, c)]
+            submit(self._repeatable(partial(self._learn_grouped, new=new)))
+        else:
+            for batch in batched(self.spool.sorted(without=tail), BATCH):
+                submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
         if together:
             submit(self._repeatable(partial(self._weigh, tail=tail)))
 
@@ -264,36 +338,77 @@ class _Training:
 
         return again
 
+    def _learn_grouped(self, write: Writing, new: Sequence[str]) -> None:
+        """Learn new messages that no journal asks for, as they lie together: the order of lessons changes no count."""
+        state = write.state
+        groups = self.spool.grouped(new)
+        for some in batched(groups, max(BATCH // CHUNK, 1)):  # so many that reading them from a file stays small
+            state.engine.learn_many([(rows, labels, which) for rows, which, labels in _parts(state, some)])
+            self._tell(sum(len(messages) for _, messages in some))
+        self.done["learnt"] += len(new)
+        self.learnt += new
+        self.unjournaled += [(fingerprint, state.code(self.spool.places[fingerprint][0])) for fingerprint in new]
+        state.version += 1
+
+    def _tell(self, messages: int) -> None:
+        self.handled += messages
+        if self.progress is not None:
+            self.progress("learning", self.handled, len(self.spool.places))
+
     def _weigh(self, write: Writing, tail: set[str]) -> None:
         """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen."""
         state, engine = write.state, write.state.engine
         head = list(self.learnt)
         self._freeze(state, head)
-        opinions, labels = array("d"), array("q")
-        for batch in batched(self.spool.sorted(only=tail), BATCH):
-            labels.extend([state.code(label) for _, label, _ in batch])
-            opinions.extend(engine.opinions(batch_of([rows_in(state, terms) for _, _, terms in batch])))
+        step = len(engine.contrasts) * engine.n_experts
+        by_message: dict[str, tuple[int, Any]] = {}
+
+        def ask(group: tuple[list[Rows], list[tuple[int, str, str]]]) -> tuple[Any, list[tuple[int, str, str]]]:
+            rows, which, _ = next(iter(_parts(state, [group])))
+            return engine.opinions(rows, which), group[1]
+
+        for opinions, messages in ahead(ask, self.spool.grouped(tail)):
+            for place, (_, fingerprint, label) in enumerate(messages):
+                by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
         if tail and head:
-            how = WEIGHING[engine.reader]
-            engine.weigh(opinions, labels, array("q", range(len(labels))), how, None, FEWEST)
-        for batch in batched(self.spool.sorted(only=tail), BATCH):
-            self.learn(write, batch, True)
+            in_order = [by_message[fingerprint] for fingerprint in sorted(tail)]
+            labels = ints([label for label, _ in in_order])
+            together = b"".join([part.tobytes() for _, part in in_order])
+            engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader], None, FEWEST)
+        if self.journal:
+            for batch in batched(self.spool.sorted(only=tail), BATCH):
+                self.learn(write, batch, True)
+        else:
+            self._learn_grouped(write, sorted(tail))
         self._freeze(state, self.learnt)
         write.weights(self.who)
 
     def _freeze(self, state: State, fingerprints: Sequence[str]) -> None:
         if not state.engine.stages or not fingerprints:
             return
-        chosen = list(self.spool.sorted(only=set(fingerprints)))
-        labels = array("q", [state.code(label) for _, label, _ in chosen])
-        state.engine.freeze(batch_of([rows_in(state, terms) for _, _, terms in chosen]), labels)
+        ordered = sorted(fingerprints)
+        labels = ints([state.code(self.spool.places[f][0]) for f in ordered])
+        which = chosen(labels, len(ordered))
+        rows = batch_of([self.spool.rows_of(ordered[i]) for i in which])
+        state.engine.freeze(rows, ints([labels[i] for i in which]))
 
 
-def rows_in(state: State, terms: Sequence[bytes]) -> list[Rows]:
-    """Return the rows of one message from its terms in each view."""
-    rows = unpackable(state.engine.views, list(terms))
-    assert rows is not None
-    return rows
+def chosen(labels: Any, n: int) -> list[int]:
+    """Return the places of the documents that second stages are fitted on."""
+    import numpy as np
+
+    return sample(np.array(labels), np.arange(n)).tolist()  # type: ignore[no-any-return]
+
+
+def _parts(
+    state: State, groups: Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]
+) -> Iterable[tuple[list[Rows], Any, Any]]:
+    """Yield rows, the places of messages in them, and labels for all places (of others any)."""
+    for rows, messages in groups:
+        labels = [0] * len(rows[0])
+        for i, _, label in messages:
+            labels[i] = state.code(label)
+        yield rows, ints([i for i, _, _ in messages]), ints(labels)
 
 
 def train(

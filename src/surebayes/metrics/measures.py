@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse, special
 
 from surebayes.core.checks import fraction
 from surebayes.metrics import ranking
@@ -287,6 +286,8 @@ def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
     ham, spam = fraction(ham_error_rate, "ham_error_rate"), fraction(spam_error_rate, "spam_error_rate")
     if {ham, spam} == {0.0, 1.0}:
         return 50.0
+    from scipy import special  # scipy takes a quarter of a second to import, and few measures need it
+
     return 100 * float(special.expit((special.logit(ham) + special.logit(spam)) / 2))
 
 
@@ -356,6 +357,8 @@ def _class_counts(Y: Any, P: Any) -> tuple[Counts, Counts, Counts]:
 
 
 def _indicator_or_labels(values: Any, name: str) -> Any:
+    from scipy import sparse
+
     if not sparse.issparse(values):
         values = np.asarray(values)
         if values.ndim == 1:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from surebayes.core.checks import fraction
 
@@ -53,6 +52,8 @@ def rate_interval(successes: int, trials: int, confidence: float = 0.95) -> Inte
             f"successes must be a whole number from 0 to trials, trials at least 1. Got {successes!r} of {trials!r}."
         )
     tail = (1 - confidence) / 2
+    from scipy import special
+
     low = float(special.betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
     high = float(special.betainccinv(successes + 1, trials - successes, tail)) if successes < trials else 1.0
     return Interval(low, high)
@@ -111,6 +112,8 @@ def corrected_resampled_ttest(a: ArrayLike, b: ArrayLike, n_train: int, n_test: 
         same = bool(np.all(difference == 0))
         return TTest(0.0, 1.0) if same else TTest(math.copysign(math.inf, mean), 0.0)
     statistic = mean / math.sqrt((1 / k + n_test / n_train) * float(difference.var(ddof=1)))
+    from scipy import special
+
     return TTest(statistic, 2 * float(special.stdtr(k - 1, -abs(statistic))))
 
 
@@ -140,6 +143,8 @@ def sign_test(wins: int, losses: int, *, method: str = "exact") -> float:
     """
     if wins != int(wins) or losses != int(losses) or wins < 0 or losses < 0:
         raise ValueError(f"wins and losses must be whole numbers, not negative. Got {wins!r} and {losses!r}.")
+    from scipy import special
+
     fewer, total = min(wins, losses), wins + losses
     if method == "exact":
         return min(1.0, 2 * float(special.bdtr(fewer, total, 0.5))) if total else 1.0

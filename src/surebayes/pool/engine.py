@@ -17,6 +17,10 @@ _kernel = kernel("pool")
 
 CHUNK = 256
 """Documents that are cut into terms together."""
+MANY = 512
+"""Documents from which on views are worked on side by side."""
+SAMPLE, FEW = 20_000, 200
+"""Documents that second stages are fitted on at most, but so many of each class; see docs/pool.md for what it costs."""
 
 
 class Engine:
@@ -84,10 +88,14 @@ class Engine:
 
     def cut(self, contents) -> "list[Rows]":  # type: ignore[no-untyped-def]
         """Read and cut any number of documents."""
-        parts = []
-        for start in range(0, max(len(contents), 1), CHUNK):
-            parts.append(self.rows([Document(content, self.reader) for content in contents[start : start + CHUNK]]))
+        from surebayes.pool.threads import ahead
+
+        chunks = [contents[start : start + CHUNK] for start in range(0, max(len(contents), 1), CHUNK)]
+        parts = list(ahead(self._cut, chunks)) if len(chunks) > 1 else [self._cut(chunks[0])]
         return [joined(list(batches)) for batches in zip(*parts)]
+
+    def _cut(self, contents) -> "list[Rows]":  # type: ignore[no-untyped-def]
+        return self.rows([Document(content, self.reader) for content in contents])
 
     # ---- scoring
 
@@ -103,13 +111,17 @@ class Engine:
         """
         n = len(rows[0]) if which is None else len(which)
         out = real_zeros(n * len(self.contrasts) * self.n_experts)
-        asked, first = ints(self.contrasts) if copies else self.asked(), 0
-        for batch, sums, experts in zip(rows, self.sums, self.experts):
+        asked = ints(self.contrasts) if copies else self.asked()
+        sums, experts = self.sums, self.experts
+
+        def ask(v: int) -> None:
+            first = sum([len(others) for others in experts[:v]])
             try:
-                _kernel.score(batch, sums, experts, asked, out, first, which, copied, copies)
+                _kernel.score(rows[v], sums[v], experts[v], asked, out, first, which, copied, copies)
             except ValueError as error:
                 raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
-            first += len(experts)
+
+        self._each_view(ask, n)
         return out
 
     def weighed(self, opinions: Numbers) -> Numbers:
@@ -144,13 +156,33 @@ class Engine:
         weights : Numbers of int64, optional
             How often each counts: whole numbers of at least 1.
         """
-        added = self._by_class(labels, which, weights)
+        self.learn_many([(rows, labels, which)], weights)
+
+    def learn_many(self, batches, weights: "Numbers | None" = None) -> None:  # type: ignore[no-untyped-def]
+        """Learn batches of documents, (rows, labels, which) of each: what `learn` does with one, views side by side."""
+        added = [0] * self.classes
+        for _, labels, which in batches:
+            added = [a + b for a, b in zip(added, self._by_class(labels, which, weights))]
         if sum(self.documents) + sum(added) >= 2**31:
             raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-        for batch, sums in zip(rows, self.sums):
-            sums.learn(batch, labels, which, weights)
+
+        def learn_view(v: int) -> None:
+            for rows, labels, which in batches:
+                self.sums[v].learn(rows[v], labels, which, weights)
+
+        self._each_view(learn_view, sum(added))
         for c, n in enumerate(added):
             self.documents[c] += n
+
+    def _each_view(self, function, documents: int) -> None:  # type: ignore[no-untyped-def]
+        """Do something for each view; for many documents on threads, because the kernel lets go of the interpreter."""
+        if documents < MANY:
+            for v in range(len(self.views)):
+                function(v)
+            return
+        from surebayes.pool.threads import ahead
+
+        list(ahead(function, range(len(self.views))))
 
     def forget(
         self,
@@ -243,28 +275,22 @@ class Engine:
         self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest)
 
     def freeze(
-        self,
-        rows: "list[Rows]",
-        labels: Numbers,
-        which: "Numbers | None" = None,
-        weights: "Numbers | None" = None,
+        self, rows: "list[Rows]", labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
     ) -> None:
-        """Fit the second stages on documents whose counts the sums have."""
+        """Fit the second stages on documents whose counts the sums have; of many on a sample."""
         if not self.stages:
             return
         import numpy as np
 
         truth = np.frombuffer(labels, np.int64)
-        times = None if weights is None else np.frombuffer(weights, np.int64)
-        if which is not None:
-            meant = np.frombuffer(which, np.int64)
-            truth, times = truth[meant], None if times is None else times[meant]
+        meant = np.arange(len(truth)) if which is None else np.frombuffer(which, np.int64)
+        meant = sample(truth, meant)
+        times = None if weights is None else np.frombuffer(weights, np.int64)[meant]
         for batch, sums, experts in zip(rows, self.sums, self.experts):
             stages = [expert for expert in experts if isinstance(expert, SecondStage)]
-            if stages:
-                chosen = batch if which is None else taken(batch, which)
-                for stage in stages:
-                    stage.fit(sums, sum(self.documents), chosen, truth, self.contrasts, times)
+            chosen = taken(batch, meant) if stages and len(meant) < len(batch) else batch
+            for stage in stages:
+                stage.fit(sums, sum(self.documents), chosen, truth[meant], self.contrasts, times)
 
     # ---- copies and files
 
@@ -320,11 +346,25 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int) -> Poo
     return PoolWeights(units, [float(value) for value in bias])  # type: ignore[arg-type, attr-defined]
 
 
+def sample(labels, which):  # type: ignore[no-untyped-def]
+    """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has."""
+    import numpy as np
+
+    if len(which) <= SAMPLE:
+        return which
+    random, kept = np.random.default_rng(0), []
+    for c in np.unique(labels[which]):
+        inside = which[labels[which] == c]
+        n = max(len(inside) * SAMPLE // len(which), min(FEW, len(inside)))
+        kept.append(random.permutation(inside)[:n])
+    return np.sort(np.concatenate(kept))
+
+
 def taken(rows: Rows, which) -> Rows:  # type: ignore[no-untyped-def]
     """Return some of the documents, in the given order."""
     import numpy as np
 
-    ends, which = np.frombuffer(rows.indptr, np.int64), np.frombuffer(which, np.int64)
+    ends, which = np.frombuffer(rows.indptr, np.int64), np.asarray(which, np.int64)
     length = np.diff(ends)[which]
     indptr = np.concatenate([[0], np.cumsum(length)])
     entries = np.arange(indptr[-1]) + np.repeat(ends[which] - indptr[:-1], length)
