@@ -60,8 +60,8 @@ def test_large_documents_are_not_held_together(folder, monkeypatch):
     monkeypatch.setattr(bulk, "CHUNK_BYTES", 1)
     sizes = []
     judge = BulkJudge(str(folder))
-    plain = judge.judge
-    monkeypatch.setattr(judge, "judge", lambda contents: sizes.append(len(contents)) or plain(contents))
+    plain = judge._decide
+    monkeypatch.setattr(judge, "_decide", lambda contents: sizes.append(len(contents)) or plain(contents))
     assert len(list(judge.verdicts(documents(MAILS[:10])))) == 10
     assert max(sizes) == 1
 

@@ -67,7 +67,7 @@ class BulkJudge:
         """
         cut = self._counted(chunks(documents))
         for first in cut:  # answered at once
-            yield from zip(first, self.judge([document.content for document in first]))
+            yield from zip(*self._judged(first))
             break
         for chunk, decisions in ahead(self._judged, cut):
             yield from zip(chunk, decisions)
@@ -79,10 +79,14 @@ class BulkJudge:
             yield chunk
 
     def _judged(self, chunk: list[Any]) -> tuple[list[Any], list[Decision]]:
-        return chunk, self.judge([document.content for document in chunk])
+        return chunk, self._decide([document.content for document in chunk])
 
     def judge(self, contents: list[Any]) -> list[Decision]:
         """Return label, score, threshold and probability of each document."""
+        self._count(len(contents))
+        return self._decide(contents)
+
+    def _decide(self, contents: list[Any]) -> list[Decision]:
         engine = self.engine
         return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]))
 
