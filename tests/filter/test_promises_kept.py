@@ -223,3 +223,65 @@ def test_a_bad_request_fails_alone(half_done, tmp_path):
     with sb.Filter.open(tmp_path / "f") as mine:
         assert documents(mine) == 6
         assert mine.problems() == []
+
+
+# ---- a first training that fails, beside others
+
+
+def test_a_failed_first_training_takes_nothing_of_others_away(tmp_path, capsys, monkeypatch):
+    from command_line import run_here
+    from surebayes.filter.filter import Filter
+
+    for label in ("ham", "spam"):
+        (tmp_path / label).mkdir()
+        for i, (raw, given) in enumerate(MAILS[:20]):
+            if given == label:
+                (tmp_path / label / str(i)).write_bytes(raw)
+    words = ["train", "-m", tmp_path / "f", "--ham", tmp_path / "ham", "--spam", tmp_path / "spam"]
+
+    def interrupted(self, *_, **__):
+        if others:
+            with sb.Filter.open(tmp_path / "f") as other:
+                other.teach(*MAILS[30])
+        raise KeyboardInterrupt
+
+    for others in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(Filter, "train", interrupted)
+            assert run_here(capsys, monkeypatch, *words).code == 130
+        assert (tmp_path / "f").exists() == others
+    with sb.Filter.open(tmp_path / "f") as mine:
+        assert documents(mine) == 1
+    assert run_here(capsys, monkeypatch, *words).code == 0
+
+
+def test_a_filter_that_was_taken_away_acknowledges_nothing(tmp_path):
+    import shutil
+
+    mine = sb.Filter.create(tmp_path / "f", **SMALL)
+    mine.teach(*MAILS[0])
+    mine.absorb()
+    shutil.copytree(tmp_path / "f", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "f")
+    with pytest.raises((sb.StoreError, OSError)):
+        mine.teach(*MAILS[1])
+    shutil.copytree(tmp_path / "copy", tmp_path / "f")
+    with pytest.raises(sb.StoreError, match="removed or replaced"):
+        mine.teach(*MAILS[1])
+    with sb.Filter.open(tmp_path / "f") as again:
+        assert again.teach(*MAILS[1]) == "learnt"
+
+
+def test_copying_over_a_live_folder_ends_no_judge(tmp_path):
+    """As `cp` does it: the files are emptied in place, and filled again."""
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS, reserve=0)
+    files = {path: path.read_bytes() for path in (tmp_path / "f").iterdir() if path.name != "lock"}
+    with sb.Filter.open(tmp_path / "f") as mine:
+        before = [mine.judge(raw).score for raw, _ in MAILS[:20]]
+        for path in files:
+            path.write_bytes(b"")
+        assert [mine.judge(raw).score for raw, _ in MAILS[:20]] == before
+        for path, content in files.items():
+            path.write_bytes(content)
+        assert [mine.judge(raw).score for raw, _ in MAILS][:20] == before

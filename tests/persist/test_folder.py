@@ -261,3 +261,34 @@ def test_what_is_no_file_of_the_model(kind, tmp_path):
 def test_entries_that_name_no_file_of_the_model(entry, tmp_path):
     with pytest.raises(BadModel):
         read_file(str(tmp_path), entry)
+
+
+# ---- a whole filter
+
+
+@as_root
+def test_strangers_can_read_a_filter_and_are_told_that_they_can_not_write(shared):
+    import surebayes as sb
+
+    shared.rmdir()
+    shared.mkdir()
+    shared.chmod(0o755)
+    with sb.Filter.create(shared, model="words", width=2**12) as mine:
+        mine.teach(b"Subject: lunch?\n\nAt nine, as usual?", "ham")
+        mine.teach(b"Subject: pills\n\nCheap pills, order now", "spam")
+    before = {name: looks(shared / name) for name in os.listdir(shared)}
+
+    def read():
+        with sb.Filter.open(shared) as theirs:
+            assert theirs.judge(b"Subject: order\n\npills now").label == "spam"
+            theirs.explain(b"Subject: order\n\npills now")
+            assert theirs.history()
+            assert theirs.versions()
+            assert sum(theirs.status()["documents"].values()) == 2
+            assert theirs.problems() == []
+            with pytest.raises(PermissionError):
+                theirs.teach(b"Subject: mine\n\nmine", "spam")
+            assert theirs.judge(b"Subject: order\n\npills now").label == "spam"
+
+    become(STRANGER, read)
+    assert {name: looks(shared / name) for name in os.listdir(shared)} == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,6 +42,7 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
     DIR is made if it isn't there; a filter that is there learns on. Documents are learnt once, however often they come.
     A share of the first class is set aside, for `calibrate`; a certificate that was there before is renewed from it.
     """
+    from surebayes.filter.durable import remove_unused
     from surebayes.filter.filter import Filter, is_filter
 
     inputs = _inputs.taken(options)
@@ -51,13 +51,14 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
     if not new:
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new else []
-    before = set(os.listdir(model)) if os.path.isdir(model) else None
+    made = False
     try:
-        trained = (
-            Filter.create(model, classes, reader=options["reader"], model=options["views"], width=options["width"])
-            if new
-            else Filter.open(model, renew=renew)
-        )
+        if new:
+            kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
+            trained = Filter.create(model, classes, **kind)
+            made = True
+        else:
+            trained = Filter.open(model, renew=renew)
         with trained:
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
@@ -68,8 +69,8 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
             )
     except BaseException:
-        if new:
-            _take_away(model, before)
+        if made:
+            remove_unused(model)
         raise
     inputs.report()
     if done["contradictory"]:
@@ -98,17 +99,6 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
         there = f"only {classes[0]!r}" if classes else "none"
         raise BadInput(f"A filter needs documents of two classes at least; there is {there}.")
     return classes
-
-
-def _take_away(model: str, before: set[str] | None) -> None:
-    """Remove what a failed training of a new filter left; what was in the folder before stays."""
-    if not os.path.isdir(model):
-        return
-    for name in set(os.listdir(model)) - (before or set()):
-        if os.path.isfile(os.path.join(model, name)):
-            os.unlink(os.path.join(model, name))
-    if before is None and not os.listdir(model):
-        os.rmdir(model)
 
 
 def _summary(trained: Filter, done: dict[str, int], skipped: int) -> dict[str, Any]:

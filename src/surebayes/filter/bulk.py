@@ -46,7 +46,7 @@ class BulkJudge:
     """
 
     def __init__(self, folder: str) -> None:
-        self.model = MappedModel(folder)
+        self.model = MappedModel(folder, hold=True)
         self.engine = self.model.judge.engine
         self.judged = 0
 

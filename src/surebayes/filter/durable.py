@@ -87,11 +87,11 @@ class Durable:
                 if attempt == 2 or self.folder.manifest() == manifest:
                     raise
         try:
-            self.journal = Journal(path)
+            self.journal = Journal(path, write=False)  # to read leaves no trace; it is opened to write when need be
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            self.journal = None  # not ours to write to: judging needs the model alone
+            self.journal = None  # not ours to read: judging needs the model alone
         if self.journal is not None:
             last = self.journal.last()
             if last < self.absorbed:
@@ -109,7 +109,7 @@ class Durable:
             self._stop_timer()
             try:
                 behind = self.state is not None and self.state.seq > self.absorbed
-                if self.journal is not None and (behind or self._taught):
+                if self.journal is not None and self.journal.writes and (behind or self._taught):
                     self.next_renewal = 0.0  # there is no later time to do it
                     self._absorb(f"taught {self._taught}" if self._taught else None)
             finally:
@@ -138,7 +138,12 @@ class Durable:
         self.check_open()
         stamp = self.folder.stamp()
         if self.mapped is None or stamp != self._stamp:
-            self.mapped, self._stamp = MappedModel(self.path), stamp
+            try:
+                self.mapped, self._stamp = MappedModel(self.path, hold=True), stamp
+            except StoreError:
+                if self.mapped is None:
+                    raise
+                # somebody is copying files into the folder: the model of before judges until they are whole
         return self.mapped
 
     def fresh_state(self) -> State:
@@ -154,11 +159,22 @@ class Durable:
 
     def _caught_up(self, state: State) -> State:
         """Return the state with what others have written since, read anew where the journal alone doesn't have it."""
-        return state if state.catch_up(self.open_journal()) else self.load()
+        return state if state.catch_up(self.reading(anew=True)) else self.load()
+
+    def reading(self, anew: bool = False) -> Journal:
+        """Return the journal to read from; `anew` if it has to have what others have written since."""
+        self.check_open()
+        if self.journal is None:
+            raise PermissionError(13, "Permission denied", os.path.join(self.path, "journal.sqlite"))
+        if anew and not self.journal.writes:
+            self.journal.close()
+            self.journal = None
+            self.journal = Journal(self.path, write=False)
+        return self.journal
 
     def _add_pending(self, manifest: dict[str, Any]) -> None:
         """Add rows to the journal that came with the model, where its writer didn't live to do it."""
-        journal = self.open_journal()
+        journal = self.reading()
         try:
             last, absorbed = journal.last(), manifest["journal"]["absorbed"]
             if last >= absorbed:
@@ -175,17 +191,16 @@ class Durable:
                 f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
                 "Restore it from a copy."
             )
-        journal.append(events)
+        self.open_journal().append(events)
 
     def load(self) -> State:
         """Read the state from the folder."""
-        if self.journal is None:
-            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
         for attempt in range(3):
             manifest = self.folder.manifest()
+            journal = self.reading(anew=attempt > 0)
             self._add_pending(manifest)
             try:
-                self.state = State.load(self.folder, manifest, self.journal)
+                self.state = State.load(self.folder, manifest, self.journal or journal)
                 break
             except BadModel:  # a writer may have replaced the files after the manifest was read
                 if attempt == 2 or self.folder.manifest() == manifest:
@@ -283,11 +298,13 @@ class Durable:
             return self.fresh_state()
 
     def open_journal(self) -> Journal:
-        """Return the journal; StoreError where it can't be written to."""
-        self.check_open()
-        if self.journal is None:
-            raise StoreError(f"The journal in {self.path!r} can't be opened for writing: check its permissions.")
-        return self.journal
+        """Return the journal to write to; PermissionError where it may not be."""
+        journal = self.reading()
+        if not journal.writes:
+            writing = Journal(self.path)
+            journal.close()
+            journal = self.journal = writing
+        return journal
 
     def ready_to_write(self) -> State:
         """Return the state with every row of the journal; to be called with the folder's lock held."""
@@ -452,3 +469,22 @@ class Writing:
         """Write the rows."""
         if self.events:
             self.journal.append(self.events)
+
+
+def remove_unused(path: str) -> None:
+    """Remove a filter that nobody has taught anything, of a first training that failed; what others learnt stays.
+
+    A process that has it open meanwhile is told that it is gone when it writes.
+    """
+    with contextlib.suppress(StoreError, OSError):
+        with locked(path):
+            journal = Journal(path, write=False)
+            try:
+                if journal.last():
+                    return
+            finally:
+                journal.close()
+            for name in os.listdir(path):
+                if name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-")):
+                    os.unlink(os.path.join(path, name))
+        os.rmdir(path)

@@ -420,7 +420,7 @@ class Filter:
     def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
         """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
         with self._durable.mutex:
-            return tuning.reserve_scores(self._durable.fresh_state(), self._durable.open_journal())[:2]
+            return tuning.reserve_scores(self._durable.fresh_state(), self._durable.reading())[:2]
 
     # ---- the past
 
@@ -435,7 +435,7 @@ class Filter:
             How many rows.
         """
         with self._durable.mutex:
-            state, journal = self._durable.fresh_state(), self._durable.open_journal()
+            state, journal = self._durable.fresh_state(), self._durable.reading()
             wanted = None if document is None else state.engine.read(document).fingerprint
             return history.history(journal, wanted, limit)
 
@@ -443,7 +443,7 @@ class Filter:
         """Tell which versions of the model were marked, the latest first: {"version", "time", "note"}."""
         with self._durable.mutex:
             self._durable.fresh_state()
-            return history.versions(self._durable.open_journal())
+            return history.versions(self._durable.reading())
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.
@@ -501,7 +501,7 @@ class Filter:
         durable = self._durable
         with durable.mutex:
             try:
-                journal = durable.open_journal()
+                journal = durable.reading(anew=True)
                 problems = journal.problems(progress)
                 state = State.load(durable.folder, durable.folder.manifest(), journal)
                 return problems + history.unlike_the_journal(state, journal, recount, progress)

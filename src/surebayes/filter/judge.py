@@ -156,9 +156,12 @@ class MappedModel:
     ----------
     folder : str
         The filter's folder.
+    hold : bool
+        Whether the file is read instead of mapped: for a process that lives on, which must not die because somebody
+        copies another file over it.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, hold: bool = False) -> None:
         for attempt in range(5):
             manifest = read_manifest(folder, KIND)
             try:
@@ -170,7 +173,10 @@ class MappedModel:
                 with open(os.path.join(folder, name), "rb") as file:
                     if os.fstat(file.fileno()).st_size != size:
                         raise BadModel(f"{name} in {folder!r} is truncated or not the file that the manifest means.")
-                    self.file = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                    self.file: mmap.mmap | bytes
+                    self.file = file.read() if hold else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                    if len(self.file) != size:
+                        raise BadModel(f"{name} in {folder!r} is being written by another program.")
                 self.judge = judge_of(manifest.get("scoring"), self._sums)
                 return
             except FileNotFoundError:  # a writer replaced it since the manifest was read

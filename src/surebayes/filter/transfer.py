@@ -34,7 +34,7 @@ _CHUNK = 10_000  # counts a line
 def dump(durable: Durable, file: Any) -> None:
     """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
     with durable.mutex:
-        state, journal = durable.fresh_state(), durable.open_journal()
+        state, journal = durable.fresh_state(), durable.reading()
         checked, lines = 0, 0
         for said in _lines(state, journal):
             line = json.dumps(said, separators=(",", ":")) + "\n"
