@@ -63,11 +63,16 @@ class Durable:
         os.makedirs(path, exist_ok=True)
         self = cls(path, renew)
         with locked(path):
-            self.journal = Journal(path, create=True)
-            self.state = State.new(reader, names, views)
-            self.state.journal_id = self.journal.id
-            self.absorb_locked()
-            flush_folder(os.path.dirname(os.path.abspath(path)))
+            self.journal = Journal(path, create=True)  # an error where somebody else was quicker
+            try:
+                self.state = State.new(reader, names, views)
+                self.state.journal_id = self.journal.id
+                self.absorb_locked()
+                flush_folder(os.path.dirname(os.path.abspath(path)))
+            except BaseException:
+                self.journal.close()
+                _remove_files(path)
+                raise
         return self
 
     @classmethod
@@ -138,12 +143,7 @@ class Durable:
         self.check_open()
         stamp = self.folder.stamp()
         if self.mapped is None or stamp != self._stamp:
-            try:
-                self.mapped, self._stamp = MappedModel(self.path, hold=True), stamp
-            except StoreError:
-                if self.mapped is None:
-                    raise
-                # somebody is copying files into the folder: the model of before judges until they are whole
+            self.mapped, self._stamp = MappedModel(self.path, hold=True), stamp
         return self.mapped
 
     def fresh_state(self) -> State:
@@ -197,7 +197,7 @@ class Durable:
         """Read the state from the folder."""
         for attempt in range(3):
             manifest = self.folder.manifest()
-            journal = self.reading(anew=attempt > 0)
+            journal = self.reading(anew=True)  # after the manifest, so that it has what the model has
             self._add_pending(manifest)
             try:
                 self.state = State.load(self.folder, manifest, self.journal or journal)
@@ -476,15 +476,20 @@ def remove_unused(path: str) -> None:
 
     A process that has it open meanwhile is told that it is gone when it writes.
     """
-    with contextlib.suppress(StoreError, OSError):
-        with locked(path):
-            journal = Journal(path, write=False)
-            try:
-                if journal.last():
-                    return
-            finally:
-                journal.close()
-            for name in os.listdir(path):
-                if name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-")):
-                    os.unlink(os.path.join(path, name))
+    with contextlib.suppress(StoreError, OSError), locked(path):
+        journal = Journal(path, write=False)
+        try:
+            if journal.last():
+                return
+        finally:
+            journal.close()
+        _remove_files(path)
+
+
+def _remove_files(path: str) -> None:
+    """Remove the files of a filter that was never used, and its folder if nothing else is in it; the lock is held."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            if name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-")):
+                os.unlink(os.path.join(path, name))
         os.rmdir(path)

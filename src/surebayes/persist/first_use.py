@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from surebayes.errors import BadModel
 from surebayes.estimators.parameters import check_top, check_weight
 
-TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", ""]
+TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", "", "more"]
 _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")
 
 
@@ -91,11 +91,13 @@ def _sample(estimator: Any) -> Any:
         return TEXTS
     inner = getattr(estimator, "estimator_", getattr(estimator, "estimator", None))
     if type(estimator).__name__ in ("GuaranteedThreshold", "BudgetedThreshold") and inner is not None:
-        if not hasattr(inner, "get_params"):
-            raise BadModel(f"{type(estimator).__name__} holds {inner!r} in place of a classifier.")
+        fitted = any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
+        if not hasattr(inner, "get_params") or (fitted and not hasattr(estimator, "estimator_")):
+            raise BadModel(f"{type(estimator).__name__} stands around {type(inner).__name__}, which isn't fitted.")
         return _sample(inner)
     width = getattr(estimator, "n_features_in_", None)
     if width is None:
         return None
     columns = np.unique([0, width // 2, max(width - 1, 0)])[:width]
-    return csr_array((np.ones(len(columns)), (np.zeros(len(columns), int), columns)), shape=(2, width))
+    # three rows: a pair of numbers, where one should stand, must not fit by chance
+    return csr_array((np.ones(len(columns)), (np.zeros(len(columns), int), columns)), shape=(3, width))
