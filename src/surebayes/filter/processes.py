@@ -40,22 +40,23 @@ class ProcessJudge:
     def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
         """Yield every document with label, score, threshold and probability, in the order in which they come."""
         under_way: deque[tuple[list[Any], Future[list[Decision]]]] = deque()
-        for chunk in chunks(documents):
-            contents = [document.content for document in chunk]
-            under_way.append((chunk, self.executor.submit(_judged, self.folder, self.version, contents)))
-            if len(under_way) >= AHEAD * self.jobs:
-                yield from self._answered(*under_way.popleft())
-        while under_way:
-            yield from self._answered(*under_way.popleft())
-
-    def _answered(self, chunk: list[Any], answer: Future[list[Decision]]) -> Iterator[tuple[Any, Decision]]:
         try:
-            return zip(chunk, answer.result())
-        except BrokenProcessPool:
+            for chunk in chunks(documents):
+                contents = [document.content for document in chunk]
+                under_way.append((chunk, self.executor.submit(_judged, self.folder, self.version, contents)))
+                if len(under_way) >= AHEAD * self.jobs:
+                    yield from _answered(*under_way.popleft())
+            while under_way:
+                yield from _answered(*under_way.popleft())
+        except BrokenProcessPool:  # noticed by an answer that is waited for, or by the next question
             raise StoreError(
                 "A process that judges documents died, of too little memory perhaps; what was printed so far is right. "
                 "Run again with fewer --jobs."
             ) from None
+
+
+def _answered(chunk: list[Any], answer: Future[list[Decision]]) -> Iterator[tuple[Any, Decision]]:
+    return zip(chunk, answer.result())
 
 
 @contextmanager

@@ -217,10 +217,11 @@ def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
 
     columns, sums = [], []
     for batch in rows:
-        row = batch.of(i)
-        columns.append(row.columns)
+        row = batch if len(batch) == 1 else batch.of(i)
+        columns.append(bytes(row.columns))
         if row.times is not None:
-            sums.append(array("I", accumulate(memoryview(row.times).cast("I"))).tobytes() if row.times else b"")
+            times = bytes(row.times)
+            sums.append(array("I", accumulate(memoryview(times).cast("I"))).tobytes() if times else b"")
     return columns + sums
 
 
