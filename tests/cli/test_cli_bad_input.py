@@ -246,7 +246,7 @@ def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, 
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(bulk.BulkJudge, "judge", fail)
+    monkeypatch.setattr(bulk.BulkJudge, "_judged", fail)
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == code
     assert said in one_line(ran)

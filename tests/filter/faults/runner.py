@@ -266,7 +266,9 @@ class Disk:
             self.now[path] = self.now.get(path, b"")[:offset].ljust(offset, b"\0")
         elif name == "rename":
             self.now[other] = self.now.pop(path, b"")
-            self.sure[other + "\0" + path] = self.sure.pop(path, b"")
+            # the content is flushed though its new name is not, also after several names
+            flushed = next((key for key in self.sure if key == path or key.startswith(path + "\0")), path)
+            self.sure[other + "\0" + path] = self.sure.pop(flushed, b"")
         elif name == "unlink":
             self.now.pop(path, None)
         elif name == "flush":
