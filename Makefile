@@ -59,7 +59,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m cogapp --check docs/*.md README.md
+	$(BIN)/python -m cogapp --check ARCHITECTURE.md docs/*.md README.md
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \

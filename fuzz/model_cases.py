@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from surebayes.errors import BadModel, NewerModel
-from surebayes.filter.judge import MappedModel
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.kernels import kernel
 from surebayes.persist.manifest import seal, unseal
 

@@ -1,9 +1,10 @@
-"""List the rooms of the package and what each module in them holds: what the map in ARCHITECTURE.md is made of."""
+"""List the rooms of the package and what each module in them holds: what ARCHITECTURE.md and docs/rooms.md are made of."""
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +33,9 @@ def _files(room: Path) -> Iterator[Path]:
     for path in room.iterdir():
         if path.is_dir() and not (path / "__init__.py").exists():
             yield from _files(path)
-        elif path.suffix in (".py", ".c") and path.stem != "__init__":
-            yield path
-        elif path.suffix == ".h" and not path.with_suffix(".c").exists():
+        elif (path.suffix in (".py", ".c") and path.stem != "__init__") or (
+            path.suffix == ".h" and not path.with_suffix(".c").exists()
+        ):
             yield path
 
 
@@ -59,13 +60,25 @@ def summary(path: Path) -> str:
     return re.split(r"(?<=[a-z0-9`)\"])\. ", paragraph)[0].rstrip(".")
 
 
+def index() -> str:
+    """Return the rooms, a paragraph each: what it holds, and the names of its modules."""
+    paragraphs = []
+    for room, files in rooms().items():
+        names = ", ".join(f"`{label(room, path)}`" for path in files)
+        text = f"**{_title(room)}/** {summary(SOURCE / room / '__init__.py')}. {names}"
+        paragraphs.append(textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False))
+    return "\n\n".join(paragraphs)
+
+
 def markdown() -> str:
-    """Return the map: a paragraph a room, a line a module."""
+    """Return the map: a section a room, a line a module."""
     lines = []
     for room, files in rooms().items():
-        title = "surebayes" if room == "." else room
-        lines += [f"**{title}/** {summary(SOURCE / room / '__init__.py')}", ""]
-        for path in files:
-            lines.append(f"- `{label(room, path)}` {summary(path)}")
+        lines += [f"## {_title(room)}", "", f"{summary(SOURCE / room / '__init__.py')}.", ""]
+        lines += [f"- `{label(room, path)}` {summary(path)}" for path in files]
         lines.append("")
     return "\n".join(lines)
+
+
+def _title(room: str) -> str:
+    return "surebayes" if room == "." else room

@@ -34,7 +34,7 @@ _HOME = {
     "Message": "mail.message",
     "read_message": "mail.message",
     "Filter": "filter.filter",
-    "Verdict": "filter.verdict",
+    "Verdict": "filter.lean.verdict",
     "certify": "promises.certificate",
     "compare": "research.compare",
     "load": "persist.estimators",

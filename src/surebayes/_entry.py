@@ -27,7 +27,7 @@ def main(argv: "list[str] | None" = None) -> int:
 def _filter(argv: "list[str]") -> int:
     """Run `filter`. Python's own exit code for a crash is 1, which means spam: whatever fails is 75 instead."""
     try:
-        from surebayes.filter.one_shot import main as filter_mail
+        from surebayes.filter.lean.one_shot import main as filter_mail
 
         return filter_mail(argv)
     except BaseException as error:

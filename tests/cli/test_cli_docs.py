@@ -11,8 +11,8 @@ import pytest
 
 from surebayes import errors
 from surebayes.cli import commands
-from surebayes.cli._command import SECTIONS, walk
-from surebayes.filter import one_shot
+from surebayes.cli.shared.command import SECTIONS, walk
+from surebayes.filter.lean import one_shot
 from surebayes.filter.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]

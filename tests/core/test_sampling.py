@@ -12,7 +12,7 @@ from sklearn.base import clone
 import surebayes as sb
 from strategies import corpora
 from surebayes.core import sampling
-from surebayes.core.exact_total import exact_dot, exact_total
+from surebayes.core.sums import exact_dot, exact_total
 from variants import CHOOSING
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)

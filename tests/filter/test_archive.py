@@ -13,7 +13,7 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter import archive as archives
+from surebayes.filter.disk import archive as archives
 from surebayes.persist import folder as persist_folder
 from surebayes.persist.manifest import read_manifest, seal
 from surebayes.synthetic import mail_stream
@@ -274,7 +274,7 @@ def test_a_restore_into_somebody_elses_folder_takes_nothing_away(tmp_path, monke
         mine.teach(*MAILS[0])
         with open(tmp_path / "dump", "w") as file:
             mine.dump(file)
-    from surebayes.filter import transfer
+    from surebayes.filter.disk import transfer
 
     check, calls = transfer.check_new, []
 

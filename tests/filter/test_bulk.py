@@ -11,8 +11,8 @@ import pytest
 import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadModel
-from surebayes.filter import bulk
-from surebayes.filter.bulk import BulkJudge, is_absorbed
+from surebayes.filter.lean import bulk
+from surebayes.filter.lean.bulk import BulkJudge, is_absorbed
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(150, seed=5)]

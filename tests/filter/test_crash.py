@@ -11,8 +11,8 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter.journal import Journal, unpack_rows
-from surebayes.filter.judge import MappedModel
+from surebayes.filter.disk.journal import Journal, unpack_rows
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=9)]

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives
-from surebayes.filter import bulk, durable, journal, one_shot, teaching, tuning
-from surebayes.filter.journal import Journal, unpack_rows
-from surebayes.filter.judge import MappedModel
+from surebayes.filter import durable, teaching, tuning
+from surebayes.filter.disk import journal
+from surebayes.filter.disk.journal import Journal, unpack_rows
+from surebayes.filter.lean import bulk, one_shot
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.state import State
 from surebayes.kernels import pool_twin
 from surebayes.pool import engine, table

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes import _entry
-from surebayes.filter import one_shot
-from surebayes.filter.judge import MappedModel
-from surebayes.filter.one_shot import OWN, with_fields
+from surebayes.filter.lean import one_shot
+from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.lean.one_shot import OWN, with_fields
 from surebayes.kernels import kernel
 from surebayes.kernels.mail_twin import FILTER_FIELDS, header_end, without_fields
 from surebayes.mail.message import MAX_BYTES
@@ -25,8 +25,9 @@ from surebayes.synthetic import mail_stream
 ROOT = pathlib.Path(__file__).parents[2]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
-    "surebayes", "surebayes._entry", "surebayes.errors", "surebayes.filter", "surebayes.filter.judge",
-    "surebayes.filter.one_shot",
+    "surebayes", "surebayes._entry", "surebayes.errors",
+    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.judge",
+    "surebayes.filter.lean.one_shot",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.charsets", "surebayes.mail.header_tokens", "surebayes.mail.headers",
     "surebayes.mail.message",
@@ -214,7 +215,7 @@ def test_the_python_kernels_give_the_same_score(model):
     script = (
         "import sys, warnings; warnings.simplefilter('ignore')\n"
         "for name in ('_text', '_mail', '_pool'): sys.modules['surebayes.kernels.' + name] = None\n"
-        "from surebayes.filter.judge import MappedModel\n"
+        "from surebayes.filter.lean.judge import MappedModel\n"
         "print(repr(MappedModel(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
     )
     lean = MappedModel(str(model))

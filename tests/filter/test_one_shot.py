@@ -13,8 +13,8 @@ import pytest
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment
-from surebayes.filter import one_shot
-from surebayes.filter.one_shot import OWN
+from surebayes.filter.lean import one_shot
+from surebayes.filter.lean.one_shot import OWN
 from surebayes.kernels.mail_twin import without_fields
 from surebayes.mail.message import MAX_BYTES
 from surebayes.persist.manifest import VERSION, read_manifest
@@ -221,7 +221,7 @@ def run_without(modules, *words, stdin=MAIL):
 @pytest.mark.parametrize("strict", [[], ["--exit-code"]])
 @pytest.mark.parametrize(
     "missing",
-    ["filter.judge", "mail", "mail.message", "persist.manifest", "errors", "kernels.pool_twin", "pool.engine"],
+    ["filter.lean.judge", "mail", "mail.message", "persist.manifest", "errors", "kernels.pool_twin", "pool.engine"],
 )
 def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
     modules = [f"surebayes.{missing}", "surebayes.kernels._pool"]
@@ -232,7 +232,7 @@ def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
 
 
 @pytest.mark.parametrize(
-    "modules", [["surebayes.filter.one_shot"], ["surebayes.kernels._mail", "surebayes.kernels.mail_twin"]]
+    "modules", [["surebayes.filter.lean.one_shot"], ["surebayes.kernels._mail", "surebayes.kernels.mail_twin"]]
 )
 def test_where_nothing_can_be_done_nothing_comes_out(modules, model):
     done = run_without(modules, "filter", "-m", model)

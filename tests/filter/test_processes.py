@@ -8,8 +8,8 @@ import pytest
 
 from surebayes import Filter
 from surebayes.errors import Busy, StoreError
-from surebayes.filter.bulk import CHUNK, BulkJudge
-from surebayes.filter.processes import AHEAD, judging
+from surebayes.filter.lean.bulk import CHUNK, BulkJudge
+from surebayes.filter.lean.processes import AHEAD, judging
 from surebayes.synthetic import mail_stream
 
 Document = namedtuple("Document", "number content")

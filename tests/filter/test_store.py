@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
-from surebayes.filter import journal
-from surebayes.filter.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
+from surebayes.filter.disk import journal
+from surebayes.filter.disk.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
 from surebayes.kernels import pool_twin
 from surebayes.persist.folder import locked, read_arrays, read_file, write_file
 from surebayes.persist.manifest import read_manifest, seal, unseal

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 import surebayes as sb
-from surebayes.filter.judge import MappedModel
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.persist.manifest import read_manifest
 
 TEXTS = [

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from surebayes.errors import BadModel
-from surebayes.filter.journal import Event, Journal, chained
+from surebayes.filter.disk.journal import Event, Journal, chained
 from surebayes.persist.folder import adopt_named, check_file, locked, put, put_manifest, read_file, write_file
 
 OWNER, MEMBER, STRANGER, GROUP = 61001, 61002, 61003, 62000

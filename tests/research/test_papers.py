@@ -8,13 +8,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from surebayes.research import papers
+from surebayes.research.laboratory import random_draws as _random_draws
+from surebayes.research.laboratory.baselines import BalancedWinnow, TunedSVM, maximum_entropy
+from surebayes.research.laboratory.cache import Cache, code_digest, digest
+from surebayes.research.laboratory.lab import CountedCorpus, seen_columns
+from surebayes.research.laboratory.porter import stem
+from surebayes.research.laboratory.words import Words
 from surebayes.research.papers import __main__ as command
-from surebayes.research.papers import _random_draws, frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
-from surebayes.research.papers._baselines import BalancedWinnow, TunedSVM, maximum_entropy
-from surebayes.research.papers._cache import Cache, code_digest, digest
-from surebayes.research.papers._lab import CountedCorpus, seen_columns
-from surebayes.research.papers._porter import stem
-from surebayes.research.papers._text import Words
+from surebayes.research.papers import frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def work(lab, value):
 def test_results_are_kept_and_a_run_goes_on_where_it_stopped(tmp_path):
     calls.clear()
     lab = papers.Lab(cache=tmp_path)
-    module = "research.papers._cache"
+    module = "research.laboratory.cache"
     work.__module__, own = f"surebayes.{module}", work.__module__  # a module whose source can be digested
     try:
         assert lab.map(work, [{"value": 2}], "") == [{"square": 4}]
@@ -222,8 +223,8 @@ def test_kept_results_depend_on_the_modules_that_a_paper_shares():
     own = ("research.papers.junejo_karim",)
     assert (
         code_digest(own)
-        == code_digest((*own, "research.papers._random_draws"))
-        != code_digest(("research.papers._random_draws",))
+        == code_digest((*own, "research.laboratory.random_draws"))
+        != code_digest(("research.laboratory.random_draws",))
     )
 
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 from running import Server, read_all
 
-from surebayes.server.address import is_local
+from surebayes.server.process.address import is_local
 
 
 @pytest.mark.parametrize(

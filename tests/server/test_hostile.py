@@ -8,7 +8,7 @@ import time
 import pytest
 from running import Server, read_all, wait_until
 
-from surebayes.server.milter import packet
+from surebayes.server.mail.milter import packet
 
 MAIL = {"Content-Type": "message/rfc822"}
 DOORS = ("http", "spamd", "milter")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from surebayes.server.api import ENDPOINTS
-from surebayes.server.body import MAX_DOCUMENTS
+from surebayes.server.http.api import ENDPOINTS
+from surebayes.server.http.body import MAX_DOCUMENTS
 
 MAIL = {"Content-Type": "message/rfc822"}
 FIELDS = {"label", "score", "threshold", "probability", "fingerprint", "model"}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import Server, read_all
 
-from surebayes.server import milter
-from surebayes.server.milter import BadPacket, Mail, header_of, length_of, negotiate, packet
+from surebayes.server.mail import milter
+from surebayes.server.mail.milter import BadPacket, Mail, header_of, length_of, negotiate, packet
 
 OFFER = struct.pack("!III", 6, 0x1FF, 0x1FFFFF)
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from surebayes.server.api import ENDPOINTS
-from surebayes.server.openapi import document
+from surebayes.server.http.api import ENDPOINTS
+from surebayes.server.http.openapi import document
 
 # not rollback: every random version undoes all that came after it, the going back of other examples included
 OPERATIONS = [

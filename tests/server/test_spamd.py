@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surebayes.filter.verdict import Verdict
+from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.limits import TooLarge
+from surebayes.server.mail.spamd import BadRequest, Request, answer, check_length, parse_head, split_head, unpacked
 from surebayes.server.service import Judgement
-from surebayes.server.spamd import BadRequest, Request, answer, check_length, parse_head, split_head, unpacked
 
 SPAM = Judgement(Verdict("spam", 18.1, 0.0, 0.99), True, True)
 HAM = Judgement(Verdict("ham", -5.0, 0.0, 0.01), False, True)

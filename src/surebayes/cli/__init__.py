@@ -15,9 +15,9 @@ from typing import TextIO
 import click
 
 from surebayes import __version__
-from surebayes.cli._command import Group, Lazily
-from surebayes.cli._exit import sentence_of
-from surebayes.cli._show import note, visible
+from surebayes.cli.shared.command import Group, Lazily
+from surebayes.cli.shared.sentences import sentence_of
+from surebayes.cli.shared.show import note, visible
 from surebayes.errors import exit_code
 
 __all__ = ["commands", "main"]
@@ -43,15 +43,13 @@ commands.commands = Lazily(
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
     promises="certify audit",
-    compare="compare",
     history="history rollback",
     doctor="doctor",
     config="config",
     backup="export import=import_ dump restore completion",
     serve="serve",
     demo="demo",
-    corpora="corpora",
-    reproduce="reproduce",
+    **{"research.compare": "compare", "research.corpora": "corpora", "research.reproduce": "reproduce"},
 )
 
 
@@ -65,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
-        from surebayes.filter import one_shot
+        from surebayes.filter.lean import one_shot
 
         return one_shot.main(words[1:])
     debug = bool(os.environ.get("SUREBAYES_DEBUG"))

@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from surebayes.cli import _show
-from surebayes.cli._command import Command, model_option
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option
 
 
 @click.command(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from surebayes.cli import _show
-from surebayes.cli._command import Subgroup, model_option
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Subgroup, model_option
 
 
 @click.group(cls=Subgroup)

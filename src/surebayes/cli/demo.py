@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from surebayes.cli import _show
-from surebayes.cli._command import Command, setting
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, setting
 
 _INVENTED = 5000  # mails of the synthetic stream
 _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from surebayes.cli import _next_step, _show
-from surebayes.cli._command import Command, model_option, setting
+from surebayes.cli.shared import next_step as _next_step
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
@@ -109,7 +110,7 @@ def _installation() -> list[Check]:
 def _mail(model: str | None, given: Mapping[str, str | None]) -> list[Check]:
     """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
     from surebayes.filter import settings
-    from surebayes.server.address import Address
+    from surebayes.server.process.address import Address
     from surebayes.server.proof import prove
 
     stored = settings.resolve(model)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from surebayes.cli import _show
-from surebayes.cli._command import Command, model_option, setting
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option, setting
 
 
 @click.command(

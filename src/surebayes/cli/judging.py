@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surebayes.cli import _inputs, _picture, _show
-from surebayes.cli._command import Command, model_option, setting
+from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import picture as _picture
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.filter import Filter
-    from surebayes.filter.verdict import Verdict
+    from surebayes.filter.lean.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation
 
 
@@ -69,7 +71,7 @@ def _json_line(path: str, label: str, score: float, probability: float, threshol
 @contextmanager
 def _judge(model: str, jobs: int) -> Iterator[Any]:
     """Yield what judges documents: the model's files alone where that is enough, else the filter."""
-    from surebayes.filter.bulk import BulkJudge, is_absorbed
+    from surebayes.filter.lean.bulk import BulkJudge, is_absorbed
 
     if jobs > 1:
         if not is_absorbed(model):
@@ -77,7 +79,7 @@ def _judge(model: str, jobs: int) -> Iterator[Any]:
 
             Filter.open(model).close()  # lessons that other processes wrote become part of the model
         if is_absorbed(model):
-            from surebayes.filter.processes import judging
+            from surebayes.filter.lean.processes import judging
 
             with judging(model, jobs) as judge:
                 yield judge
@@ -143,7 +145,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
     field, a line on stderr, and exit code 0 unless --exit-code asks for 75. If it can't be read or written whole, the
     exit code is 75.
     """
-    from surebayes.filter import one_shot
+    from surebayes.filter.lean import one_shot
 
     flags = [*(["--exit-code"] if exit_code else []), *(["--x-spam"] if x_spam else [])]
     click.get_current_context().exit(one_shot.main(["-m", model, *flags]))

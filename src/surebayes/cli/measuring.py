@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from surebayes.cli import _inputs, _next_step, _show
-from surebayes.cli._command import Command, model_option, setting
 from surebayes.cli.promises import mislabelled_option
+from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import next_step as _next_step
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.corpora.sources import SourceDocument

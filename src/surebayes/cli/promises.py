@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surebayes.cli import _inputs, _show
-from surebayes.cli._command import Command, ParamType, setting
+from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, ParamType, setting
 
 if TYPE_CHECKING:
     from surebayes.promises.certificate import Certificate

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from surebayes.cli._command import Command, model_option, setting
+from surebayes.cli.shared.command import Command, model_option, setting
 
 DEFAULT = "127.0.0.1:8025"
 _NAMES = (
@@ -54,9 +54,9 @@ def serve(
     `pip install 'surebayes[server]'`.
     """
     try:
-        from surebayes.server.address import Address
-        from surebayes.server.options import Options
-        from surebayes.server.serving import serve as run
+        from surebayes.server.process.address import Address
+        from surebayes.server.process.options import Options
+        from surebayes.server.process.serving import serve as run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "surebayes":
             raise

@@ -19,7 +19,7 @@ from surebayes.core.represent import Representation
 from surebayes.core.statistics import SUMS, Statistics
 from surebayes.core.sums import canonical_sums
 from surebayes.errors import BadInput
-from surebayes.estimators.base import CountClassifier
+from surebayes.estimators.shared.base import CountClassifier
 
 
 class Engine(Protocol):

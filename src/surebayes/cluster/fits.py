@@ -19,8 +19,8 @@ from surebayes.cluster.parts import Reader
 from surebayes.cluster.passes import Answer, Pass, Request
 from surebayes.core.statistics import Statistics
 from surebayes.errors import BadInput
-from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.learning import whole_or_not_at_all
+from surebayes.estimators.shared.base import CountClassifier
+from surebayes.estimators.shared.learning import whole_or_not_at_all
 from surebayes.estimators.tuning.tuned_nb import TunedNB
 from surebayes.text.count_vectorizer import CountVectorizer
 

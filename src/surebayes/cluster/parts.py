@@ -16,8 +16,8 @@ from sklearn.utils.validation import column_or_1d
 
 from surebayes.core.freezing import Documents
 from surebayes.errors import BadInput
-from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.labels import read_target
+from surebayes.estimators.shared.base import CountClassifier
+from surebayes.estimators.shared.labels import read_target
 
 
 @dataclass(frozen=True, slots=True)

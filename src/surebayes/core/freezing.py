@@ -16,9 +16,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from surebayes.core import estimate, sampling, weigh
-from surebayes.core.exact_total import exact_dot, exact_total
 from surebayes.core.represent import Representation, places, row_norms
 from surebayes.core.statistics import Statistics
+from surebayes.core.sums import exact_dot, exact_total
 
 FloatArray = npt.NDArray[np.float64]
 

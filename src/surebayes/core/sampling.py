@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
-from surebayes.core.exact_total import exact_total
+from surebayes.core.sums import exact_total
 
 FloatArray = npt.NDArray[np.float64]
 

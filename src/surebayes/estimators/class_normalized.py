@@ -15,8 +15,8 @@ from surebayes.core.freezing import Documents, Recipe, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side, Statistics
-from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.parameters import (
+from surebayes.estimators.shared.base import CountClassifier
+from surebayes.estimators.shared.parameters import (
     NORM,
     POSITIVE,
     PRIOR,
@@ -27,7 +27,7 @@ from surebayes.estimators.parameters import (
     Constraints,
     check_weight,
 )
-from surebayes.estimators.rates import Columns, RateClassifier
+from surebayes.estimators.shared.rates import Columns, RateClassifier
 
 
 class ClassNormalizedNB(RateClassifier):

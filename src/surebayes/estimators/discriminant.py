@@ -14,9 +14,9 @@ from surebayes.core.decide import bias_of_least_error, slope_of_least_error
 from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
-from surebayes.estimators.base import CountClassifier, FloatArray
-from surebayes.estimators.parameters import NORM, NOT_NEGATIVE, POSITIVE, TF, Constraints, check_weight
-from surebayes.estimators.rates import Columns
+from surebayes.estimators.shared.base import CountClassifier, FloatArray
+from surebayes.estimators.shared.parameters import NORM, NOT_NEGATIVE, POSITIVE, TF, Constraints, check_weight
+from surebayes.estimators.shared.rates import Columns
 
 
 class TermDiscriminant(CountClassifier):

@@ -25,9 +25,9 @@ from surebayes.core.freezing import Documents
 from surebayes.core.represent import Representation, spread
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
-from surebayes.estimators.base import CountClassifier, FloatArray, own_columns
-from surebayes.estimators.labels import canonical_rows
-from surebayes.estimators.parameters import Constraints
+from surebayes.estimators.shared.base import CountClassifier, FloatArray, own_columns
+from surebayes.estimators.shared.labels import canonical_rows
+from surebayes.estimators.shared.parameters import Constraints
 
 Columns = NDArray[np.int64] | None
 

@@ -15,7 +15,7 @@ from surebayes.core.freezing import Documents, Recipe
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
-from surebayes.estimators.parameters import (
+from surebayes.estimators.shared.parameters import (
     NORM,
     POSITIVE,
     PRIOR,
@@ -31,7 +31,7 @@ from surebayes.estimators.parameters import (
     check_weight,
     top_of,
 )
-from surebayes.estimators.rates import RateClassifier
+from surebayes.estimators.shared.rates import RateClassifier
 
 
 class MultinomialNB(JointClassifier, RateClassifier):

@@ -13,8 +13,8 @@ from surebayes.core import weigh
 from surebayes.core.freezing import Documents, Recipe, contingency_of
 from surebayes.core.represent import Representation, places
 from surebayes.core.score import Linear
-from surebayes.estimators.base import FloatArray, log_prior_odds
-from surebayes.estimators.parameters import (
+from surebayes.estimators.shared.base import FloatArray, log_prior_odds
+from surebayes.estimators.shared.parameters import (
     COUNT,
     POSITIVE,
     PRIOR,
@@ -29,7 +29,7 @@ from surebayes.estimators.parameters import (
     check_weight,
     top_of,
 )
-from surebayes.estimators.rates import Columns, RateClassifier
+from surebayes.estimators.shared.rates import Columns, RateClassifier
 
 
 class OpinionPoolNB(RateClassifier):

@@ -16,9 +16,9 @@ from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
-from surebayes.estimators.base import CountClassifier, FloatArray, log_prior_odds
-from surebayes.estimators.parameters import POSITIVE, PRIOR, Constraints, check_weight
-from surebayes.estimators.rates import Columns
+from surebayes.estimators.shared.base import CountClassifier, FloatArray, log_prior_odds
+from surebayes.estimators.shared.parameters import POSITIVE, PRIOR, Constraints, check_weight
+from surebayes.estimators.shared.rates import Columns
 
 
 class PoissonNB(CountClassifier):

@@ -18,11 +18,11 @@ from surebayes.core import cross_validation, reversal, weigh
 from surebayes.core.freezing import Documents, contingency_of
 from surebayes.core.represent import places, row_sums, spread
 from surebayes.core.score import Linear
-from surebayes.estimators.base import FloatArray
-from surebayes.estimators.delegating import DelegatingClassifier
 from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.parameters import COUNT, POSITIVE, Constraints
-from surebayes.estimators.rates import RateClassifier
+from surebayes.estimators.shared.base import FloatArray
+from surebayes.estimators.shared.delegating import DelegatingClassifier
+from surebayes.estimators.shared.parameters import COUNT, POSITIVE, Constraints
+from surebayes.estimators.shared.rates import RateClassifier
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
 """What gamma="auto" tries: the range of the paper."""

@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from surebayes.core import weigh
 from surebayes.core.freezing import Documents, Recipe, freeze
 from surebayes.core.represent import Representation
-from surebayes.estimators.labels import canonical_rows, read_target
-from surebayes.estimators.parameters import (
+from surebayes.estimators.shared.labels import canonical_rows, read_target
+from surebayes.estimators.shared.parameters import (
     NORM,
     STEEPNESS,
     TF,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter.journal import Event, Journal, chained, number_rows
-from surebayes.filter.judge import Judge, MappedModel
+from surebayes.filter.disk.journal import Event, Journal, chained, number_rows
+from surebayes.filter.disk.store import ModelFolder
+from surebayes.filter.disk.unjournaled import unpack_events
+from surebayes.filter.lean.judge import Judge, MappedModel
 from surebayes.filter.state import State, pack_stages
-from surebayes.filter.store import ModelFolder
-from surebayes.filter.unjournaled import unpack_events
 from surebayes.persist.folder import check_file, flush_folder, locked
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ViewSpec

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from surebayes.errors import StoreError
 from surebayes.filter import history, teaching, tuning
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.judge import Judge
+from surebayes.filter.lean.judge import Judge
+from surebayes.filter.lean.verdict import Verdict
 from surebayes.filter.state import Seen, State, check_classes
-from surebayes.filter.verdict import Verdict
 from surebayes.persist.manifest import NAME
 from surebayes.pool.document import Document
 from surebayes.pool.specs import READERS, views_of
@@ -512,27 +512,27 @@ class Filter:
 
     def export(self, archive: str | os.PathLike[str]) -> None:
         """Write the whole filter, history included, as one file that `Filter.import_` reads."""
-        from surebayes.filter import archive as archives
+        from surebayes.filter.disk import archive as archives
 
         archives.export(self._durable, os.fspath(archive))
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Filter:
         """Make a filter in a new folder from what `export` wrote, everything checked."""
-        from surebayes.filter import archive as archives
+        from surebayes.filter.disk import archive as archives
 
         return cls(archives.import_(os.fspath(archive), os.fspath(path)))
 
     def dump(self, file: Any) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
-        from surebayes.filter import transfer
+        from surebayes.filter.disk import transfer
 
         transfer.dump(self._durable, file)
 
     @classmethod
     def restore(cls, file: Any, path: str | os.PathLike[str]) -> Filter:
         """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
-        from surebayes.filter import transfer
+        from surebayes.filter.disk import transfer
 
         return cls(transfer.restore(file, os.fspath(path)))
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from surebayes.errors import StoreError
+from surebayes.filter.disk.journal import Event, Journal
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.journal import Event, Journal
 from surebayes.filter.state import State
 from surebayes.filter.teaching import Progress, forget
 

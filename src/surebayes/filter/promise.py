@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from surebayes.errors import TooFewDocuments
+from surebayes.filter.disk.journal import Event, pack_rows
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.journal import Event, pack_rows
 from surebayes.filter.state import State
 from surebayes.filter.teaching import BATCH, batched
 from surebayes.filter.tuning import judged_scores, reserve_scores

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from surebayes.errors import BadModel
-from surebayes.filter.journal import Event, Journal, pack_rows, unpack_rows
-from surebayes.filter.judge import Decision, Judge
-from surebayes.filter.store import ModelFolder
-from surebayes.filter.unjournaled import Learnt
+from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
+from surebayes.filter.disk.store import ModelFolder
+from surebayes.filter.disk.unjournaled import Learnt
+from surebayes.filter.lean.judge import Decision, Judge
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Document, Rows, joined, packable, unpackable
 from surebayes.pool.engine import Engine, weights_of

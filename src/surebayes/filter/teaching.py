@@ -10,10 +10,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from surebayes.filter.disk.journal import Event, pack_rows
+from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.journal import Event, pack_rows
 from surebayes.filter.state import Seen, State, batch_of
-from surebayes.filter.unjournaled import pack_events
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows, packable

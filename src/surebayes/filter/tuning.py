@@ -9,8 +9,8 @@ from math import isfinite
 from typing import Any
 
 from surebayes.errors import BadModel
+from surebayes.filter.disk.journal import Journal
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.journal import Journal
 from surebayes.filter.state import State, batch_of
 from surebayes.filter.teaching import BATCH, WEIGHING, batched, is_held_out
 from surebayes.pool.document import Rows

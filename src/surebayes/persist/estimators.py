@@ -212,7 +212,7 @@ class _Writer:
         name, module = type(value).__name__, type(value).__module__
         if name == "Sums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
-        if name == "Holder" and module == "surebayes.estimators.holder":
+        if name == "Holder" and module == "surebayes.estimators.shared.holder":
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
@@ -340,7 +340,7 @@ class _Reader:
         return Sums(values, more.bits)
 
     def _empty(self, said: Any, _: Any, depth: int) -> Any:
-        from surebayes.estimators.holder import Holder
+        from surebayes.estimators.shared.holder import Holder
 
         return Holder()
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes.errors import BadModel
-from surebayes.estimators.parameters import check_top, check_weight
+from surebayes.estimators.shared.parameters import check_top, check_weight
 
 TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", "", "more"]
 _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")

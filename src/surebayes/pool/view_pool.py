@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.core import score
-from surebayes.estimators.parameters import is_count
+from surebayes.estimators.shared.parameters import is_count
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.given_views import GivenEngine, is_classifier_like

@@ -22,7 +22,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 
 from surebayes import metrics
-from surebayes.research.papers._report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, Record, Result
 
 __all__ = ["Comparison", "compare", "splits_of"]
 

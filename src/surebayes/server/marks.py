@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from surebayes import __version__
-from surebayes.filter.one_shot import with_fields
+from surebayes.filter.lean.one_shot import with_fields
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
 
@@ -18,7 +18,7 @@ def symbol_of(judgement: Judgement) -> str:
 
     Examples
     --------
-    >>> from surebayes.filter.verdict import Verdict
+    >>> from surebayes.filter.lean.verdict import Verdict
     >>> symbol_of(Judgement(Verdict("spam", 1.0, 0.0, 0.9), True, True))
     'SUREBAYES_SPAM'
     """

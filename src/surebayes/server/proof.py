@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from surebayes.server.address import Address
-from surebayes.server.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
+from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
+from surebayes.server.process.address import Address
 from surebayes.server.scale import REQUIRED
 
 WHO = "surebayes-doctor"

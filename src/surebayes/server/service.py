@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
-from surebayes.filter.verdict import Verdict
+from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.access import Tokens
-from surebayes.server.counters import Counters
 from surebayes.server.limits import Memory, Rate, Refused, Slots, TooBusy
-from surebayes.server.log import Log
-from surebayes.server.options import Options
+from surebayes.server.process.counters import Counters
+from surebayes.server.process.log import Log
+from surebayes.server.process.options import Options
 from surebayes.server.scale import points
 from surebayes.server.surge import Surge
 

@@ -16,7 +16,7 @@ import tempfile
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter.judge import MappedModel
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.synthetic import mail_stream
 
 MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}

@@ -19,14 +19,14 @@ from scipy.sparse import csr_array
 
 from surebayes.core import cross_validation, reversal, score
 from surebayes.core.freezing import Documents
-from surebayes.estimators.base import CountClassifier
 from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
 from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.poisson import PoissonNB
-from surebayes.estimators.rates import RateClassifier
 from surebayes.estimators.reversal import DecisionReversalNB
+from surebayes.estimators.shared.base import CountClassifier
+from surebayes.estimators.shared.rates import RateClassifier
 from surebayes.estimators.tuning.measures import Measure
 from surebayes.estimators.tuning.shared_counts import Fold
 

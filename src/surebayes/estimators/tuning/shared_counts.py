@@ -26,7 +26,7 @@ from surebayes.core.represent import Representation, best_first, only
 from surebayes.core.score import Linear, frequencies
 from surebayes.core.statistics import SUMS, Side, Statistics
 from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, Sums
-from surebayes.estimators.base import FULL_ENTRIES, CountClassifier
+from surebayes.estimators.shared.base import FULL_ENTRIES, CountClassifier
 
 MEMORY = 1 << 27
 """Bytes of each kind that documents remember; what is larger is worked out anew."""

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from surebayes.core.freezing import Documents
 from surebayes.core.reversal import Reversal
-from surebayes.estimators.base import CountClassifier
-from surebayes.estimators.delegating import DelegatingClassifier
-from surebayes.estimators.learning import whole_or_not_at_all
 from surebayes.estimators.opinion_pool import OpinionPoolNB
-from surebayes.estimators.parameters import POSITIVE, Constraints
+from surebayes.estimators.shared.base import CountClassifier
+from surebayes.estimators.shared.delegating import DelegatingClassifier
+from surebayes.estimators.shared.learning import whole_or_not_at_all
+from surebayes.estimators.shared.parameters import POSITIVE, Constraints
 from surebayes.estimators.tuning.measures import measure_of
 from surebayes.estimators.tuning.search import (
     FOLDS,

@@ -1,7 +1,6 @@
+/* Presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less than
+ * telling terms apart first. */
 #include "analysis.h"
-
-/* -- presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less
- * than telling terms apart first. */
 
 Status found_room(Workspace *ws, size_t more)
 {

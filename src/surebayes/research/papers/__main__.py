@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from surebayes.research import papers
-from surebayes.research.papers._options import options_of, parsed_options
+from surebayes.research.laboratory.options import options_of, parsed_options
 
 
 def parser() -> argparse.ArgumentParser:

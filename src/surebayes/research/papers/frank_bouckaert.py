@@ -12,9 +12,9 @@ from surebayes import metrics
 from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.metrics.significance import sign_test
-from surebayes.research.papers._lab import CountedCorpus, Lab, seen_columns
-from surebayes.research.papers._report import Plot, Record, Result, in_words
-from surebayes.research.papers._text import Words
+from surebayes.research.laboratory.lab import CountedCorpus, Lab, seen_columns
+from surebayes.research.laboratory.report import Plot, Record, Result, in_words
+from surebayes.research.laboratory.words import Words
 
 PAPER = "frank-bouckaert"
 TITLE = "Frank & Bouckaert 2006, Naive Bayes for Text Classification with Unbalanced Classes"

@@ -10,10 +10,10 @@ from sklearn.preprocessing import normalize
 
 from surebayes.core.freezing import contingency_of
 from surebayes.estimators.discriminant import TermDiscriminant
-from surebayes.research.papers._lab import CountedCorpus, Lab, TrainTest
-from surebayes.research.papers._random_draws import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, accuracies, split_of
-from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._text import Words
+from surebayes.research.laboratory.lab import CountedCorpus, Lab, TrainTest
+from surebayes.research.laboratory.random_draws import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, accuracies, split_of
+from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.words import Words
 
 TITLE = (
     "Junejo & Karim 2008, A Robust Discriminative Term Weighting based Linear Discriminant Method for Text "

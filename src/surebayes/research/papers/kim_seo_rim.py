@@ -12,9 +12,9 @@ from surebayes.core import weigh
 from surebayes.core.decide import f1_cuts, proportional_cuts
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.poisson import PoissonNB
-from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
-from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._text import Words
+from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
+from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.words import Words
 
 PAPER = "kim-seo-rim"
 TITLE = "Kim, Seo & Rim 2003, Poisson Naive Bayes for Text Classification with Feature Weighting"

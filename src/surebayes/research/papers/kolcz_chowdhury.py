@@ -10,9 +10,9 @@ import numpy as np
 from surebayes import metrics
 from surebayes.core import reversal
 from surebayes.estimators.reversal import GAMMAS, DecisionReversalNB
-from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
-from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._text import Words
+from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
+from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.words import Words
 
 PAPER = "kolcz-chowdhury"
 TITLE = "Kolcz & Chowdhury 2005, Improved Naive Bayes for Extremely Skewed Misclassification Costs"

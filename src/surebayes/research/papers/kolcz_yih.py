@@ -12,10 +12,10 @@ from surebayes import metrics
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.term_weighting import TermWeighting
-from surebayes.research.papers._baselines import linear_svm, logistic_regression
-from surebayes.research.papers._lab import Lab, TrainTest, seen_columns
-from surebayes.research.papers._report import Plot, Record, Result
-from surebayes.research.papers._text import Words
+from surebayes.research.laboratory.baselines import linear_svm, logistic_regression
+from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
+from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.words import Words
 
 PAPER = "kolcz-yih"
 TITLE = "Kolcz & Yih 2007, Raising the Baseline for High-Precision Text Classifiers"

@@ -1,0 +1,252 @@
+"""compare: classifiers side by side, on your own documents or on public corpora."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Command, setting
+
+if TYPE_CHECKING:
+    from surebayes.research.compare import Comparison
+
+
+_SECTIONS = {
+    "Documents": ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files", "reader"),
+    "Tables": ("text", "label", "encoding", "delimiter", "header", "skip_bad"),
+    "Classifiers and splits": ("classifiers", "split", "repeats", "train_size", "positive", "measure", "seed"),
+    "Public corpora instead of your own documents": (
+        "suite", "names", "systems", "flips", "online", "part", "resume", "show", "markdown", "data",
+    ),
+    "Running and results": ("jobs", "out", "as_json"),
+}  # fmt: skip
+
+
+@click.command(
+    cls=Command,
+    sections=_SECTIONS,
+    examples=(
+        ("surebayes compare --ham ham.mbox --spam spam.mbox", "Four classifiers on your own mail."),
+        ("surebayes compare --reader text --csv reviews.csv -c 'OpinionPoolNB(top=50)' -c ViewPool --split cv",
+         "Two, by cross-validation."),
+        ("surebayes compare --ham ham/ --spam spam/ --split time -c 'TermWeighting + sklearn.svm.LinearSVC' --out x",
+         "Trained on the past; steps before a classifier; everything written into a folder."),
+        ("surebayes compare --reader text --parquet news.parquet --label topics -c OpinionPoolNB -c mine:MyNB",
+         "A column of lists means several labels a document; MyNB is a class of mine.py, here or installed."),
+        ("surebayes compare --suite mail --corpus spamassassin", "Our pool and its peers on a public corpus."),
+        ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
+         "Public corpora, two processes; what the file has is not run again."),
+    ),
+)  # fmt: skip
+@_inputs.class_options
+@setting("reader")
+@click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
+    "A classifier: a name of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with "
+    "settings in parentheses if wanted. ViewPool reads documents itself, all others get counts of words; ' + ' puts "
+    "steps before one. May be repeated."
+))  # fmt: skip
+@setting("split", about=(
+    "Random hold-outs, cross-validation, or by time: mails by when they were received, rows of a table as they stand."
+))  # fmt: skip
+@setting("repeats", about="Hold-outs, folds or steps in time.")
+@setting("train_size", about="The share that trains.")
+@click.option("--positive", metavar="NAME", help="The positive of two classes. Default: the one named last.")
+@setting("measure", about="What wins and losses go by.")
+@setting("seed")
+@setting("jobs", about="How many processes.")
+@setting("data")
+@click.option("--out", type=click.Path(), help=(
+    "A folder for Markdown, JSON, CSV and pictures; with --suite a file that each result is appended to, a line of "
+    "JSON each."
+))  # fmt: skip
+@click.option("--suite", type=click.Choice(["mail", "text"]), help="Compare our pool and its peers on public corpora.")
+@click.option("--corpus", "names", multiple=True, metavar="NAME", help="Only this corpus. May be repeated.")
+@click.option("--system", "systems", multiple=True, metavar="NAME", help="Only this system. May be repeated.")
+@click.option("--flips", type=click.IntRange(min=0), default=3, metavar="N", help=(
+    "On mail: how many runs with 5% of the training labels flipped. Default: 3."
+))  # fmt: skip
+@click.option("--online/--no-online", default=True, help="On mail: also message by message.")
+@click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
+    "How much of each stream, or of the folds. Default: 1."
+))  # fmt: skip
+@click.option("--resume", is_flag=True, help="Leave out what the file of --out has of the same version and settings.")
+@click.option("--show", is_flag=True, help="Run nothing, print the tables of the file of --out.")
+@click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
+@_show.output_options
+def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:
+    """Compare classifiers on your own documents, or on public corpora (--suite).
+
+    All on the same splits: every measure, wins and losses, the corrected resampled t-test, ROC curves where false
+    alarms are few.
+    """
+    names = ("names", "systems", "flips", "online", "part", "resume", "show", "markdown")
+    of_suite = {name: options.pop(name) for name in names}
+    if suite is not None:
+        if data:
+            os.environ["SUREBAYES_DATA"] = data  # the suites know no other way
+        _run_suite(suite, as_json, options["jobs"], options["out"], **of_suite)
+        return
+    if options["out"] is not None and Path(options["out"]).is_file():
+        raise click.UsageError(f"--out must be a folder. Got the file {options['out']}.")
+    _on_documents(as_json, **options)
+
+
+def _on_documents(as_json: bool | None, **options: Any) -> None:
+    from surebayes.research.compare_documents import MEASURES, compare_documents, is_multilabel, steps_of, times_of
+
+    inputs = _inputs.taken(options, multilabel=True)
+    names = list(dict.fromkeys(options["classifiers"])) or None
+    if options["measure"] not in MEASURES:
+        raise click.UsageError(f"There is no measure {options['measure']!r}; there are {', '.join(MEASURES)}.")
+    for name in names or ():  # what is wrong with a name is said before hours of work
+        try:
+            steps_of(name, options["reader"])
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+    with _show.progress("reading", _inputs.total(inputs)) as counter:
+        documents = list(_show.tracked(inputs.sources, counter))
+    inputs.report()
+    contents, labels = [document.content for document in documents], [document.label or "" for document in documents]
+    order = None
+    if options["split"] == "time" and options["reader"] == "mail":
+        order = times_of(contents, [document.name for document in documents])
+    elif options["split"] == "time" and len(inputs.sources.sources) > 1:
+        raise click.UsageError("Texts can be split by time only if they come from one table, in the order of time.")
+    if is_multilabel(labels) and options["positive"]:
+        raise click.UsageError("--positive is for two classes; these documents have lists of labels.")
+    classes = list(dict.fromkeys(source.label or "" for source in inputs.sources.sources))
+    positive = options["positive"] or (classes[-1] if len(classes) == 2 and all(classes) else None)
+    with _show.progress("comparing", unit="runs") as counter:
+        comparison = compare_documents(
+            contents, labels, names, options["reader"], split=options["split"], repeats=options["repeats"],
+            train_size=options["train_size"], order=order, pos_label=positive, random_state=options["seed"],
+            jobs=options["jobs"], progress=counter.show,
+        )  # fmt: skip
+    _print(comparison, options["measure"], options["out"], as_json)
+
+
+def _print(comparison: Comparison, measure: str, out: str | None, as_json: bool | None) -> None:
+    if measure not in comparison.values:
+        raise click.UsageError(f"{measure!r} can't be measured on these documents; {', '.join(comparison.values)} can.")
+    if out is not None:
+        from surebayes.research import papers
+
+        papers.write([comparison.result()], Path(out))
+        _show.note(f"Written: {out}")
+    names, wins = comparison.names, comparison.wins(measure).tolist()
+    tests = [
+        {"measure": measure, "first": names[i], "second": names[j], "won": wins[i][j], "lost": wins[j][i],
+         "p": float(comparison.p_value(names[i], names[j], measure))}
+        for i in range(len(names))
+        for j in range(i + 1, len(names))
+    ]  # fmt: skip
+    if _show.wants_json(as_json):
+        means = {name: {m: comparison.mean(m)[name] for m in comparison.values} for name in names}
+        _show.print_json({"splits": len(comparison.sizes), "means": means, "tests": tests})
+        return
+    _print_tables(comparison, measure, tests)
+
+
+def _print_tables(comparison: Comparison, measure: str, tests: Sequence[Mapping[str, Any]]) -> None:
+    """Print measures by classifiers (names are long, so these go by letters), then won/lost and p for each pair."""
+    from rich.text import Text
+
+    lower = measure.endswith("percent")
+    names = sorted(comparison.names, key=lambda name: comparison.mean(measure)[name], reverse=not lower)
+    letters = {name: chr(ord("A") + k) for k, name in enumerate(names)} if len(names) <= 26 else dict(zip(names, names))
+    _show.print_facts({letters[name]: name for name in names})
+    click.echo()
+    rows = []
+    for name in [measure, *(m for m in comparison.values if m != measure)]:
+        means = comparison.mean(name)
+        best = (min if name.endswith("percent") else max)(means.values())
+        cells = [Text(f"{means[n]:.4f}", style="bold" if means[n] == best else "") for n in names]
+        rows.append((name, *cells))
+    _show.print_table(("measure", *letters.values()), rows, f"Means over {len(comparison.sizes)} splits:")
+    if len(names) < 2:
+        return
+    by_pair = {(t["first"], t["second"]): (t["won"], t["lost"], t["p"]) for t in tests}
+    by_pair |= {(b, a): (lost, won, p) for (a, b), (won, lost, p) in list(by_pair.items())}
+    table = [
+        (letters[first], *(_duel(by_pair.get((first, second))) for second in names))
+        for first in names
+    ]  # fmt: skip
+    title = f"Splits won/lost by {measure}, row against column; p of the corrected resampled t-test:"
+    _show.print_table(("", *letters.values()), table, title)
+
+
+def _duel(outcome: tuple[int, int, float] | None) -> str:
+    """Return splits won and lost, and p where there is one."""
+    if outcome is None:
+        return ""
+    won, lost, p = outcome
+    return f"{won}/{lost}" if math.isnan(p) else f"{won}/{lost} p={p:.2g}"
+
+
+def _run_suite(suite: str, as_json: bool | None, jobs: int, out: str | None, **options: Any) -> None:
+    from surebayes.research import suites
+
+    if (options["resume"] or options["show"]) and out is None:
+        raise click.UsageError("--resume and --show need the file of an earlier run: give --out FILE.")
+    if out is not None and Path(out).is_dir():
+        raise click.UsageError(f"With --suite --out must be a file. Got the folder {out}.")
+    if options["show"] and not Path(str(out)).exists():
+        raise click.UsageError(f"There is no file {out}.")
+    json_lines = _show.wants_json(as_json) and not options["markdown"]
+    if options["show"]:
+        results = suites.show_file(str(out), suite)
+        for result in results if json_lines else ():
+            _show.print_json(asdict(result))
+    else:
+        _check_suite(suite, options["names"], options["systems"])
+        results = _suite_results(suite, jobs, out, json_lines, options)
+    if options["markdown"]:
+        click.echo(suites.markdown(results))
+    elif not json_lines:
+        _print_suite(results)
+
+
+def _check_suite(suite: str, names: Sequence[str], systems: Sequence[str]) -> None:
+    """Refuse corpora and systems that a suite doesn't have."""
+    from surebayes.research import suites
+
+    for wanted, known, what in (
+        (names, suites.corpora_of(suite), "corpus"), (systems, suites.systems_of(suite), "system"),
+    ):  # fmt: skip
+        for name in wanted:
+            if name not in known:
+                raise click.UsageError(f"The {suite} suite has no {what} {name!r}; it has {'; '.join(known)}.")
+
+
+def _print_suite(results: Sequence[Any]) -> None:
+    from rich.text import Text
+
+    from surebayes.research import suites
+
+    for title, columns, lines in suites.tables(results):
+        rows = [[Text(_show.visible(cell), style="bold" if best else "") for cell in cells] for best, cells in lines]
+        _show.print_table(columns, rows, f"{title}:")
+
+
+def _suite_results(suite: str, jobs: int, out: str | None, json_lines: bool, options: dict[str, Any]) -> list[Any]:
+    from surebayes.research import suites
+
+    with _show.progress(f"{suite} suite", unit="results") as counter:
+        chosen: dict[str, Any] = {
+            "systems": options["systems"] or None, "share": options["part"], "jobs": jobs, "out": out,
+            "resume": options["resume"], "progress": counter.show,
+        }  # fmt: skip
+        if json_lines:
+            chosen["report"] = lambda result: _show.print_json(asdict(result))
+        if suite == "mail":
+            names = options["names"] or suites.MAIL
+            return suites.mail_suite(names, flips=options["flips"], online=options["online"], **chosen)
+        return suites.text_suite(options["names"] or suites.TEXT, **chosen)

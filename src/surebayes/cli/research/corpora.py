@@ -1,0 +1,125 @@
+"""corpora: what there is, where to get it, and whether yours is complete."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import Subgroup, setting
+
+if TYPE_CHECKING:
+    from surebayes.corpora.entries import Entry
+
+
+@click.group(cls=Subgroup)
+def corpora() -> None:
+    """Corpora: what there is, where to get it, and whether yours is complete."""
+
+
+@corpora.command("list", examples=(("surebayes corpora list", "Every corpus, and which of them you have."),))
+@setting("data")
+@_show.output_options
+def list_(data: str | None, as_json: bool | None) -> None:
+    """List every corpus of the catalogue, and which of them the folder of corpora holds."""
+    from surebayes import corpora as catalogue
+
+    there = catalogue.available(data or None)
+    entries = catalogue.catalogue()
+    if _show.wants_json(as_json):
+        for name, entry in entries.items():
+            _show.print_json(
+                {"name": entry.name, "title": entry.title, "documents": entry.documents, "kind": entry.kind,
+                 "used_by": list(entry.used_by), "stands_in_for": list(entry.stands_in_for),
+                 "obtainable": entry.obtainable, "path": str(there[name]) if name in there else None}
+            )  # fmt: skip
+        return
+    here = {name: "yes" if name in there else "" if entry.obtainable else "gone" for name, entry in entries.items()}
+    rows = [(name, entry.documents, entry.kind, here[name], entry.title) for name, entry in entries.items()]
+    _show.print_table(("name", "documents", "kind", "here", "corpus"), rows)
+    if there:
+        _show.say(f"Here: in {_folder(there)}. Gone: nobody gives it away. More about one: surebayes corpora info NAME")
+    else:
+        _show.note("None found: put corpora into one folder and name it with --data or SUREBAYES_DATA.")
+
+
+def _folder(there: Any) -> str:
+    return str(next(iter(there.values())).parent)
+
+
+# What a person wants to know of a corpus, and what to call it; JSON has the rest too.
+_FACTS = {
+    "title": "corpus", "publisher": "publisher", "licence": "terms", "contents": "contents", "documents": "documents",
+    "classes": "classes", "splits": "splits", "used_by": "used by", "stands_in_for": "stands in for", "notes": "notes",
+    "obtain": "to be had from", "path": "here",
+}  # fmt: skip
+
+
+@corpora.command(examples=(("surebayes corpora info reuters21578", "Publisher, terms, contents, how to get it."),))
+@setting("data")
+@_show.output_options
+@click.argument("name")
+def info(name: str, data: str | None, as_json: bool | None) -> None:
+    """Show what a corpus is: publisher, terms, contents, how to get it."""
+    from surebayes import corpora as catalogue
+
+    known = catalogue.catalogue()
+    if name not in known:
+        catalogue.load(name)  # which says what is wrong with the name
+    there = catalogue.available(data or None).get(name)
+    facts = {key: value for key, value in asdict(_plain(known[name])).items() if value not in (None, (), {}, "")}
+    facts["path"] = str(there) if there else None
+    if _show.wants_json(as_json):
+        _show.print_json(facts)
+        return
+    facts["path"] = facts["path"] or "no"
+    _show.print_facts({called: _in_words(facts[key]) for key, called in _FACTS.items() if key in facts}, name)
+
+
+def _plain(entry: Entry) -> Entry:
+    """Return an entry whose mappings are plain dicts: a mapping proxy can't be copied."""
+    return replace(entry, classes=dict(entry.classes), splits=dict(entry.splits))
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _show.some([f"{label} {count:,}" for label, count in value.items()], 12)
+    return ", ".join(map(str, value)) if isinstance(value, (tuple, list)) else value
+
+
+@corpora.command(
+    examples=(
+        ("surebayes corpora check", "Every corpus that you have; exit code 1 if a count differs."),
+        ("surebayes corpora check webkb --data ~/corpora", "One of them."),
+    )
+)
+@setting("data")
+@_show.output_options
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.pass_context
+def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json: bool | None) -> None:
+    """Read corpora, count them, and compare with the published counts."""
+    from surebayes import corpora as catalogue
+
+    wanted = names or tuple(catalogue.available(data or None))
+    if not wanted:
+        raise catalogue.CorpusMissing("No corpora found: name their folder with --data or SUREBAYES_DATA.")
+    checks = []
+    with _show.progress("reading corpora", len(wanted), "corpora") as counter:
+        for name in wanted:
+            checks.append(catalogue.check(name, data or None))
+            counter.advance()
+    if _show.wants_json(as_json):
+        for one in checks:
+            record = {"name": one.name, "path": str(one.source), "documents": one.documents, "complete": one.complete}
+            _show.print_json({**record, "duplicates": one.duplicates, "differences": list(one.differences)})
+    else:
+        rows = [
+            (one.name, one.documents, one.duplicates, "as published" if one.complete else "; ".join(one.differences))
+            for one in checks
+        ]
+        _show.print_table(("corpus", "documents", "duplicates", "counts"), rows)
+    if not all(one.complete for one in checks):
+        ctx.exit(1)

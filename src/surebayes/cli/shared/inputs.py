@@ -1,0 +1,159 @@
+"""Where labelled documents come from: ``--ham``, ``--spam``, ``--class NAME=PATH`` and tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from surebayes.cli.shared import show as _show
+from surebayes.cli.shared.command import ParamType, setting
+from surebayes.corpora.sources import Source, Sources
+
+_PATH = click.Path()
+
+
+class _Labelled(ParamType):
+    """NAME=PATH."""
+
+    name = "NAME=PATH"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, path = str(value).partition("=")
+        if not sign or not name or not path:
+            self.fail(f"expected NAME=PATH, for example spam=Maildir/.Junk. Got {value!r}.", param, ctx)
+        return name, path
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+@dataclass
+class Inputs:
+    """The documents that a command line names.
+
+    Attributes
+    ----------
+    sources : Sources
+        Where they are.
+    skipped : list of str
+        The sentences about files and rows that ``--skip-bad`` left out.
+    """
+
+    sources: Sources
+    skipped: list[str] = field(default_factory=list)
+
+    def allow_empty(self) -> None:
+        """Go on with a word where a folder has no documents: an empty Maildir must not fail a nightly job."""
+        self.sources.empty = lambda sentence: _show.note(f"{sentence} Nothing to do there.")
+
+    def report(self) -> None:
+        """Print what was left out: the first few in full."""
+        for sentence in self.skipped[:5]:
+            _show.note(f"left out: {sentence}")
+        if len(self.skipped) > 5:
+            _show.note(f"left out: {len(self.skipped) - 5:,} more")
+
+
+def table_options(function: Any) -> Any:
+    """Add the options that say how tables are read."""
+    for option in reversed(
+        (
+            click.option("--csv", "csv_files", type=_PATH, multiple=True, help="A CSV or TSV file; may be repeated."),
+            click.option("--jsonl", "jsonl_files", type=_PATH, multiple=True, help="A file of JSON objects."),
+            click.option("--parquet", "parquet_files", type=_PATH, multiple=True, help="A Parquet file."),
+            setting("text"),
+            setting("label"),
+            setting("encoding"),
+            setting("delimiter"),
+            click.option("--header/--no-header", default=True, help=(
+                "Whether a CSV file starts with names; if not, --text and --label take column numbers."
+            )),
+            click.option("--skip-bad", is_flag=True, help="Leave out files and rows that can't be read, and say so."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def class_options(function: Any) -> Any:
+    """Add ``--ham``, ``--spam``, ``--class`` and the options of tables."""
+    function = table_options(function)
+    for option in (
+        click.option("--class", "classes", type=_Labelled(), metavar="NAME=PATH", multiple=True, help=(
+            "Documents of a class: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
+        )),
+        click.option("--spam", "spam", type=_PATH, multiple=True, help="Short for --class spam=PATH."),
+        click.option("--ham", "ham", type=_PATH, multiple=True, help="Short for --class ham=PATH."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def taken(
+    options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = (), multilabel: bool = False
+) -> Inputs:
+    """Take the options of `class_options` or `table_options` out of a command's, and return the inputs they name."""
+    common = {
+        "text": options.pop("text"),
+        "label_column": options.pop("label"),
+        "encoding": options.pop("encoding"),
+        "delimiter": delimiter_of(options.pop("delimiter")),
+        "header": options.pop("header"),
+        "labelled": labelled,
+        "multilabel": multilabel,
+    }
+    inputs = Inputs(Sources(()))
+    skip = inputs.skipped.append if options.pop("skip_bad") else None
+    named = [("ham", path) for path in options.pop("ham", ())]
+    named += [("spam", path) for path in options.pop("spam", ())]
+    named += options.pop("classes", ())
+    _check_contradictions(named)
+    sources = [Source(path, label, skip_bad=skip, **common) for label, path in named]
+    sources += [Source(path, skip_bad=skip, **common) for path in paths]
+    for format in ("csv", "jsonl", "parquet"):
+        files = options.pop(f"{format}_files")
+        sources += [Source(path, format=format, skip_bad=skip, **common) for path in files]
+    if not sources:
+        offered = "--ham PATH --spam PATH, --class NAME=PATH, --csv, --jsonl or --parquet FILE"
+        raise click.UsageError(
+            f"No documents: give {offered if labelled else 'a PATH, - for standard input, or a table'}."
+        )
+    inputs.sources = Sources(sources)
+    return inputs
+
+
+def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
+    """Refuse a path that is given for two classes."""
+    label_of: dict[str, str] = {}
+    for label, path in named:
+        other = label_of.setdefault(os.path.realpath(path), label)
+        if other != label:
+            raise click.UsageError(f"{path} is given as {other} and as {label}; its documents can't be both.")
+
+
+def delimiter_of(value: str | None) -> str | None:
+    r"""Take ``\t`` and "tab" for a tab: shells make it hard to type one."""
+    return "\t" if value in ("\\t", "tab") else value or None
+
+
+def content_and_label(inputs: Inputs, counter: _show.Progress) -> Any:
+    """Yield (document, label) pairs, and count them where a bar shows it."""
+    shown = counter.shown
+    for _, content, label, size in inputs.sources:
+        yield content, label
+        if shown:
+            counter.advance(size)
+
+
+def total(inputs: Inputs) -> int | None:
+    """Return how many bytes there are to read, looked for only where a bar will show it."""
+    return inputs.sources.bytes() if sys.stderr.isatty() else None

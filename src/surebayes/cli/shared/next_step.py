@@ -1,0 +1,91 @@
+"""What to do next: a command that will work, with the documents that there are."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from surebayes.cli.shared.show import percent, say, visible
+from surebayes.errors import smallest_rate
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
+
+_RATES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+
+
+class Advice(NamedTuple):
+    """A command, and what it is good for."""
+
+    command: str
+    why: str
+
+    def print(self) -> None:
+        """Print it: the command on a line of its own, to be copied."""
+        click.echo(f"Next: {visible(self.command)}")
+        say(f"      ({self.why})", indent=7)
+
+
+def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, confidence: float) -> Advice:
+    """Return the command that gives a filter its threshold, with a promise that its reserve can keep.
+
+    Parameters
+    ----------
+    model : str
+        The filter's folder, as it was typed.
+    reserved : mapping from str to int
+        How many documents of each class are set aside, classes in the filter's order.
+    max_fpr, confidence : float
+        The promise that is wanted.
+
+    Examples
+    --------
+    >>> advice = after_training("my filter", {"ham": 489, "spam": 180}, 0.001, 0.95)
+    >>> advice.command
+    "surebayes calibrate -m 'my filter' --max-fpr 0.01"
+    >>> advice.why
+    'a threshold with a promise: at most 1% false alarms. 0.1% needs 2,995 documents set aside; there are 489'
+    """
+    folder, classes = shlex.quote(model), list(reserved)
+    positive = classes[1]
+    negatives = sum(count for name, count in reserved.items() if name != positive)
+    whose = f" --positive {shlex.quote(positive)}" if len(classes) > 2 else ""
+    calibrate = f"surebayes calibrate -m {folder}{whose}"
+    for rate in (max_fpr, *(rate for rate in _RATES if rate > max_fpr)):
+        if negatives and smallest_rate(negatives, confidence) <= rate:
+            why = f"a threshold with a promise: at most {percent(rate)} false alarms"
+            if rate == max_fpr:
+                return Advice(calibrate, why)
+            needs = f"{percent(max_fpr)} needs {needed(max_fpr, confidence):,} documents set aside"
+            return Advice(f"{calibrate} --max-fpr {rate:g}", f"{why}. {needs}; there are {negatives:,}")
+    return Advice(
+        f"surebayes classify -m {folder} PATH",
+        f"a promise on false alarms needs more documents that it has not learnt: {needed(0.05, confidence):,} for "
+        f"{percent(0.05)}, {needed(0.001, confidence):,} for {percent(0.001)}; give them to `surebayes calibrate`",
+    )
+
+
+def for_filter(opened: Filter, model: str) -> Advice | None:
+    """Return what to do with a filter next; None where its threshold makes a promise that holds."""
+    from surebayes.filter import settings
+
+    status, wanted = opened.status(), settings.resolve(model)
+    if status["certificate"] is not None and not status["certificate"]["stale"]:
+        return None
+    return after_training(model, status["reserved"], wanted["max_fpr"].value, wanted["confidence"].value)
+
+
+def needed(max_fpr: float, confidence: float) -> int:
+    """Return how many documents without a false alarm a promise takes: the smallest n with (1 - rate)^n <= doubt.
+
+    Examples
+    --------
+    >>> needed(0.001, 0.95), needed(0.01, 0.95)
+    (2995, 299)
+    """
+    import math
+
+    return math.ceil(math.log1p(-confidence) / math.log1p(-max_fpr))

@@ -1,0 +1,1 @@
+"""What the classifiers share: learning and forgetting, labels, parameters, delegation."""

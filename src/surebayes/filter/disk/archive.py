@@ -1,0 +1,172 @@
+"""A filter as one file with its whole history: written whole or not at all, and unpacked with nothing taken on trust.
+
+An archive may come from anybody. It may hold a filter's files and no others, unpacks to a bounded size, and is opened
+and checked as any filter before a file of it gets to its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from surebayes.errors import BadModel
+from surebayes.filter.disk.journal_file import NAME as JOURNAL
+from surebayes.filter.durable import Durable
+from surebayes.filter.lean.judge import KIND
+from surebayes.filter.settings import NAME as CONFIG
+from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, put_pieces
+from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
+from surebayes.persist.manifest import NAME as MANIFEST
+
+MAX_RATIO = 100
+"""How many times its size an archive may unpack to: a filter's files shrink to a third, a bomb to a thousandth."""
+_ALWAYS = 2**24  # small archives may unpack to this whatever their size
+_MAX_CONFIG = 2**20
+_PIECE = 2**20
+_BROKEN = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- out
+
+
+def export(durable: Durable, archive: str) -> None:
+    """See `Filter.export`."""
+    durable.absorb_all(None)
+    with durable.writer, locked(durable.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
+        copy = os.path.join(scratch, JOURNAL)
+        durable.open_journal().copy_to(copy)
+        names = [checked_entry(entry)[0] for entry in durable.folder.manifest()["files"].values()]
+        files = {name: os.path.join(durable.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
+        if os.path.isfile(os.path.join(durable.path, CONFIG)):
+            files[CONFIG] = os.path.join(durable.path, CONFIG)
+        _pack(files, archive)
+
+
+def _pack(files: dict[str, str], archive: str) -> None:
+    """Write an archive beside its place, flush it to disk, and put it there."""
+    beside = os.path.dirname(os.path.abspath(archive))
+    partial = os.path.join(beside, f".{os.path.basename(archive)}.{os.urandom(4).hex()}.part")
+    try:
+        with open(partial, "xb") as out:
+            with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+                for name, source in files.items():
+                    packed.write(source, name)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, archive)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+    flush_folder(beside)
+
+
+# ---------------------------------------------------------------------- in
+
+
+def import_(archive: str, path: str) -> Durable:
+    """See `Filter.import_`."""
+    check_new(path)
+    beside = os.path.dirname(os.path.abspath(path))
+    os.makedirs(beside, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".surebayes-", dir=beside, ignore_cleanup_errors=True) as scratch:
+        try:
+            with zipfile.ZipFile(archive) as file:
+                _unpack(file, os.stat(archive).st_size, scratch)
+        except _BROKEN as error:
+            if isinstance(error, BadModel):
+                raise
+            raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
+        copy = Durable.open(scratch)
+        try:
+            copy.loaded()
+        finally:
+            copy.close()
+        _move(scratch, path)
+    return Durable.open(path)
+
+
+def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
+    """Write the files of an archive to a folder, flushed."""
+    entries = {info.filename: info for info in file.infolist()}
+    if MANIFEST not in entries or len(entries) != len(file.infolist()):
+        raise BadModel(f"The archive has no {MANIFEST}, or a file twice.")
+    unpacked = sum(info.file_size for info in entries.values())
+    if unpacked > max(MAX_RATIO * size, _ALWAYS):
+        raise BadModel(f"The archive of {size:,} bytes would unpack to {unpacked:,}: no archive of a filter.")
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
+        raise BadModel("The archive is compressed in a way that no archive of a filter is.")
+    if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
+        raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
+    if CONFIG in entries:  # before the manifest, which has what the filter command needs of it
+        put_pieces(folder, CONFIG, _pieces(file, CONFIG))
+    put_pieces(folder, MANIFEST, _pieces(file, MANIFEST))
+    try:
+        described = read_manifest(folder, KIND)["files"]
+        sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadModel(f"The archive's manifest lacks {error}.") from error
+    if entries.keys() - {CONFIG} != {MANIFEST, JOURNAL, *sizes}:
+        raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
+    for name, size_said in sizes.items():
+        if entries[name].file_size != size_said:
+            raise BadModel(f"{name} in the archive has another size than its manifest says.")
+    for name in (*sizes, JOURNAL):
+        put_pieces(folder, name, _pieces(file, name))
+
+
+def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with file.open(name) as source:
+        while piece := source.read(_PIECE):
+            yield piece
+
+
+def _move(scratch: str, path: str) -> None:
+    """Put the files of a checked filter in their place, the manifest last: without it there is no filter."""
+    made = not os.path.isdir(path)
+    os.makedirs(path, exist_ok=True)
+    moved: list[str] = []
+    try:
+        with locked(path):
+            check_new(path)  # somebody else may have been quicker
+            names = [name for name in os.listdir(scratch) if name not in (MANIFEST, "lock")]
+            if os.path.exists(os.path.join(path, CONFIG)):  # settings that were there before stay, and hold
+                names = [name for name in names if name != CONFIG]
+                os.utime(os.path.join(path, CONFIG))
+            for name in names:
+                os.replace(os.path.join(scratch, name), os.path.join(path, name))
+                moved.append(name)
+            adopt_named(path, *names)
+            flush_folder(path)
+            os.replace(os.path.join(scratch, MANIFEST), os.path.join(path, MANIFEST))
+            moved.clear()
+            adopt_named(path, MANIFEST)
+            flush_folder(path)
+            flush_folder(os.path.dirname(os.path.abspath(path)))
+    except BaseException:
+        for name in moved:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(path, name))
+        if made:
+            _remove_empty(path)
+        raise
+
+
+def _remove_empty(path: str) -> None:
+    """Remove a folder that holds nothing but a lock."""
+    with contextlib.suppress(OSError):
+        if os.listdir(path) == ["lock"]:
+            os.unlink(os.path.join(path, "lock"))
+        os.rmdir(path)
+
+
+def check_new(path: str) -> None:
+    """Refuse a folder that holds anything but a lock and settings."""
+    if os.path.isdir(path) and set(os.listdir(path)) - {"lock", CONFIG}:
+        raise FileExistsError(f"{path!r} is not empty. Use a new or empty folder.")

@@ -1,0 +1,227 @@
+"""A filter as text: what it knows, a line for every message."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import time
+from array import array
+from binascii import crc32
+from collections.abc import Iterator
+from typing import Any
+
+from surebayes.errors import BadModel, NewerModel
+from surebayes.filter.disk.archive import check_new
+from surebayes.filter.disk.journal import NAME as JOURNAL
+from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
+from surebayes.filter.disk.unjournaled import Learnt
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.state import Settings, State, check_classes, pack_stages
+from surebayes.filter.teaching import BATCH, batched
+from surebayes.persist.folder import locked
+from surebayes.persist.manifest import NAME as MANIFEST
+from surebayes.pool.document import unpackable
+from surebayes.pool.specs import ViewSpec
+from surebayes.pool.table import Sums, Table
+
+DUMP = "surebayes filter"
+VERSION = 2
+_CHUNK = 10_000  # counts a line
+
+
+def dump(durable: Durable, file: Any) -> None:
+    """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
+    with durable.mutex:
+        state, journal = durable.fresh_state(), durable.reading()
+        checked, lines = 0, 0
+        for said in _lines(state, journal):
+            line = json.dumps(said, separators=(",", ":")) + "\n"
+            checked, lines = crc32(line.encode(), checked), lines + 1
+            file.write(line)
+        file.write(json.dumps({"lines": lines, "crc32": checked}) + "\n")
+
+
+def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
+    yield {
+        "format": DUMP,
+        "version": VERSION,
+        "reader": state.engine.reader,
+        "classes": state.names,
+        "model": state.model,
+        "views": [view.to_json() for view in state.engine.views],
+        "settings": state.settings.to_json(),
+    }
+    if state.settings.second_stage:
+        yield {"second_stage": base64.b64encode(pack_stages(state.engine)).decode()}
+    if state.floor:
+        yield from _other_counts(state, journal)
+    if len(state.learnt):
+        yield {"learnt": base64.b64encode(state.learnt.to_bytes()).decode()}
+    when = {event.seq: (event.time, event.who) for event, _ in journal.heads()}
+    for fingerprint, (action, label, row) in state.messages.items():
+        terms, moved = unpack_rows(journal.body(row))
+        yield {
+            "message": fingerprint,
+            "action": action,
+            "label": label,
+            "time": when[row][0],
+            "who": when[row][1],
+            "terms": [list(memoryview(columns).cast("I")) if columns else [] for columns in terms],
+            "moved": moved if row > state.settings.weights_since else [],
+        } | ({"judged": json.loads(journal.body(state.judged[fingerprint][1]))} if fingerprint in state.judged else {})
+
+
+def _entries(table: Table) -> Iterator[tuple[int, int]]:
+    """Yield key and value of a table's entries."""
+    words = memoryview(table.entries()).cast("I") if table.size else []
+    return zip(words[::2], words[1::2])
+
+
+def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield the counts of messages that were learnt without journal: all counts, less those of the journal."""
+    journaled = State.new(state.engine.reader, state.names, state.engine.views)
+    for action, label, row in state.messages.values():
+        if action == "learn":
+            journaled.count(state.unpack(journal.body(row), row)[0], (), label, row, 1)
+    both = zip(state.engine.documents, journaled.engine.documents)
+    yield {"documents": [everything - known for everything, known in both]}
+    for i, (sums, known) in enumerate(zip(state.engine.sums, journaled.engine.sums)):
+        counts = dict(_entries(sums.own))
+        for key, count in _entries(known.own):
+            counts[key] -= count
+        left = [[key, count] for key, count in counts.items() if count]
+        for start in range(0, len(left), _CHUNK):
+            yield {"view": i, "counts": left[start : start + _CHUNK]}
+
+
+def restore(file: Any, path: str) -> Durable:
+    """See `Filter.restore`."""
+    check_new(path)
+    lines = _checked_lines(file)
+    header = next(lines, None)
+    if not isinstance(header, dict) or header.get("format") != DUMP:
+        raise BadModel("This is no dump of a filter: its first line doesn't say so.")
+    if header.get("version", 0) > VERSION:
+        raise NewerModel(f"The dump has version {header['version']}; this release reads up to {VERSION}.")
+    made = False
+    try:
+        classes = check_classes(header["classes"], max(view["width"] for view in header["views"]))
+        os.makedirs(path, exist_ok=True)
+        made = True
+        return _restored(path, header, classes, lines)
+    except FileExistsError:  # somebody else was quicker: what is there is theirs
+        raise
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        if made:
+            _clear(path)
+        if isinstance(error, BadModel):
+            raise
+        raise BadModel(f"The dump is damaged: {type(error).__name__}: {error}.") from error
+    except BaseException:
+        if made:
+            _clear(path)
+        raise
+
+
+def _clear(path: str) -> None:
+    """Remove what a restore that failed has written."""
+    for name in os.listdir(path):
+        if name.startswith((JOURNAL, "tables-", "learnt-", ".tmp-", MANIFEST)):
+            os.unlink(os.path.join(path, name))
+
+
+def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Durable:
+    durable = Durable(path)
+    with durable.writer, locked(path), durable.mutex:
+        check_new(path)
+        journal = durable.journal = Journal(path, create=True)
+        views = [ViewSpec.from_json(view) for view in header["views"]]
+        state = durable.state = State.new(header["reader"], classes, views)
+        state.journal_id = journal.id
+        others: dict[int, list] = {}
+        documents, stage = [0] * len(classes), 0
+        for batch in batched(lines, BATCH):
+            write = Writing(state, journal)
+            for line in batch:
+                if "documents" in line:
+                    documents = line["documents"]
+                elif "view" in line:
+                    others.setdefault(line["view"], []).extend(line["counts"])
+                elif "learnt" in line:
+                    state.learnt = Learnt(base64.b64decode(line["learnt"], validate=True))
+                elif "second_stage" in line:
+                    body = base64.b64decode(line["second_stage"], validate=True)
+                    write.add(Event("stage", time=time.time(), who="restore", body=body))
+                    stage = state.seq
+                else:
+                    _remember(write, line)
+            write.commit()
+        _add_others(state, others, documents)
+        write = Writing(state, journal)
+        if others or any(documents):
+            write.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
+            state.floor = state.seq
+        change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
+        settings = Settings.from_json(header["settings"]).replace(change).to_json()
+        made = settings["certificate"]
+        if made and made.get("model") == header["model"]:  # the same model under another name
+            settings["certificate"] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
+        write.settings(settings, "restore", weights=True)
+        write.add(Event("mark", label="restored", time=time.time(), who="restore"))
+        write.commit()
+        durable.absorb_locked()
+    return durable
+
+
+def _remember(write: Writing, line: dict[str, Any]) -> None:
+    terms, state = [array("I", columns).tobytes() for columns in line["terms"]], write.state
+    rows = unpackable(state.engine.views, terms)
+    if rows is None:
+        raise BadModel(f"The message {line['message']} of the dump has other views than the filter.")
+    for view, columns in zip(state.engine.views, line["terms"]):
+        if columns and (columns[-1] >= view.width or any(b <= a for a, b in itertools.pairwise(columns))):
+            raise BadModel(f"The message {line['message']} of the dump has columns out of order.")
+    if line["action"] not in ("learn", "reserve"):
+        raise BadModel(f"The dump has a message that was neither learnt nor reserved: {line['action']!r}.")
+    if line["action"] == "learn":
+        state.count(rows, (), line["label"], state.seq + 1, 1)
+    body = pack_rows(terms, line["moved"])
+    write.add(Event(line["action"], line["message"], line["label"], None, line["time"], line["who"], body))
+    if "judged" in line:
+        scores = json.dumps(line["judged"]).encode()
+        write.add(Event("judged", line["message"], line["label"], None, line["time"], line["who"], scores))
+
+
+def _add_others(state: State, others: dict[int, list], documents: list[int]) -> None:
+    """Put counts without messages into the tables."""
+    engine = state.engine
+    together = array("q", [a + b for a, b in zip(engine.documents, documents)])
+    for i, (view, sums) in enumerate(zip(engine.views, engine.sums)):
+        counts = dict(_entries(sums.own))
+        for key, count in others.get(i, []):
+            if not 0 < count < 2**31:
+                raise BadModel(f"The dump has a count that can't be one: {count!r}.")
+            counts[key] = counts.get(key, 0) + count
+        flat = array("I", [number for entry in sorted(counts.items()) for number in entry])
+        engine.sums[i] = Sums.of_table(Table.of_entries(flat.tobytes(), view.width, engine.classes, together))
+    engine.documents = together
+    state.version += 1
+
+
+def _checked_lines(file: Any) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a dump; BadModel where one is damaged, or the last is missing."""
+    checked, n = 0, 0
+    for line in file:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            raise BadModel(f"Line {n + 1} of the dump is no JSON.") from None
+        if isinstance(value, dict) and value.keys() == {"lines", "crc32"}:
+            if value != {"lines": n, "crc32": checked}:
+                raise BadModel("The dump is damaged: its lines don't match the checksum in the last one.")
+            return
+        checked, n = crc32(line.encode(), checked), n + 1
+        yield value
+    raise BadModel("The dump is cut short: its last line, with the checksum, is missing.")

@@ -1,0 +1,93 @@
+"""What a training without a journal leaves: which messages it learnt, and the rows that go with a model.
+
+Such a training changes counts that no row of the journal holds. So its rows and the model that has its counts come to
+be at one moment: the rows are written to a file that the new manifest names, the manifest is renamed over the old one,
+and then the rows are added to the journal. Whoever finds a manifest that is ahead of its journal adds them.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from surebayes.errors import BadModel
+from surebayes.filter.disk.journal import Event, number_rows
+
+_CLASSES = 255  # classes beyond it are not told apart
+
+
+class Learnt:
+    """A set of messages with their classes, eight bytes each: seven of the fingerprint, one for the class.
+
+    Parameters
+    ----------
+    keys : bytes
+        As `to_bytes` gives them.
+
+    Examples
+    --------
+    >>> learnt = Learnt()
+    >>> learnt.add([("00ff" * 8, 1)])
+    >>> learnt.class_of("00ff" * 8), learnt.class_of("00fe" * 8), len(learnt)
+    (1, None, 1)
+    >>> Learnt(learnt.to_bytes()).class_of("00ff" * 8)
+    1
+    """
+
+    def __init__(self, keys: bytes | bytearray = b"") -> None:
+        if len(keys) % 8:
+            raise BadModel("The list of messages that were learnt without journal is cut short.")
+        self._keys = array("Q")
+        self._keys.frombytes(bytes(keys))
+        if any(a >= b for a, b in zip(self._keys, self._keys[1:])):
+            raise BadModel("The list of messages that were learnt without journal is out of order.")
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, messages: Iterable[tuple[str, int]]) -> None:
+        """Add fingerprints, each with the number of its class."""
+        new = {int(fingerprint[:14], 16) << 8 | min(c, _CLASSES) for fingerprint, c in messages}
+        self._keys = array("Q", sorted(new | set(self._keys)))
+
+    def class_of(self, fingerprint: str) -> int | None:
+        """Return the number of a message's class, or None if it isn't one of these."""
+        low = int(fingerprint[:14], 16) << 8
+        at = bisect_left(self._keys, low)
+        return self._keys[at] & 255 if at < len(self._keys) and self._keys[at] >> 8 == low >> 8 else None
+
+    def counts(self, classes: int) -> list[int]:
+        """Count the messages of each class."""
+        result = [0] * (max(classes, _CLASSES) + 1)
+        for key in self._keys:
+            result[key & 255] += 1
+        return result[:classes]
+
+    def to_bytes(self) -> bytes:
+        """Return the keys in ascending order."""
+        return self._keys.tobytes()
+
+
+def pack_events(events: Sequence[Event]) -> bytes:
+    """Write rows of the journal: a line that describes them, then their bodies."""
+    heads = [[e.action, e.fingerprint, e.label, e.source, e.time, e.who, len(e.body)] for e in events]
+    return json.dumps({"first": events[0].seq, "rows": heads}).encode() + b"\n" + b"".join(e.body for e in events)
+
+
+def unpack_events(packed: bytes | bytearray, chain: int) -> list[Event]:
+    """Read what `pack_events` wrote; `chain` is the running checksum up to the rows before."""
+    line, _, bodies = bytes(packed).partition(b"\n")
+    events, at = [], 0
+    try:
+        about: dict[str, Any] = json.loads(line)
+        for action, fingerprint, label, source, time, who, size in about["rows"]:
+            events.append(Event(action, fingerprint, label, source, float(time), who, bodies[at : at + size]))
+            at += size
+        first = int(about["first"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadModel(f"The rows that came with the model can't be read: {error}.") from None
+    number_rows(events, first - 1, chain)
+    return events

@@ -1,0 +1,122 @@
+"""Many documents to verdicts, from a filter's files alone: what `surebayes classify` does, without numpy.
+
+The first documents are looked up in the mapped tables; when there are so many that it pays, the tables are unpacked
+into memory, where a column is found at once. Scores are those of `Filter.judge`, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from surebayes.errors import StoreError
+from surebayes.filter.lean.judge import Decision, MappedModel
+from surebayes.persist.manifest import read_manifest
+from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.table import FileTable, Sums, Table
+from surebayes.pool.threads import ahead
+
+CHUNK, CHUNK_BYTES = 32, 4 * 2**20
+"""Documents that are cut into terms together, and how large they may be together."""
+PAYS = 30_000
+"""Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
+
+
+def chunks(documents: Iterable[Any]) -> Iterator[list[Any]]:
+    """Cut documents into lists that are judged together; the first document comes alone, to be answered at once."""
+    chunk: list[Any] = []
+    size, most = 0, 1
+    for document in documents:
+        chunk.append(document)
+        size += len(document.content)
+        if len(chunk) == most or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size, most = [], 0, CHUNK
+    if chunk:
+        yield chunk
+
+
+class BulkJudge:
+    """The model of a filter, for many documents.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.model = MappedModel(folder, hold=True)
+        self.engine = self.model.judge.engine
+        self.judged = 0
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels."""
+        return list(self.model.judge.names)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the tables were unpacked."""
+        return isinstance(self.engine.sums[0].own, Table)
+
+    def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
+        """Yield every document (anything with a `content`) with label, score, threshold and probability.
+
+        Documents are read ahead by a few: the kernel is called for many of them at once.
+        """
+        cut = self._counted(chunks(documents))
+        for first in cut:  # answered at once
+            yield from zip(*self._judged(first))
+            break
+        for chunk, decisions in ahead(self._judged, cut):
+            yield from zip(chunk, decisions)
+
+    def _counted(self, lists: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Yield lists of documents; unpack the tables when there are so many that it pays."""
+        for chunk in lists:
+            self._count(len(chunk))
+            yield chunk
+
+    def _judged(self, chunk: list[Any]) -> tuple[list[Any], list[Decision]]:
+        return chunk, self._decide([document.content for document in chunk])
+
+    def judge(self, contents: list[Any]) -> list[Decision]:
+        """Return label, score, threshold and probability of each document."""
+        self._count(len(contents))
+        return self._decide(contents)
+
+    def _decide(self, contents: list[Any]) -> list[Decision]:
+        engine = self.engine
+        return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]))
+
+    def _count(self, documents: int) -> None:
+        self.judged += documents
+        files = [sums.stack[0][0] for sums in self.engine.sums]
+        if not self.in_memory and sum(file.n for file in files) < PAYS * self.judged:
+            self._unpack(files)
+
+    def _unpack(self, files: list[FileTable]) -> None:
+        engine = self.engine  # threads that judge meanwhile hold the sums that they began with
+        tables = [Table.of_file(f, v.width, engine.classes, engine.documents) for f, v in zip(files, engine.views)]
+        engine.sums = [Sums([(t, 1)], s.classes, s.alive, s.totals) for t, s in zip(tables, engine.sums)]
+        for experts, view in zip(engine.experts, engine.views):
+            for expert in experts:
+                if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
+                    expert.table = Table.of_file(expert.table, view.width, 1 + len(engine.contrasts))
+
+
+def is_absorbed(folder: str) -> bool:
+    """Whether a filter's model has everything that its journal has, so that its files alone are enough."""
+    from surebayes.filter.disk.journal_file import errors_named, open_for_reading
+
+    absorbed = read_manifest(folder)["journal"]["absorbed"]
+    try:
+        journal = open_for_reading(folder)
+        try:
+            with errors_named(folder):
+                return bool((journal.execute("SELECT max(seq) FROM events").fetchone()[0] or 0) == absorbed)
+        finally:
+            journal.close()
+    except (OSError, StoreError):
+        return False

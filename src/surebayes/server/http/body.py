@@ -1,0 +1,95 @@
+"""From the body of an HTTP request to documents."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from surebayes.errors import BadInput
+from surebayes.server.http.problems import HttpError
+from surebayes.server.limits import TooLarge, TooSlow
+from surebayes.server.service import Service
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+MAX_DOCUMENTS = 1000
+"""Documents in one request."""
+
+ACCEPTED = "message/rfc822, text/plain or application/json"
+_CHARSET = re.compile(r'charset\s*=\s*"?([A-Za-z0-9._:-]{1,40})"?', re.IGNORECASE)
+
+
+class Documents(msgspec.Struct, forbid_unknown_fields=True):
+    """Several documents as JSON."""
+
+    documents: list[str]
+
+
+async def read_body(request: Request, service: Service, take: Callable[[int], None]) -> bytes:
+    """Read a body within the limits on size, time and memory."""
+    most, seconds = service.options.max_size, service.options.timeout
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > most:
+        raise TooLarge(f"The body of {int(declared):,} bytes is larger than {most:,} bytes.")
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > most:
+                    raise TooLarge(f"The body is larger than {most:,} bytes.")
+                take(len(piece))
+                pieces.append(piece)
+    except TimeoutError:
+        raise TooSlow(f"The body didn't come within {seconds:g} s.") from None
+    except ClientDisconnect:
+        raise HttpError(400, "The connection ended before the body did.") from None
+    return b"".join(pieces)
+
+
+def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], bool]:
+    r"""Return the documents in a body, and whether they came as a list.
+
+    Examples
+    --------
+    >>> documents_of("text/plain; charset=latin-1", b"caf\xe9")
+    (['café'], False)
+    >>> documents_of("application/json", b'{"documents": ["one", "two"]}')
+    (['one', 'two'], True)
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "message/rfc822":
+        return [body], False
+    if kind == "text/plain":
+        return [_text(content_type, body)], False
+    if kind == "application/json":
+        found = decoded(body, Documents).documents
+        if len(found) > MAX_DOCUMENTS:
+            raise TooLarge(f"One request takes {MAX_DOCUMENTS:,} documents, this one has {len(found):,}: send several.")
+        return list(found), True
+    shown = repr(kind[:100]) if kind else "none"
+    raise HttpError(415, f"Content-Type must be {ACCEPTED}. Got {shown}.")
+
+
+def _text(content_type: str, body: bytes) -> str:
+    match = _CHARSET.search(content_type)
+    name = match[1] if match else "utf-8"
+    try:
+        return body.decode(name)
+    except LookupError:
+        raise BadInput(f"There is no character set {name!r}.") from None
+    except UnicodeError:
+        raise BadInput(f"The text isn't {name}: name its character set in Content-Type.") from None
+
+
+def decoded(body: bytes, kind: type[Shape]) -> Shape:
+    """Read JSON as a kind of object; BadInput says what is wrong with it."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadInput(f"The JSON can't be used: {error}.") from None

@@ -1,0 +1,174 @@
+"""The HTTP door: routes of the API, of rspamd's clients, and of those who watch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from surebayes.errors import BadInput
+from surebayes.server.http import guard, rspamd
+from surebayes.server.http.api import ENDPOINTS, Call, Endpoint
+from surebayes.server.http.body import documents_of, read_body
+from surebayes.server.http.openapi import document
+from surebayes.server.http.problems import HttpError, problem, problem_response, status_of
+from surebayes.server.process.counters import CONTENT_TYPE
+from surebayes.server.service import Service
+
+Handler = Callable[[Request], Awaitable[Response]]
+_encode = msgspec.json.Encoder().encode
+
+
+def application(service: Service) -> Starlette:
+    """Return the application that serves a service over HTTP."""
+    watch = _watching(service)
+    routes = [Route(e.path, _guarded(service, e.role, _of_endpoint(service, e)), methods=[e.method]) for e in ENDPOINTS]
+    routes += [
+        Route("/healthz", _caught(service, watch["health"]), methods=["GET"]),
+        Route("/readyz", _caught(service, watch["readiness"]), methods=["GET"]),
+        Route("/metrics", _guarded(service, "read", watch["metrics"]), methods=["GET"]),
+        Route("/openapi.json", _guarded(service, "read", watch["openapi"]), methods=["GET"]),
+    ]
+    for path, role, handler in _for_rspamd(service):
+        routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = problem_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}.", "HttpError")
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(_encode(content), status, media_type="application/json")
+
+
+# ---------------------------------------------------------------------- every request
+
+
+def _guarded(service: Service, role: str, handler: Handler) -> Handler:
+    """Let a handler have only requests that may be made."""
+
+    async def checked(request: Request) -> Response:
+        guard.check(request, service, role)
+        return await handler(request)
+
+    return _caught(service, checked)
+
+
+def _caught(service: Service, handler: Handler) -> Handler:
+    """Answer errors as problems."""
+
+    async def careful(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Exception as error:
+            if not isinstance(error, HttpError) and (status_of(error) >= 500 or status_of(error) in (408, 413, 429)):
+                service.failed("http", error)
+            answer = problem(error)
+            if status_of(error) in (400, 408, 413):  # the rest of the body is of no use to anybody
+                answer.headers["Connection"] = "close"
+            return answer
+
+    return careful
+
+
+# ---------------------------------------------------------------------- the API
+
+
+def _of_endpoint(service: Service, endpoint: Endpoint) -> Handler:
+    async def handle(request: Request) -> Response:
+        query = _query(request, endpoint)
+        if endpoint.method == "GET":
+            return _json(await endpoint.answer(Call(service, [], False, query)))
+        with service.memory.hold() as take:
+            body = await read_body(request, service, take)
+            if endpoint.takes == "documents":
+                documents, several = documents_of(request.headers.get("content-type", ""), body)
+                return _json(await endpoint.answer(Call(service, documents, several, query)))
+            return _json(await endpoint.answer(Call(service, [], False, query, body)))
+
+    return handle
+
+
+def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
+    """Return the query parameters of an endpoint; BadInput for one that is unknown, missing, twice or wrong."""
+    values = {name: each.default for name, each in endpoint.parameters.items() if each.default is not None}
+    given: set[str] = set()
+    for name, text in request.query_params.multi_items():
+        parameter = endpoint.parameters.get(name)
+        if parameter is None:
+            known = ", ".join(endpoint.parameters) or "none"
+            raise BadInput(f"There is no parameter {name[:50]!r} here; there are: {known}.")
+        if name in given:
+            raise BadInput(f"The parameter {name} is given twice.")
+        given.add(name)
+        values[name] = parameter.checked(name, text)
+    for name, parameter in endpoint.parameters.items():
+        if parameter.required and name not in given:
+            raise BadInput(f"The parameter {name} is missing: {endpoint.path}?{name}=...")
+    return values
+
+
+# ---------------------------------------------------------------------- rspamd's clients
+
+
+def _for_rspamd(service: Service) -> list[tuple[str, str, Handler]]:
+    async def mail_of(request: Request, take: Callable[[int], None]) -> bytes:
+        if request.headers.get("compression") or request.headers.get("content-encoding"):
+            raise HttpError(415, "Send the mail uncompressed.")
+        mail = await read_body(request, service, take)
+        if not mail:
+            raise BadInput("There is no mail in the request: it is its body.")
+        return mail
+
+    async def check(request: Request) -> Response:
+        with service.memory.hold() as take:
+            return _json(await rspamd.check(service, await mail_of(request, take)))
+
+    def learner(word: str) -> Handler:
+        async def learn(request: Request) -> Response:
+            with service.memory.hold() as take:
+                mail = await mail_of(request, take)
+                status, answer = await rspamd.learn(service, mail, word, request.headers.get("deliver-to"))
+                return _json(answer, status)
+
+        return learn
+
+    async def ping(request: Request) -> Response:
+        return Response(b"pong\r\n", media_type="text/plain")
+
+    return [
+        ("/checkv2", "read", check),
+        ("/learnspam", "teach", learner("spam")),
+        ("/learnham", "teach", learner("ham")),
+        ("/ping", "read", ping),
+    ]
+
+
+# ---------------------------------------------------------------------- those who watch
+
+
+def _watching(service: Service) -> dict[str, Handler]:
+    async def health(request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def readiness(request: Request) -> Response:
+        model = await service.ask(lambda mine: mine.model)
+        return _json({"status": "ready", "model": model})
+
+    async def metrics(request: Request) -> Response:
+        return Response(await service.page(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def openapi(request: Request) -> Response:
+        return _json(document(tuple(service.classes)))
+
+    return {"health": health, "readiness": readiness, "metrics": metrics, "openapi": openapi}

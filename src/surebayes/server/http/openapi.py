@@ -1,0 +1,112 @@
+"""The OpenAPI document, made from the table of endpoints."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from surebayes import __version__
+from surebayes.server.http.api import ENDPOINTS, Endpoint, Parameter
+from surebayes.server.http.body import MAX_DOCUMENTS
+
+PROBLEM = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+        "detail": {"type": "string"}, "error": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail"],
+}  # fmt: skip
+_FRACTION = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+
+
+@cache
+def document(classes: tuple[str, ...] = ("ham", "spam")) -> dict[str, Any]:
+    """Return the OpenAPI document of a filter with these classes."""
+    paths: dict[str, Any] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes)
+    json = {"application/json": {"schema": {"type": "object"}}}
+    paths["/healthz"] = {"get": _plain("Whether the process answers.", json, free=True)}
+    paths["/readyz"] = {"get": _plain("Whether the filter can judge.", json, free=True)}
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    paths["/metrics"] = {"get": _plain("Numbers for Prometheus.", text)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "surebayes", "version": __version__, "description": "A filter with few false alarms."},
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Problem": PROBLEM},
+            "responses": {"Problem": _problem("The request came to nothing.")},
+        },
+    }
+
+
+def _problem(about: str) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": about, "content": content}
+
+
+def _plain(about: str, content: dict[str, Any], free: bool = False) -> dict[str, Any]:
+    operation = {"summary": about, "responses": {"200": {"description": about, "content": content}, **_problems()}}
+    return {**operation, "security": []} if free else operation
+
+
+def _problems() -> dict[str, Any]:
+    return {"default": {"$ref": "#/components/responses/Problem"}}
+
+
+def _operation(endpoint: Endpoint, classes: tuple[str, ...]) -> dict[str, Any]:
+    answer = {"description": endpoint.about, "content": {"application/json": {"schema": endpoint.schema}}}
+    operation: dict[str, Any] = {
+        "operationId": endpoint.answer.__name__,
+        "summary": endpoint.about,
+        "description": f"Needs the role {endpoint.role}.",
+        "parameters": [_parameter(name, each, classes) for name, each in endpoint.parameters.items()],
+        "responses": {"200": answer, **_problems()},
+    }
+    body = _BODIES.get(endpoint.takes)
+    return {**operation, "requestBody": body} if body else operation
+
+
+def _parameter(name: str, parameter: Parameter, classes: tuple[str, ...]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer" if parameter.kind is int else "string"}
+    if name == "as":
+        schema["enum"] = list(classes)
+    elif parameter.kind is str:
+        schema |= {"minLength": 1, "maxLength": 200}
+    if parameter.low is not None:
+        schema["minimum"] = parameter.low
+    if parameter.high is not None:
+        schema["maximum"] = parameter.high
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return {
+        "name": name, "in": "query", "required": parameter.required, "description": parameter.about, "schema": schema
+    }  # fmt: skip
+
+
+_DOCUMENTS = {
+    "type": "object",
+    "properties": {"documents": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_DOCUMENTS}},
+    "required": ["documents"],
+    "additionalProperties": False,
+}
+_CALIBRATION = {
+    "type": "object",
+    "properties": {"max_fpr": _FRACTION, "confidence": _FRACTION, "positive": {"type": ["string", "null"]}},
+    "additionalProperties": False,
+}
+_BODIES = {
+    "documents": {
+        "required": True,
+        "content": {
+            "message/rfc822": {"schema": {"type": "string", "contentMediaType": "message/rfc822"}},
+            "text/plain": {"schema": {"type": "string"}},
+            "application/json": {"schema": _DOCUMENTS},
+        },
+    },
+    "calibration": {"required": False, "content": {"application/json": {"schema": _CALIBRATION}}},
+}

@@ -1,0 +1,1 @@
+"""The protocols of mail servers: SPAMD and milter."""

@@ -1,0 +1,171 @@
+"""The milter door: mail on its way through postfix or sendmail is marked, put aside, refused or passed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from surebayes.server.limits import Refused
+from surebayes.server.mail import milter
+from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, Mail, Terms, packet
+from surebayes.server.marks import FORGED, fields_of
+from surebayes.server.process.address import is_local
+from surebayes.server.service import Judgement, Service
+
+DOOR = "milter"
+IDLE = 7210.0
+"""Seconds a mail server may be silent, as in sendmail's own library: a connection lasts as long as an SMTP session."""
+
+_ACTIONS = {
+    "tag": milter.ADD_HEADERS | milter.CHANGE_HEADERS,
+    "quarantine": milter.ADD_HEADERS | milter.CHANGE_HEADERS | milter.QUARANTINE,
+    "reject": milter.ADD_HEADERS | milter.CHANGE_HEADERS,
+    "pass": 0,
+}
+
+
+class MilterDoor:
+    """Answer mail servers.
+
+    Parameters
+    ----------
+    service : Service
+        What does the work.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.busy: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            with contextlib.suppress(
+                ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError, TimeoutError
+            ):
+                if not is_local(writer.get_extra_info("peername")):
+                    raise BadPacket("Only this machine may use this door.")
+                await _Session(self, task, reader, writer).run()
+        except Exception as error:
+            self.service.failed(DOOR, error)
+        finally:
+            self.tasks.discard(task)
+            self.busy.discard(task)
+            writer.close()
+
+    def closing(self) -> set[asyncio.Task[None]]:
+        """End connections without a mail; return all, to wait for."""
+        for task in self.tasks - self.busy:
+            task.cancel()
+        return set(self.tasks)
+
+
+class _Session:
+    """One connection of a mail server: mails one after the other."""
+
+    def __init__(
+        self, door: MilterDoor, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.door, self.task, self.reader, self.writer = door, task, reader, writer
+        self.service, self.options = door.service, door.service.options
+        self.terms: Terms | None = None
+        self.refused: Refused | None = None
+
+    async def run(self) -> None:
+        going = True
+        while going:
+            with self.service.memory.hold() as take:
+                going = await self._one_mail(take)
+            self.door.busy.discard(self.task)
+
+    async def _one_mail(self, take: Callable[[int], None]) -> bool:
+        """Take packets up to the end of a mail; return whether the connection goes on."""
+        mail, self.refused = Mail(), None
+        while True:
+            letter, data = await self._receive(bool(mail.pieces))
+            if letter == b"O":
+                self.terms, answer = milter.negotiate(data, _ACTIONS[self.options.milter_action])
+                await self._send(answer)
+            elif self.terms is None:
+                raise BadPacket("The mail server must first say what it offers.")
+            elif letter == b"Q":
+                return False
+            elif letter in (b"A", b"K"):
+                return True
+            elif letter == b"E":
+                self._keep(mail, data, take)
+                await self._send(await self._verdict(mail))
+                return True
+            else:
+                await self._step(mail, letter, data, take)
+
+    async def _step(self, mail: Mail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
+        assert self.terms is not None
+        if letter == b"D":  # macros: nobody waits for an answer
+            return
+        if letter == b"L":
+            self.door.busy.add(self.task)
+            name, value = milter.header_of(data)
+            self._keep(mail, b"%s: %s\r\n" % (name, value), take)
+            if name.lower().startswith(FORGED) and len(mail.forged) < 1000:
+                mail.forged.append(name)
+            if self.terms.replies_to_header:
+                await self._send(packet(CONTINUE))
+        elif letter == b"N":
+            self._keep(mail, b"\r\n", take)
+            if self.terms.replies_to_end_of_header:
+                await self._send(packet(CONTINUE))
+        elif letter == b"B":
+            self._keep(mail, data, take)
+            await self._send(packet(b"s" if mail.full and self.terms.may_skip else CONTINUE))
+        elif letter in b"CHMRTU":
+            await self._send(packet(CONTINUE))
+        else:
+            raise BadPacket(f"There is no command {letter!r}.")
+
+    def _keep(self, mail: Mail, piece: bytes, take: Callable[[int], None]) -> None:
+        """Keep a piece of a mail; one that can't be held is answered as an error, at its end."""
+        if self.refused is None:
+            try:
+                take(mail.add(piece, self.options.max_size))
+            except Refused as error:
+                self.refused = error
+                mail.pieces.clear()
+
+    async def _verdict(self, mail: Mail) -> bytes:
+        """Return the packets that say what becomes of a mail; an error must not lose it."""
+        try:
+            if self.refused is not None:
+                raise self.refused
+            judgement = await self.service.judge_mail(bytes(mail), DOOR)
+        except Exception as error:
+            self.service.failed(DOOR, error)
+            return packet(ACCEPT if self.options.milter_error == "accept" else TEMPFAIL)
+        return self._done(mail, judgement)
+
+    def _done(self, mail: Mail, judgement: Judgement) -> bytes:
+        action = self.options.milter_action
+        if action == "pass" or not judgement.marks:
+            return packet(ACCEPT)
+        if action == "reject" and judgement.positive:
+            return milter.reject(b"This mail was judged to be " + judgement.verdict.label.encode("ascii", "replace"))
+        packets = mail.removals() + b"".join(milter.add_header(name, value) for name, value in fields_of(judgement))
+        if action == "quarantine" and judgement.positive:
+            packets += milter.quarantine(b"surebayes: " + judgement.verdict.label.encode("ascii", "replace"))
+        return packets + packet(ACCEPT)
+
+    async def _receive(self, within_mail: bool) -> tuple[bytes, bytes]:
+        async with asyncio.timeout(self.options.timeout if within_mail else IDLE):
+            length = milter.length_of(await self.reader.readexactly(4))
+            body = await self.reader.readexactly(length)
+        return body[:1], body[1:]
+
+    async def _send(self, data: bytes) -> None:
+        self.writer.write(data)
+        async with asyncio.timeout(self.options.timeout):
+            await self.writer.drain()

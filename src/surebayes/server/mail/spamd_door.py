@@ -1,0 +1,178 @@
+"""The SPAMD door: one request a connection, as spamd has it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from surebayes.errors import exit_code
+from surebayes.server.limits import Refused, TooLarge, TooSlow
+from surebayes.server.mail.spamd import (
+    MAX_HEAD,
+    PONG,
+    BadRequest,
+    Request,
+    answer,
+    check_length,
+    parse_head,
+    refusal,
+    split_head,
+    told,
+    unpacked,
+)  # fmt: skip
+from surebayes.server.persons import person_named
+from surebayes.server.process.address import is_local
+from surebayes.server.service import Service
+
+DOOR = "spamd"
+PIECE = 1 << 16
+
+
+class SpamdDoor:
+    """Answer SPAMD requests.
+
+    Parameters
+    ----------
+    service : Service
+        What does the work.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.busy: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await self._serve(reader, writer)
+        finally:
+            self.tasks.discard(task)
+            self.busy.discard(task)
+            writer.close()
+
+    def closing(self) -> set[asyncio.Task[None]]:
+        """End connections without a request; return all, to wait for."""
+        for task in self.tasks - self.busy:
+            task.cancel()
+        return set(self.tasks)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        service, failed = self.service, False
+        with service.memory.hold() as take:
+            try:
+                if not is_local(writer.get_extra_info("peername")):
+                    raise PermissionError("Only this machine may use this door.")
+                try:
+                    async with asyncio.timeout(service.options.timeout):
+                        request, message = await self._receive(reader, take)
+                except TimeoutError:
+                    raise TooSlow(f"No whole request came within {service.options.timeout:g} s.") from None
+                reply = await self._answer(request, message)
+            except asyncio.IncompleteReadError:
+                return  # the client has gone, or never said a word
+            except Exception as error:
+                service.failed(DOOR, error)
+                reply = refusal(error, error.code if isinstance(error, Refused) else exit_code(error))
+                failed = True
+            writer.write(reply)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(service.options.timeout):
+                    await writer.drain()
+            if failed:
+                await _rest(reader, writer)
+
+    async def _receive(self, reader: asyncio.StreamReader, take: Callable[[int], None]) -> tuple[Request, bytes]:
+        request, data = await _read_head(reader)
+        task = asyncio.current_task()
+        assert task is not None
+        self.busy.add(task)
+        if request.method in ("PING", "SKIP"):
+            return request, b""
+        return request, await _read_message(reader, request, data, take, self.service.options.max_size)
+
+    async def _answer(self, request: Request, message: bytes) -> bytes:
+        if request.method == "PING":
+            return PONG
+        if request.method == "SKIP":
+            return b""
+        if request.compressed:
+            message = unpacked(message, self.service.options.max_size)
+        if request.method == "TELL":
+            return await self._tell(request, message)
+        return answer(request, message, await self.service.judge_mail(message, DOOR))
+
+    async def _tell(self, request: Request, message: bytes) -> bytes:
+        who = person_named(request.user)
+        if "local" in request.set and "local" in request.remove:
+            raise BadRequest("Unable to set local and remove local in the same operation.")
+        if "local" in request.set:
+            if not request.message_class:
+                raise BadRequest("(TELL with Set needs Message-class: spam or ham)")
+            label = self.service.class_named(request.message_class)
+            (outcome,) = await self.service.teach([message], label, DOOR, who)
+            return told(outcome != "already", False)
+        if "local" in request.remove:
+            (outcome,) = await self.service.forget([message], DOOR, who)
+            return told(False, outcome == "forgotten")
+        return told(False, False)  # what other services are to be told is no business of this one
+
+
+async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
+    """Read the head of a request; return what came of the message with it."""
+    data = bytearray()
+    while (found := split_head(bytes(data))) is None:
+        if len(data) > MAX_HEAD:
+            raise BadRequest("(the header is too long)")
+        piece = await reader.read(PIECE)
+        if not piece:
+            if data.strip():
+                raise BadRequest("(the header is cut off)")
+            raise asyncio.IncompleteReadError(bytes(data), None)
+        data += piece
+    head, start = found
+    del data[:start]
+    return parse_head(head), data
+
+
+async def _read_message(
+    reader: asyncio.StreamReader, request: Request, data: bytearray, take: Callable[[int], None], max_size: int
+) -> bytes:
+    """Read a message: as much as its head says, or all until the client ends."""
+    take(len(data))
+    if request.length is not None and request.length > max_size:
+        await _swallow(reader, request.length - len(data))
+        raise TooLarge(f"The message of {request.length:,} bytes is larger than {max_size:,} bytes.")
+    while request.length is None or len(data) < request.length:
+        piece = await reader.read(PIECE)
+        if not piece:
+            break
+        take(len(piece))
+        data += piece
+        if len(data) > max_size:
+            await _swallow(reader, None)
+            raise TooLarge(f"The message is larger than {max_size:,} bytes.")
+    check_length(request, len(data))
+    return bytes(data)
+
+
+async def _swallow(reader: asyncio.StreamReader, size: int | None) -> None:
+    """Read on without keeping anything: spamc listens only when it has sent everything."""
+    while size is None or size > 0:
+        piece = await reader.read(PIECE)
+        if not piece:
+            return
+        size = None if size is None else size - len(piece)
+
+
+async def _rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Wait a moment for the client to end: closing with bytes unread would take the answer away from it."""
+    with contextlib.suppress(TimeoutError, OSError):
+        writer.write_eof()
+        async with asyncio.timeout(0.5):
+            await _swallow(reader, None)

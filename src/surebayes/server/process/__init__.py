@@ -1,0 +1,1 @@
+"""The processes of the server: addresses, workers, readiness, logs and counters."""

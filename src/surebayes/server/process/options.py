@@ -1,0 +1,62 @@
+"""What a server is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from surebayes.server.process.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where a server listens, what it allows, and what it does to mail.
+
+    Attributes
+    ----------
+    model : str
+        The filter's folder.
+    doors : dict of str to Address
+        "http", "spamd" and "milter": where each listens.
+    workers : int
+        Processes.
+    tokens : str or None
+        The file of tokens; without one this machine may do everything and others nothing.
+    max_size : int
+        Bytes of the largest document; a milter reads a larger one up to there.
+    timeout : float
+        Seconds for a client to send a request, for a turn to come up, and for the answer.
+    concurrency : int
+        Requests that a process works on at once; others wait.
+    request_rate : float
+        Requests a second from one client over HTTP; 0 for as many as come.
+    milter_action : {"tag", "quarantine", "reject", "pass"}
+        What a milter does to a positive mail.
+    milter_error : {"accept", "tempfail"}
+        What it does after an error.
+    shadow : bool
+        Judge and log, change nothing.
+    max_share : float
+        The share of positives among the latest mails beyond which something is wrong.
+    surge : {"warn", "stop"}
+        What happens then: a warning, or no mail is marked until the share is back.
+    renew : bool
+        Whether lessons renew the certificate that they make stale.
+    log_level : str
+        "debug", "info", "warning" or "error".
+    """
+
+    model: str
+    doors: dict[str, Address] = field(default_factory=dict)
+    workers: int = 1
+    tokens: str | None = None
+    max_size: int = 64 * 2**20
+    timeout: float = 60.0
+    concurrency: int = 64
+    request_rate: float = 0.0
+    milter_action: str = "tag"
+    milter_error: str = "accept"
+    shadow: bool = False
+    max_share: float = 0.95
+    surge: str = "warn"
+    renew: bool = True
+    log_level: str = "info"

@@ -1,0 +1,186 @@
+"""The server as a whole: it listens, starts workers that share the sockets and the folder, and ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from typing import Any
+
+from surebayes.errors import NoModel, exit_code
+from surebayes.filter.filter import is_filter
+from surebayes.server.access import read_tokens
+from surebayes.server.process.address import bind, handed_over, unlink
+from surebayes.server.process.log import Log
+from surebayes.server.process.notify import notify
+from surebayes.server.process.options import Options
+
+STARTS_A_MINUTE = 10
+"""Workers that may have to be started anew in a minute before the server gives up."""
+
+
+def serve(options: Options) -> int:
+    """Serve until a signal to stop; return the exit code."""
+    if not is_filter(options.model):
+        raise NoModel(f"There is no filter in {options.model!r}. Make one with `surebayes train -m {options.model}`.")
+    if options.tokens:
+        read_tokens(options.tokens)
+    sockets = handed_over()
+    bound = {}
+    for door, address in options.doors.items():
+        if door not in sockets:
+            sockets[door] = [bind(address)]
+            bound[door] = address
+    log = Log(options.log_level)
+    for door, listeners in sockets.items():
+        log("info", "listening", door=door, at=[_name(listener) for listener in listeners])
+    try:
+        if options.workers == 1:
+            return _alone(options, sockets)
+        with _shared_numbers():
+            return _Workers(options, sockets, log).run()
+    finally:
+        notify("STOPPING=1")
+        for listeners in sockets.values():
+            for listener in listeners:
+                listener.close()
+        for address in bound.values():
+            unlink(address)
+
+
+def _name(listener: socket.socket) -> str:
+    name = listener.getsockname()
+    if not isinstance(name, tuple):
+        return f"unix:{name}"
+    return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+
+
+def _alone(options: Options, sockets: dict[str, list[socket.socket]]) -> int:
+    from surebayes.server.process.worker import run
+
+    run(options, sockets, lambda: notify("READY=1"))
+    return 0
+
+
+@contextlib.contextmanager
+def _shared_numbers() -> Any:
+    """Make the folder in which the workers keep their counters."""
+    folder = tempfile.mkdtemp(prefix="surebayes-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Workers:
+    """Processes that serve side by side; one that dies is replaced.
+
+    The parent has no threads and imports nothing that starts any, so that forking is safe.
+    """
+
+    def __init__(self, options: Options, sockets: dict[str, list[socket.socket]], log: Log) -> None:
+        self.options, self.sockets, self.log = options, sockets, log
+        self.processes: set[int] = set()
+        self.stopping = False
+        self.starts: list[float] = []
+        self.reads, self.writes = os.pipe()
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        for _ in range(self.options.workers):
+            self._start()
+        code = self._wait_until_ready() or self._watch()
+        self._stop()
+        while self.processes:
+            ended = self._reap()
+            code = code or ended
+        return code
+
+    def _start(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        process = os.fork()
+        if process:
+            self.processes.add(process)
+            return
+        code = 70
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            from surebayes.server.process.worker import run
+
+            run(self.options, self.sockets, lambda: os.write(self.writes, b"r"))
+            code = 0
+        except BaseException as error:
+            code = exit_code(error)
+            self.log("error", "worker failed", error=type(error).__name__, what=str(error)[:500])
+        finally:
+            os._exit(code)
+
+    def _wait_until_ready(self) -> int:
+        """Wait until every worker answers; return an exit code if one could not start."""
+        os.set_blocking(self.reads, False)
+        waiting = self.options.workers
+        while waiting and not self.stopping:
+            with contextlib.suppress(BlockingIOError):
+                waiting -= len(os.read(self.reads, 4096))
+            code = self._reap(os.WNOHANG)
+            if code:
+                return code
+            time.sleep(0.02)
+        if not self.stopping:
+            notify("READY=1")
+        return 0
+
+    def _watch(self) -> int:
+        """Replace workers that die, until the signal to stop."""
+        while not self.stopping:
+            before = len(self.processes)
+            self._reap()
+            if self.stopping or len(self.processes) == before:
+                continue
+            now = time.monotonic()
+            self.starts = [start for start in self.starts if now - start < 60] + [now]
+            if len(self.starts) > STARTS_A_MINUTE:
+                self.log("error", "giving up", what=f"{STARTS_A_MINUTE} workers died within a minute")
+                return 70
+            self.log("warning", "worker died", what="another one takes its place")
+            self._start()
+        return 0
+
+    def _reap(self, how: int = 0) -> int:
+        """Take note of a worker that ended; return its exit code, 0 if none did."""
+        try:
+            process, status = os.waitpid(-1, how)
+        except ChildProcessError:
+            self.processes.clear()
+            return 0
+        except InterruptedError:
+            return 0
+        if not process:
+            return 0
+        self.processes.discard(process)
+        self._forget_numbers(process)
+        if os.WIFSIGNALED(status):
+            return 0 if self.stopping and os.WTERMSIG(status) == signal.SIGTERM else 70
+        return os.waitstatus_to_exitcode(status)
+
+    def _forget_numbers(self, process: int) -> None:
+        """Drop the gauges of a worker that is gone; its counters stay in the sums."""
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
+        for name in os.listdir(folder) if folder else ():
+            if name.startswith("gauge_live") and name.endswith(f"_{process}.db"):
+                os.unlink(os.path.join(folder, name))
+
+    def _stop(self, *_: Any) -> None:
+        self.stopping = True
+        for process in list(self.processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)

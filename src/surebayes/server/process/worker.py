@@ -1,0 +1,116 @@
+"""One process of the server: an event loop, the doors, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from surebayes.server.http.door import application
+from surebayes.server.http.protocol import BoundedProtocol
+from surebayes.server.mail.milter_door import MilterDoor
+from surebayes.server.mail.spamd_door import SpamdDoor
+from surebayes.server.process.log import Log
+from surebayes.server.process.options import Options
+from surebayes.server.service import Service
+
+GRACE = 20
+"""Seconds that requests have to end after the signal to stop."""
+
+
+def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
+    """Serve until the signal to stop; requests that have begun are answered.
+
+    Parameters
+    ----------
+    options : Options
+        What the server was started with.
+    sockets : dict of str to list of socket
+        For each door the sockets that it listens at.
+    ready : callable
+        Called when everything answers.
+    """
+    _allow_many_connections()
+    log = Log(options.log_level)
+    log.take_over("uvicorn", "asyncio")
+    service = Service(options, log)
+    try:
+        asyncio.run(_serve(service, sockets, ready))
+    finally:
+        service.close()
+
+
+def _allow_many_connections() -> None:
+    """Raise the limit on open files to what the system allows: an idle connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _serve(service: Service, sockets: dict[str, list[socket.socket]], ready: Callable[[], Any]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    doors: list[SpamdDoor | MilterDoor] = []
+    servers: list[asyncio.Server] = []
+    for name, make in (("spamd", SpamdDoor), ("milter", MilterDoor)):
+        for listener in sockets.get(name, ()):
+            door = make(service)
+            doors.append(door)
+            servers.append(await asyncio.start_server(door, sock=listener, limit=1 << 17))
+    web = _web(service) if sockets.get("http") else None
+    serving = asyncio.create_task(web.serve(sockets["http"])) if web else None
+    while web and serving and not web.started and not serving.done():
+        await asyncio.sleep(0.01)
+    ready()
+    service.log("info", "ready", doors=sorted(sockets), model=service.options.model)
+    await stop.wait()
+    service.log("info", "stopping")
+    for server in servers:
+        server.close()
+    if web and serving:
+        web.should_exit = True
+        await serving
+    await _finish(doors)
+    service.log("info", "stopped")
+    for number in (signal.SIGTERM, signal.SIGINT):  # what was taught is written yet: another signal must not cut it off
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+
+
+async def _finish(doors: list[SpamdDoor | MilterDoor]) -> None:
+    """Let requests end, for a while; then end them."""
+    tasks = {task for door in doors for task in door.closing()}
+    if tasks:
+        await asyncio.wait(tasks, timeout=GRACE)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Web(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the worker: it has other doors to close too."""
+        yield
+
+
+def _web(service: Service) -> _Web:
+    class Protocol(BoundedProtocol):
+        head_seconds = service.options.timeout
+
+    config = uvicorn.Config(
+        application(service), http=Protocol, ws="none", lifespan="off", loop="asyncio", log_config=None,
+        access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE,
+    )  # fmt: skip
+    return _Web(config)
