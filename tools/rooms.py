@@ -1,4 +1,4 @@
-"""List the rooms of the package and what each module in them holds: what ARCHITECTURE.md and docs/rooms.md are made of."""
+"""List the rooms and what each module holds: what ARCHITECTURE.md and docs/rooms.md are made of."""
 
 from __future__ import annotations
 
