@@ -119,7 +119,8 @@ def test_scores_of_several_classes_are_those_of_the_predicted_one(client, rows):
     X, y = rows
     model = sb.MultinomialNB().fit(X, y)
     (scores,) = cluster.score_dask(model, [X], client)
-    np.testing.assert_array_equal(scores, model.decision_function(X).max(axis=1))
+    # exponentials of numpy may differ in the last bit where a row lies elsewhere in memory
+    np.testing.assert_allclose(scores, model.decision_function(X).max(axis=1), rtol=1e-13)
 
 
 class Flaky:

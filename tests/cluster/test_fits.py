@@ -408,9 +408,9 @@ def test_the_bar_counts_parts(capsys):
 
 @pytest.mark.parametrize("name", ["NB log tf", "abs_idf DSFS", "PNB auto", "PCN cv", "DTWC-KL", "reversal of a pool"])
 def test_tables_too_large_to_be_plain(name, monkeypatch):
-    from surebayes.core import statistics
+    from surebayes.core import sums
 
-    monkeypatch.setattr(statistics, "DENSE_BYTES", 0)
+    monkeypatch.setattr(sums, "DENSE_BYTES", 0)
     texts, y = invented(60, kinds=4)
     whole = make_pipeline(sb.CountVectorizer(), clone(EVERY[name])).fit(texts, y)
     fitted = cluster.fit(clone(whole), cut(texts, y, 4))

@@ -420,7 +420,7 @@ def test_scorers_of_scikit_learn_choose_too(metric, classes):
     tried = [m for m, s in zip(tuned.results_["mean_score"], tuned.results_["status"]) if s == "tried"]
     assert tuned.best_score_ == max(tried)
     scorer = get_scorer(metric) if metric == "micro_f1" else sklearn.metrics.get_scorer(metric)
-    dealt = deal(shared(X, y), FOLDS, 0)
+    dealt = deal(shared(X, y, classes), FOLDS, 0)
     folds = [(np.flatnonzero(dealt != f), np.flatnonzero(dealt == f)) for f in range(FOLDS)]
     want = [scorer(clone(best).fit(X[a], names[a]), X[b], names[b]) for a, b in folds]
     np.testing.assert_allclose(tuned.best_score_, np.mean(want), rtol=1e-6)

@@ -781,7 +781,7 @@ def truncating(base, hook):
 def test_overridden_hooks_are_called_as_in_scikit_learn(ours, hook):
     options = {"analyzer": "char"} if hook == "_char_ngrams" else {}
     theirs = getattr(sklearn_text, ours.__name__)
-    documents = ["The quick brown fox jumps", "over the lazy dogs", "a fox, again"]
+    documents = ["The quick brown fox jumps", "over the lazy dogs", "a fox, again, quietly"]  # qui: quick, quietly
     got = truncating(ours, hook)(**options).fit_transform(documents)
     want = truncating(theirs, hook)(**options).fit_transform(documents)
     assert abs(got - want).max() < 1e-14

@@ -197,7 +197,10 @@ def posterior_log_odds(joint: FloatArray) -> FloatArray:
     log_odds = joint - highest[:, None] - np.log(rest)
     others = joint.copy()
     others[rows, best] = -np.inf
-    log_odds[rows, best] = highest - _log_sum(others)
+    # rounding must not put another class on top of the likeliest
+    log_odds[rows, best] = -np.inf
+    second = np.nextafter(log_odds.max(axis=1), np.inf)
+    log_odds[rows, best] = np.maximum(highest - _log_sum(others), second)
     return np.asarray(log_odds, np.float64)
 
 

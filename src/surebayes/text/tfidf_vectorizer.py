@@ -23,8 +23,8 @@ class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
     >>> from surebayes import TfidfVectorizer
     >>> vectorizer = TfidfVectorizer()
     >>> vectorizer.fit_transform(["Buy gold, buy now", "See you now"]).toarray().round(3)
-    array([[0.863, 0.431, 0.262, 0.   , 0.   ],
-           [0.   , 0.   , 0.411, 0.578, 0.578]])
+    array([[0.852, 0.426, 0.303, 0.   , 0.   ],
+           [0.   , 0.   , 0.449, 0.632, 0.632]])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
