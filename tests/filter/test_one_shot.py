@@ -334,3 +334,18 @@ def test_line_ends_of_the_mail_are_those_of_the_fields(model):
     assert done.stdout.split(b"\r")[0].startswith(b"X-Surebayes-Label: ")
     mixed = b"Subject: a\rb\nTo: c\n\nbody\n"
     assert run("-m", model, stdin=mixed).stdout.split(b"\n")[0].startswith(b"X-Surebayes-Label: ")
+
+
+def test_a_mapped_file_that_is_cut_short_ends_with_75(tmp_path):
+    """Not by a signal: whoever delivers the mail tries again."""
+    pytest.importorskip("surebayes.kernels._pool")
+    path = tmp_path / "tables"
+    path.write_bytes(b"x" * 20_000)
+    code = (
+        "import mmap, os, sys\nfrom surebayes.kernels import kernel\nkernel('pool').end_on_bus_error()\n"
+        "file = open(sys.argv[1], 'r+b')\nmapped = mmap.mmap(file.fileno(), 0)\n"
+        "os.truncate(sys.argv[1], 0)\nmapped[9000]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert done.returncode == 75
+    assert "cut short" in done.stderr

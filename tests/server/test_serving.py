@@ -116,8 +116,8 @@ def test_systemd_is_told_and_hands_sockets_over(folder, tmp_path, mails):
     with notes, socket.create_server(("127.0.0.1", 0)) as web, socket.create_server(("127.0.0.1", 0)) as spamd:
         # what systemd does between fork and exec: descriptors from 3 on, and the process's own number
         start = (
-            "import os, sys; web, spamd = map(int, sys.argv[1:3]); os.dup2(web, 30); os.dup2(spamd, 31);"
-            "os.dup2(30, 3); os.dup2(31, 4); os.environ['LISTEN_PID'] = str(os.getpid());"
+            "import fcntl, os, sys; apart = [fcntl.fcntl(int(f), fcntl.F_DUPFD, 500) for f in sys.argv[1:3]];"
+            "os.dup2(apart[0], 3); os.dup2(apart[1], 4); os.environ['LISTEN_PID'] = str(os.getpid());"
             "os.execv(sys.argv[3], sys.argv[3:])"
         )
         env = clean_environment(
@@ -132,10 +132,10 @@ def test_systemd_is_told_and_hands_sockets_over(folder, tmp_path, mails):
         )  # fmt: skip
         try:
             assert notes.recv(100) == b"READY=1"
-            with socket.create_connection(spamd.getsockname()) as connection:
+            with socket.create_connection(spamd.getsockname(), timeout=30) as connection:
                 connection.sendall(b"PING SPAMC/1.5\r\n\r\n")
                 assert connection.recv(100) == b"SPAMD/1.5 0 PONG\r\n"
-            with socket.create_connection(web.getsockname()) as connection:
+            with socket.create_connection(web.getsockname(), timeout=30) as connection:
                 connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
                 assert b"200 OK" in connection.recv(1000)
         finally:

@@ -431,6 +431,15 @@ def unpack_columns(packed, start, words) -> bytes:
     return _packed(result)
 
 
+def end_on_bus_error() -> None:
+    """Leave things as they are: Python can't answer the signal that a mapped file cut short sends; the kernel can.
+
+    Examples
+    --------
+    >>> end_on_bus_error()
+    """
+
+
 def hash_tokens(tokens, width) -> bytes:
     """Return the columns of a list of bytes, as scikit-learn's HashingVectorizer has them: uint32.
 

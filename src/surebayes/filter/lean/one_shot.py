@@ -146,7 +146,9 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
     """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
     from surebayes.filter.lean.judge import MappedModel
+    from surebayes.kernels import kernel
 
+    kernel("pool").end_on_bus_error()
     model = MappedModel(folder)
     judge = model.judge
     label, score, threshold, probability = judge.decide(model.scores(raw))

@@ -6,6 +6,11 @@
  */
 #include "pool.h"
 
+#ifndef _WIN32
+#include <signal.h>
+#include <unistd.h>
+#endif
+
 void buffers_close(Buffers *buffers)
 {
     while (buffers->n)
@@ -102,7 +107,37 @@ int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uin
     return good ? 0 : -1;
 }
 
+/* A mapped file that is cut short by somebody else can't be read on; the process can only end, and say that it has to
+ * be tried again. */
+#ifndef _WIN32
+static void end_after_bus_error(int number)
+{
+    static const char sentence[] = "surebayes: a file of the model was cut short while it was read; try again\n";
+    (void)number;
+    if (write(2, sentence, sizeof sentence - 1) < 0)
+        _exit(75);
+    _exit(75);
+}
+#endif
+
+static const char end_on_bus_error_doc[] = "end_on_bus_error()\n--\n\nEnd the process with the exit code 75, not by a "
+                                           "signal, when a mapped file is cut short.";
+
+static PyObject *pool_end_on_bus_error(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+#ifndef _WIN32
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_after_bus_error;
+    sigaction(SIGBUS, &action, NULL);
+#endif
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"end_on_bus_error", pool_end_on_bus_error, METH_NOARGS, end_on_bus_error_doc},
     {"add", pool_add, METH_VARARGS, add_doc},
     {"take", pool_take, METH_VARARGS, take_doc},
     {"load", pool_load, METH_VARARGS, load_doc},
