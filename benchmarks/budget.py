@@ -40,7 +40,7 @@ class Given(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        """Give the column."""
+        """Return the column."""
         return np.asarray(X, dtype=float)[:, 0]
 
 

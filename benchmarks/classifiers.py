@@ -30,7 +30,7 @@ SYSTEMS = [
 
 
 def counts() -> tuple[str, object, np.ndarray]:
-    """Give the name of the documents, their rows of counts and a label for each."""
+    """Return the name of the documents, their rows of counts and a label for each."""
     if "news20" in corpora.available():
         corpus = corpora.load("news20")
         texts = corpora.texts(corpus, subject=True)
@@ -46,7 +46,7 @@ def counts() -> tuple[str, object, np.ndarray]:
 
 
 def cpu(call, times=5) -> float:
-    """Give the least CPU time of a few calls."""
+    """Return the least CPU time of a few calls."""
     best = np.inf
     for _ in range(times):
         start = time.process_time()
@@ -56,7 +56,7 @@ def cpu(call, times=5) -> float:
 
 
 def rows(most=None):
-    """Give what was measured: (what, ours in seconds, peer in seconds, ours / peer, ceiling or None)."""
+    """Return what was measured: (what, ours in seconds, peer in seconds, ours / peer, ceiling or None)."""
     name, X, y = counts()
     if most is not None:
         X, y = X[:most], y[:most]

@@ -35,7 +35,7 @@ ONE_BY_ONE, THEIRS = 1500, 300
 
 
 def mails(most=None):
-    """Give the name of the stream, its mails and which are spam."""
+    """Return the name of the stream, its mails and which are spam."""
     if "spamassassin" in corpora.available():
         corpus = corpora.load("spamassassin")
         name, raw, spam = "SpamAssassin", corpora.mails(corpus), np.array(corpus.labels) == "spam"
@@ -217,7 +217,7 @@ def one_by_one(name, raw, spam, views="pool"):
 
 
 def rows(most=None):
-    """Give what was measured: (what, ours in seconds, peer in seconds, peer / ours, floor)."""
+    """Return what was measured: (what, ours in seconds, peer in seconds, peer / ours, floor)."""
     if not shutil.which("bogofilter"):
         return []
     name, raw, spam = mails(most)

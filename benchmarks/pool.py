@@ -27,7 +27,7 @@ def cpu() -> float:
 
 
 def mails(name: str, share: float):
-    """Give the name of a stream, its mails and which are spam, in the order of time."""
+    """Return the name of a stream, its mails and which are spam, in the order of time."""
     if name in corpora.available():
         corpus = corpora.load(name)
         order = np.argsort(corpus.order, kind="stable")[: round(share * len(corpus))]

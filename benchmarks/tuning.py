@@ -39,7 +39,7 @@ def tasks():
 
 
 def rows():
-    """Give what was measured: (what, seconds for 50 candidates, seconds of a fit, their ratio, ceiling)."""
+    """Return what was measured: (what, seconds for 50 candidates, seconds of a fit, their ratio, ceiling)."""
     for name, texts, y in tasks():
         X = sb.CountVectorizer().fit_transform(texts)
         tuned, one = sb.TunedNB(), sb.OpinionPoolNB()

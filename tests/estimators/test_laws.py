@@ -19,7 +19,7 @@ all_estimators = VARIANTS | CHOOSING
 
 
 def frozen(name, X, y):
-    """Give an estimator whose representation is learnt, but that knows no document."""
+    """Return an estimator whose representation is learnt, but that knows no document."""
     return clone(all_estimators[name]).fit_representation(X, y)
 
 
@@ -169,7 +169,7 @@ def test_an_empty_document_scores_the_prior(name, data):
 
 
 def score_of_padding(estimator):
-    """Give what Poisson's A_c + B_c / V is, from the definition with loops."""
+    """Return what Poisson's A_c + B_c / V is, from the definition with loops."""
     statistics = estimator.statistics_
     inside, outside = statistics.contrast(classes=[1])
     from surebayes.core.estimate import poisson_means

@@ -62,7 +62,7 @@ def test_scikit_learn(estimator, check):
 
 
 def close(a, b):
-    """Tell whether statistics are the same to 1e-9: exactly, where nothing is learnt from whole documents."""
+    """Whether statistics are the same to 1e-9: exactly, where nothing is learnt from whole documents."""
     for name in ("documents", "presence", "counts", "mass"):
         mine, theirs = getattr(a, name), getattr(b, name)
         if theirs is None:

@@ -107,7 +107,7 @@ def _give_up(number: int, error: BaseException, too_often: bool) -> None:
 
 @contextmanager
 def _sent(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
-    """Give what is submitted for each part.
+    """Return what is submitted for each part.
 
     Processes on this machine read the task, which holds the vocabulary and its weights, from a file, once each.
     """

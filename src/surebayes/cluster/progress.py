@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(what: str, total: int, shown: bool | None) -> Iterator[Callable[[], None]]:
-    """Give a function to call for each part that is done; `shown` None shows the bar on a terminal only."""
+    """Return a function to call for each part that is done; `shown` None shows the bar on a terminal only."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda: None
         return

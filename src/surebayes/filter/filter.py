@@ -425,7 +425,7 @@ class Filter:
     # ---- the past
 
     def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
-        """Tell what was learnt, forgotten and set, the latest first.
+        """Return what was learnt, forgotten and set, the latest first.
 
         Parameters
         ----------
@@ -440,7 +440,7 @@ class Filter:
             return history.history(journal, wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
-        """Tell which versions of the model were marked, the latest first: {"version", "time", "note"}."""
+        """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
         with self._durable.mutex:
             self._durable.fresh_state()
             return history.versions(self._durable.reading())
@@ -459,7 +459,7 @@ class Filter:
         return history.rollback(self._durable, version, who)
 
     def status(self) -> dict[str, Any]:
-        """Tell how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
+        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
         with self._durable.mutex:
             state = self._durable.fresh_state()
             reserved = dict.fromkeys(state.names, 0)

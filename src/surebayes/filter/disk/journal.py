@@ -74,7 +74,7 @@ class Event:
         return self
 
     def head_check(self) -> int:
-        """Give the checksum of all but the body."""
+        """Return the checksum of all but the body."""
         parts = (
             self.seq, self.action, self.fingerprint, self.label, self.source, float(self.time), self.who,
             self.body_check,
@@ -83,12 +83,12 @@ class Event:
 
 
 def chained(event: Event, chain: int) -> int:
-    """Give the running checksum with one more row, whose own is right."""
+    """Return the running checksum with one more row, whose own is right."""
     return crc32(event.check.to_bytes(4, "little"), chain)
 
 
 def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
-    """Give rows their numbers, from `seq` + 1 on, and checksums; give the running checksum with all of them.
+    """Give rows their numbers, from `seq` + 1 on, and checksums; return the running checksum with all of them.
 
     What `Event.numbered` and `chained` do for each, in a third of the time where many rows share their time and author.
     """
@@ -208,7 +208,7 @@ class Journal:
                 raise
 
     def last(self) -> int:
-        """Give the number of the last row; 0 if there is none."""
+        """Return the number of the last row; 0 if there is none."""
         with errors_named(self.path):
             return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
 
@@ -226,7 +226,7 @@ class Journal:
                 yield event, chain
 
     def body(self, seq: int) -> bytes:
-        """Give the body of a row, checked."""
+        """Return the body of a row, checked."""
         with errors_named(self.path):
             row = self._db.execute("SELECT body_check, body FROM events WHERE seq = ?", (seq,)).fetchone()
         if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
@@ -253,7 +253,7 @@ class Journal:
             raise BadModel(f"{found} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy.")
 
     def times(self, action: str) -> dict[int, float]:
-        """Give when the rows of an action were written, by their numbers."""
+        """Return when the rows of an action were written, by their numbers."""
         with errors_named(self.path):
             return dict(self._db.execute("SELECT seq, time FROM events WHERE action = ?", (action,)))
 

@@ -58,7 +58,7 @@ class Verdict:
         return self._reversal
 
     def to_dict(self, reasons: bool = False) -> dict:
-        """Give the fields as values that JSON knows; reasons and reversal if asked for."""
+        """Return the fields as values that JSON knows; reasons and reversal if asked for."""
         fields = {
             name: getattr(self, name) for name in ("label", "score", "threshold", "probability", "fingerprint", "model")
         }
