@@ -1,5 +1,5 @@
-/* Presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less than
- * telling terms apart first. */
+/* Presence: the distinct columns of a document, ascending. Terms are hashed as they come: sorting columns costs less
+ * than telling terms apart first. */
 #include "analysis.h"
 
 Status found_room(Workspace *ws, size_t more)
