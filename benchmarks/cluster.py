@@ -179,7 +179,7 @@ def _with_dask(parts):
 
     from surebayes import cluster
 
-    # Workers sample their own stacks and hand every freed page back at once unless told otherwise: a third of the CPU.
+    # Workers sample their own stacks and hand every freed page back at once unless told otherwise: CPU for nothing.
     settings = {"distributed.worker.profile.enabled": False, "distributed.nanny.pre-spawn-environ": {}}
     with (
         dask.config.set(settings),

@@ -324,8 +324,8 @@ def mail_stream(
     start, interval : int
         The time of mail 0 in seconds since 1970, and the seconds between two mails.
     tail : int
-        Rare words added to each mail. With 80 of them the vocabulary grows as mail's does, to some 2.6 million words
-        of 765,000 mails; without any it stays below a few hundred thousand.
+        Rare words added to each mail. With 80 of them the vocabulary grows as mail's does, by its law to 2.6 million
+        words of 765,000 mails; without any it stays below a few hundred thousand.
 
     Returns
     -------
