@@ -146,6 +146,12 @@ class Explanation:
     bias: float
     score: float
 
+    def _repr_html_(self) -> str:
+        from surebayes.notebook import html
+
+        shown = html.strongest([*zip(self.terms, self.contributions.tolist()), ("bias", self.bias)])
+        return html.frame(f"score {self.score:+.2f}", shown)
+
 
 def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, top: int | None) -> Explanation:
     """Order a document's contributions by strength and keep the strongest."""

@@ -98,6 +98,26 @@ class PoolExplanation:
     bias: float
     score: float
 
+    def _repr_html_(self) -> str:
+        from surebayes.notebook import html
+
+        shares = [(view.name, view.share) for view in self.views]
+        return html.frame(
+            f"score {self.score:+.2f}",
+            html.bars([*shares, ("bias", self.bias)]),
+            *(_shown(view) for view in self.views),
+        )
+
+
+def _shown(view: ViewShare) -> str:
+    """Return what a view says about a document, for a notebook: its text with colours, or its terms with bars."""
+    from surebayes.notebook import html
+
+    title = html.sentence(f"{view.name}: {view.share:+.2f}", soft=True)
+    if view.text is not None and view.characters is not None:
+        return title + html.highlighted(view.text, view.characters.tolist())
+    return title + html.strongest([*zip(view.terms, view.contributions.tolist()), ("the rest", view.rest)])
+
 
 def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
     """Say what each view adds to the score of contrast k, and within it each term or character."""

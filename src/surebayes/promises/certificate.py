@@ -197,6 +197,15 @@ class Certificate:
         text = f"score > {self.threshold:.6g}{called}: {'; '.join(self.promises)} ({self._rows()}); {self._recall()}"
         return f"REVOKED ({self.reason}): {text}" if self.stale else text
 
+    def _repr_html_(self) -> str:
+        from surebayes.notebook import html
+
+        title = f"REVOKED: {self.reason}" if self.stale else f"score > {self.threshold:.6g}"
+        if self.pos_label is not None:
+            title = f"{title} is called {self.pos_label}"
+        promises = [html.sentence(promise) for promise in self.promises]
+        return html.frame(title, *promises, html.sentence(f"{self._rows()}; {self._recall()}", soft=True))
+
     def _rows(self) -> str:
         if self.goal == "min_recall":
             return f"{self.n_positives:,} calibration positives, at most {self.allowed:,} not above"
@@ -226,6 +235,9 @@ class Certificates(dict[Any, Certificate]):
         """Read back what :meth:`to_json` wrote."""
         several = [Certificate.from_dict(plain) for plain in json.loads(text)]
         return cls({certificate.pos_label: certificate for certificate in several})
+
+    def _repr_html_(self) -> str:
+        return "".join(certificate._repr_html_() for certificate in self.values())
 
     @property
     def stale(self) -> bool:

@@ -177,6 +177,17 @@ class Comparison:
         notes = [] if self.random_splits else ["Splits by time overlap and drift: no t-test is given."]
         return Result("", "comparison", "Classifiers on the same splits", records, plots, notes)
 
+    def _repr_html_(self) -> str:
+        from surebayes.notebook import html
+
+        means = {measure: self.mean(measure) for measure in self.values}
+        rows = [[measure, *(f"{mean[name]:.3f}" for name in self.names)] for measure, mean in means.items()]
+        parts = [html.table(["", *self.names], rows)]
+        if self.curves:
+            series = {name: (FPR, curve) for name, curve in self.curves.items()}
+            parts.append(html.curves(series, "false-positive rate", "true-positive rate", (0.0, FPR[-1])))
+        return html.frame(f"Mean over {self._setting()}", *parts)
+
     def _setting(self) -> str:
         n_train, n_test = self.sizes[0]
         kind = "random" if self.random_splits else "forward"
