@@ -112,7 +112,7 @@ def test_a_certificate_says_its_promise_and_that_it_is_revoked():
     assert all(promise in text for promise in certificate.promises)
     assert "is called <spam>" in text
     text, _ = read(replace(certificate, stale=True, reason="drift")._repr_html_())
-    assert text.startswith("REVOKED: drift")
+    assert text.startswith("REVOKED (drift)")
 
 
 def test_a_comparison_has_its_table_and_a_curve_for_each_classifier():

@@ -200,11 +200,8 @@ class Certificate:
     def _repr_html_(self) -> str:
         from surebayes.notebook import html
 
-        title = f"REVOKED: {self.reason}" if self.stale else f"score > {self.threshold:.6g}"
-        if self.pos_label is not None:
-            title = f"{title} is called {self.pos_label}"
-        promises = [html.sentence(promise) for promise in self.promises]
-        return html.frame(title, *promises, html.sentence(f"{self._rows()}; {self._recall()}", soft=True))
+        title, _, promise = str(self).partition(": ")
+        return html.frame(title, html.sentence(promise))
 
     def _rows(self) -> str:
         if self.goal == "min_recall":
