@@ -55,6 +55,12 @@ def sentence(text: str, soft: bool = False) -> str:
     return f"<p><small>{escape(text)}</small></p>" if soft else f"<p>{escape(text)}</p>"
 
 
+def statement(text: str) -> str:
+    """Return a block whose title is what a text says before its first colon."""
+    title, _, rest = text.partition(": ")
+    return frame(title, sentence(rest))
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; the first column is text, the others are numbers."""
     titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)

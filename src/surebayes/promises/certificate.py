@@ -1,14 +1,12 @@
 """Certificates: what a threshold promises, from scores and labels alone.
 
 :func:`certify` turns held-out scores into a threshold and the statement that goes with it. The statement is a plain
-object that every program can show, store as JSON and read back. It says which promise it makes and on what that rests:
+object that every program can show, store as JSON and read back. It says which promises it makes and what each rests on:
 
 - "at most 0.1% of negatives like these, confidence 95%": exact for documents drawn as the held-out ones were;
 - "prequential: measured, not guaranteed": from scores that documents got before their labels were known;
 - "in any stretch of n known negatives at most 5 + 0.1% n alarms, whatever comes, and those in flight (0 now)": a budget
   of alarms.
-
-Several can be made at once.
 """
 
 from __future__ import annotations
@@ -200,8 +198,7 @@ class Certificate:
     def _repr_html_(self) -> str:
         from surebayes.notebook import html
 
-        title, _, promise = str(self).partition(": ")
-        return html.frame(title, html.sentence(promise))
+        return html.statement(str(self))
 
     def _rows(self) -> str:
         if self.goal == "min_recall":
@@ -230,8 +227,7 @@ class Certificates(dict[Any, Certificate]):
     @classmethod
     def from_json(cls, text: str) -> Certificates:
         """Read back what :meth:`to_json` wrote."""
-        several = [Certificate.from_dict(plain) for plain in json.loads(text)]
-        return cls({certificate.pos_label: certificate for certificate in several})
+        return cls({plain["pos_label"]: Certificate.from_dict(plain) for plain in json.loads(text)})
 
     def _repr_html_(self) -> str:
         return "".join(certificate._repr_html_() for certificate in self.values())
