@@ -162,6 +162,20 @@ def test_learn_a_mailbox_and_tell_who(run, mine, later, tmp_path):
     assert sum(row["action"] == "learn" and row["who"] == "ann" for row in rows) == 5
 
 
+def test_learn_says_what_became_of_documents_set_aside(run, mine, mails):
+    reserved = Filter.open(mine).status()["reserved"]
+    ran = run("learn", "-m", mine, "--as", "ham", "--no-json", mails[0])
+    assert ran.code == 0
+    left = Filter.open(mine).status()["reserved"]["ham"]
+    assert 0 < left <= reserved["ham"]
+    assert f"{left:,} of them were set aside for calibration, judged right" in ran.err
+    records = run("learn", "-m", mine, "--as", "ham", mails[0]).records()
+    assert sum(record.get("set_aside", False) for record in records) == left
+    ran = run("forget", "-m", mine, "--no-json", mails[0])
+    assert f"{left:,} of them were set aside for calibration, until now" in ran.err
+    assert Filter.open(mine).status()["reserved"]["ham"] == 0
+
+
 def test_learn_refuses_an_unknown_class(run, mine, later):
     ran = run("learn", "-m", mine, "--as", "eggs", later[0])
     assert ran.code == 65

@@ -1,7 +1,6 @@
-"""The classifiers inside scikit-learn: its own estimator checks, and everything that people plug them into."""
+"""The classifiers inside scikit-learn: everything that people plug them into."""
 
 import warnings
-from unittest import SkipTest
 
 import joblib
 import numpy as np
@@ -15,72 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import surebayes as sb
 from surebayes import synthetic
-
-ESTIMATORS = [
-    sb.MultinomialNB(),
-    sb.MultinomialNB(tf="binary", contrast="rest"),
-    sb.MultinomialNB(contrast="rest", weight="chi2", norm="l2", scale="mean", top=3),
-    sb.OpinionPoolNB(),
-    sb.OpinionPoolNB(weight="abs", weighting="scoring"),
-    sb.OpinionPoolNB(top=2, selection="posthoc", steepness=0.5),
-    sb.PoissonNB(),
-    sb.PoissonNB(weight="auto", interpolation="auto"),
-    sb.ClassNormalizedNB(),
-    sb.ClassNormalizedNB(length="cv"),
-    sb.ClassNormalizedNB(length="min", unseen="ignore"),
-    sb.CentroidClassifier(),
-    sb.CentroidClassifier(norm="l1"),
-    sb.CentroidClassifier(tf="binary", weight="chi2"),
-    sb.PoissonNB(weight="ratio", ratio="means", prior="fit"),
-    sb.MultinomialNB(alpha=0.5, fit_prior=False),
-    sb.ComplementNB(),
-    sb.ComplementNB(norm=True),
-    sb.ComplementNB(alpha=0.1),
-    sb.BernoulliNB(),
-    sb.BernoulliNB(alpha=0.1, fit_prior=False),
-    sb.BernoulliNB(binarize=0.5),
-    sb.TermDiscriminant(),
-    sb.TermDiscriminant(weight="kl", fit_bias=True),
-    sb.TermDiscriminant(min_weight=0.05, select="difference", slope=1.5, norm=None),
-    sb.DecisionReversalNB(),
-    sb.DecisionReversalNB(discount="transductive"),
-    sb.DecisionReversalNB(sb.OpinionPoolNB(), discount="inverse", gamma="auto", features=3),
-    sb.TermWeighting(),
-    sb.TermWeighting(weight="idf", norm="l2"),
-    sb.TermWeighting(tf="log", weight=None, top=(3, "chi2")),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
-def test_estimator_checks(estimator):
-    failed = []
-    for instance, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        bernoulli = isinstance(estimator, sb.BernoulliNB)  # takes negative input: what is not above 0 is absent
-        if name == "check_decision_proba_consistency" and not bernoulli:  # counts are never negative
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn's checks warn on purpose
-            try:
-                check(instance)
-            except SkipTest:  # what it checks is not installed or not switched on
-                continue
-            except Exception as error:
-                failed.append(f"{name}: {error!r:.300}")
-    assert not failed
-
-
-def test_the_one_expected_failure_is_about_negative_input():
-    for instance, check in estimator_checks_generator(sb.OpinionPoolNB()):
-        if check.func.__name__ == "check_decision_proba_consistency":
-            with pytest.raises(ValueError, match="Negative values"):
-                check(instance)
-            return
-    raise AssertionError("the check has gone: no failure is expected any more")
+from variants import SETTINGS as ESTIMATORS
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes.core.represent import best_first
@@ -51,14 +50,6 @@ def corpus(n=240, v=60, classes=2, seed=0, informative=6, strength=0.9):
 
 def shared(X, y, k=2):
     return SharedDocuments.of(csr_array(X), np.asarray(y), k, [1] if k == 2 else list(range(k)))
-
-
-@parametrize_with_checks(
-    [TunedNB()],
-    expected_failed_checks=lambda e: {"check_decision_proba_consistency": "the check needs negative input"},
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def close(a, b):

@@ -12,10 +12,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import surebayes as sb
 from surebayes.promises.budgeted_threshold import BudgetedThreshold
@@ -39,27 +38,6 @@ class Score(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
-
-
-EXPECTED = {
-    "check_classifiers_classes": "decision_function is the classifier's own; the threshold is not 0",
-    "check_classifiers_train": "decision_function is the classifier's own; the threshold is not 0",
-}
-
-
-@parametrize_with_checks(
-    [
-        BudgetedThreshold(RidgeClassifier(), rate=0.5, burst=50),
-        BudgetedThreshold(GaussianNB(), rate=0.1, burst=10, confidence=0.9),
-        BudgetedThreshold(SGDClassifier(random_state=0), rate=0.3),
-    ],
-    expected_failed_checks=lambda estimator: dict(
-        list(EXPECTED.items())[isinstance(estimator.estimator, GaussianNB) :]
-    ),
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def warmed(rate=0.01, burst=5, n=400, **options):

@@ -29,7 +29,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import surebayes
 from surebayes import metrics
@@ -61,23 +60,6 @@ def sample(n=4000, share=0.4, shift=2.0, seed=0):
 
 
 X, Y = sample()
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "held-out rows are drawn by row, copies included",
-    "check_sample_weight_equivalence_on_sparse_data": "held-out rows are drawn by row, copies included",
-    "check_classifiers_classes": "decision_function is the classifier's own; the threshold is not 0",
-    "check_classifiers_train": "decision_function is the classifier's own; the threshold is not 0",
-}
-
-
-@parametrize_with_checks(
-    [GuaranteedThreshold(LogisticRegression(), max_fpr=0.5, confidence=0.5)],
-    expected_failed_checks=lambda estimator: EXPECTED,
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
 
 # ---------------------------------------------------------------------- the promise
 

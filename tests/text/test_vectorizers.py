@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import text as sklearn_text
 from sklearn.feature_extraction.text import CountVectorizer as TheirCount
 from sklearn.feature_extraction.text import HashingVectorizer as TheirHashing
@@ -25,7 +25,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 
 from strategies import text_corpora, texts
 from surebayes import CountVectorizer, HashingVectorizer, TextScorer, TfidfVectorizer, Views, kernels
@@ -488,18 +487,6 @@ def test_reading_files_and_parquet(tmp_path):
 
 
 # -------------------------------------------------------------------------------- scikit-learn's contract
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [CountVectorizer(), HashingVectorizer(), CountVectorizer(analyzer="bytes"), CountVectorizer(n_jobs=2)],
-)
-def test_estimator_checks(estimator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SkipTestWarning)  # for text there are fewer checks, and it says so
-        results = check_estimator(estimator)
-    assert [result["status"] for result in results] == ["passed"] * len(results)
-    assert results
 
 
 @pytest.mark.parametrize("copier", [lambda v: pickle.loads(pickle.dumps(v)), copy.deepcopy], ids=["pickle", "deepcopy"])

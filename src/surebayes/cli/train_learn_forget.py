@@ -150,16 +150,37 @@ def _lessons(
 
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
+    set_aside: Counter[str] = Counter()
     inputs.allow_empty()
     with Filter.open(model, renew=renew) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
+            was_set_aside = pupil.is_set_aside(document.content)
             outcome = lesson(pupil, document)
             outcomes[outcome] += 1
+            set_aside[outcome] += was_set_aside
             if json_lines:
-                _show.print_json({"path": document.name, "outcome": outcome})
+                mark = {"set_aside": outcome == "already"} if was_set_aside else {}
+                _show.print_json({"path": document.name, "outcome": outcome, **mark})
     inputs.report()
     if not json_lines:
         click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "nothing to do")
+    _report_set_aside(set_aside)
+
+
+_SET_ASIDE = {
+    "already": "judged right, and left there",
+    "learnt": "misjudged: now learnt, and counted there with the scores from before",
+    "forgotten": "until now",
+}
+"""What becomes of a document that a promise rests on, by what a lesson came to."""
+
+
+def _report_set_aside(outcomes: Counter[str]) -> None:
+    """Say what became of documents that a promise rests on."""
+    for outcome, count in outcomes.items():
+        if count:
+            subject = "1 of them was" if count == 1 else f"{count:,} of them were"
+            _show.note(f"{subject} set aside for calibration, {_SET_ASIDE[outcome]}.")
 
 
 @click.command(

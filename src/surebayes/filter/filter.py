@@ -274,6 +274,19 @@ class Filter:
         outcome: str = self._durable.submit(lesson)
         return outcome
 
+    def is_set_aside(self, document: bytes | str) -> bool:
+        """Whether a document is set aside for calibration, so that a promise rests on it.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document; it is recognised by its content.
+        """
+        with self._durable.mutex:
+            state = self._durable.fresh_state()
+            known = state.known(Document(document, state.engine.reader).fingerprint)
+            return known is not None and known[0] == "reserve"
+
     def forget(self, document: bytes | str, who: str | None = None) -> str:
         """Undo the learning of a document, exactly.
 
