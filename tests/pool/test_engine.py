@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
-from surebayes.pool import engine as engine_module
+from surebayes.pool import choosing
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
@@ -334,15 +334,15 @@ def test_the_gain_is_what_the_optimizer_finds(seed):
 
 def test_second_stages_are_fitted_on_a_sample_that_has_every_class(monkeypatch):
     labels = np.repeat([0, 1, 2], [5000, 300, 5])
-    chosen = engine_module.sample(labels, np.arange(len(labels)))
+    chosen = choosing.sample(labels, np.arange(len(labels)))
     assert len(chosen) == len(labels)
-    monkeypatch.setattr(engine_module, "SAMPLE", 1000)
-    chosen = engine_module.sample(labels, np.arange(len(labels))[::-1])
+    monkeypatch.setattr(choosing, "SAMPLE", 1000)
+    chosen = choosing.sample(labels, np.arange(len(labels))[::-1])
     assert np.bincount(labels[chosen]).tolist() == [942, 200, 5]
     assert (np.diff(chosen) > 0).all()
     texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(90)]
-    monkeypatch.setattr(engine_module, "SAMPLE", 40)
-    monkeypatch.setattr(engine_module, "FEW", 1)
+    monkeypatch.setattr(choosing, "SAMPLE", 40)
+    monkeypatch.setattr(choosing, "FEW", 1)
     engine = Engine("text", small(TEXT), 2)
     engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(90)]), list(range(60, 90)), "stack")
     assert list(engine.documents) == [45, 45]

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB
 
 from surebayes import CountVectorizer, HashingVectorizer, OpinionPoolNB, ViewPool, metrics
+from surebayes.pool.choosing import digests, distinct, held_out
 from surebayes.pool.specs import MAIL
 from surebayes.pool.weights import FEWEST
 
@@ -75,14 +76,15 @@ def test_order_weighs_experts_on_the_latest_documents():
     when = np.random.default_rng(0).permutation(60)
     p = pool()
     p._begin(X, y, None)
-    held = p._held_out(y, when)
+    held = p._latest(y, when)
     assert held.sum() == 20
     assert when[held].min() > when[~held].max()
-    ties = p._held_out(y, when // 25)
+    ties = p._latest(y, when // 25)
     assert set((when // 25)[ties]).isdisjoint((when // 25)[~ties])
-    apart = p._held_out(y, None)
-    assert apart.sum() == 20
-    assert y[apart].sum() == 10
+    apart = distinct(digests(X), y)
+    held = held_out(y[apart.first], apart.times)[apart.group]
+    assert held.sum() == 20
+    assert y[held].sum() == 10
     # the held-out documents are learnt in the end: the sums don't depend on the order
     a, b = pool().fit(X, y, order=when), pool().fit(X, y)
     assert tables(a) == tables(b)

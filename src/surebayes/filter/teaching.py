@@ -17,7 +17,6 @@ from surebayes.filter.state import Seen, State, batch_of
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows, packable
-from surebayes.pool.engine import sample
 from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
 
@@ -396,6 +395,8 @@ class _Training:
 def chosen(labels: Any, n: int) -> list[int]:
     """Return the places of the documents that second stages are fitted on."""
     import numpy as np
+
+    from surebayes.pool.choosing import sample
 
     return sample(np.array(labels), np.arange(n)).tolist()  # type: ignore[no-any-return]
 

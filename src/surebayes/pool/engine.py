@@ -19,8 +19,6 @@ CHUNK = 256
 """Documents that are cut into terms together."""
 MANY = 512
 """Documents from which on views are worked on side by side."""
-SAMPLE, FEW = 20_000, 200
-"""Documents that second stages are fitted on at most, but so many of each class; see docs/pool.md for what it costs."""
 
 
 class Engine:
@@ -228,6 +226,7 @@ class Engine:
         how: str,
         weights: "Numbers | None" = None,
         fewest: int = FEWEST,
+        digest=None,  # type: ignore[no-untyped-def]
     ) -> None:
         """Learn documents, weigh the experts by how they score those held out before they are learnt, freeze the rest.
 
@@ -241,17 +240,19 @@ class Engine:
             See `surebayes.pool.weights.weigh`.
         fewest : int
             Documents that both sides of a contrast need.
+        digest : ndarray, optional
+            Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
         """
         out = set(held)
         head = ints([i for i in range(len(labels)) if i not in out])
         tail = ints(held)
         self.learn(rows, labels, head, weights)
         if tail and head:
-            self.freeze(rows, labels, head, weights)
+            self.freeze(rows, labels, head, weights, digest)
             self.weigh(self.opinions(rows, tail), labels, tail, how, weights, fewest)
         if tail:
             self.learn(rows, labels, tail, weights)
-        self.freeze(rows, labels, None, weights)
+        self.freeze(rows, labels, None, weights, digest)
 
     def weigh(
         self,
@@ -274,23 +275,34 @@ class Engine:
             scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
         self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest)
 
-    def freeze(
-        self, rows: "list[Rows]", labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
+    def freeze(  # type: ignore[no-untyped-def]
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        which: "Numbers | None" = None,
+        weights: "Numbers | None" = None,
+        digest=None,
     ) -> None:
         """Fit the second stages on documents whose counts the sums have; of many on a sample."""
         if not self.stages:
             return
         import numpy as np
 
+        from surebayes.pool.choosing import sample
+
         truth = np.frombuffer(labels, np.int64)
         meant = np.arange(len(truth)) if which is None else np.frombuffer(which, np.int64)
-        meant = sample(truth, meant)
-        times = None if weights is None else np.frombuffer(weights, np.int64)[meant]
+        times = None if weights is None else np.frombuffer(weights, np.int64)
+        self.freeze_on(rows, truth, sample(truth, meant, times, digest), times)
+
+    def freeze_on(self, rows: "list[Rows]", labels, which, weights=None) -> None:  # type: ignore[no-untyped-def]
+        """Fit the second stages on just these documents: places `which` of arrays."""
+        times = None if weights is None else weights[which]
         for batch, sums, experts in zip(rows, self.sums, self.experts):
             stages = [expert for expert in experts if isinstance(expert, SecondStage)]
-            chosen = taken(batch, meant) if stages and len(meant) < len(batch) else batch
+            chosen = taken(batch, which) if stages and len(which) < len(batch) else batch
             for stage in stages:
-                stage.fit(sums, sum(self.documents), chosen, truth[meant], self.contrasts, times)
+                stage.fit(sums, sum(self.documents), chosen, labels[which], self.contrasts, times)
 
     # ---- copies and files
 
@@ -344,20 +356,6 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int) -> Poo
     if not fits:
         raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
     return PoolWeights(units, [float(value) for value in bias])  # type: ignore[arg-type, attr-defined]
-
-
-def sample(labels, which):  # type: ignore[no-untyped-def]
-    """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has."""
-    import numpy as np
-
-    if len(which) <= SAMPLE:
-        return which
-    random, kept = np.random.default_rng(0), []
-    for c in np.unique(labels[which]):
-        inside = which[labels[which] == c]
-        n = max(len(inside) * SAMPLE // len(which), min(FEW, len(inside)))
-        kept.append(random.permutation(inside)[:n])
-    return np.sort(np.concatenate(kept))
 
 
 def taken(rows: Rows, which) -> Rows:  # type: ignore[no-untyped-def]

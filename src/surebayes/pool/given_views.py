@@ -62,8 +62,9 @@ class GivenEngine:
         how: str,
         weights: array[int] | None = None,
         fewest: int = FEWEST,
+        digest: Any = None,
     ) -> None:
-        """As `Engine.fit`; vectorizers learn from training documents only."""
+        """As `Engine.fit`, but that nothing is left out; vectorizers learn from training documents only."""
         truth, out = np.array(labels), np.isin(np.arange(len(labels)), held)
         times = None if weights is None else np.array(weights)
         if held:

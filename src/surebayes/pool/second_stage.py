@@ -74,16 +74,17 @@ class SecondStage:
         else:
             weight = np.log((1 + documents) / (1 + counts.sum(1))) + 1
         weight[counts.sum(1) < self.spec.least] = 0.0
+        column_of = np.zeros(len(counts), np.int64)
+        seen = np.flatnonzero(place)
+        column_of[place[seen] - 1] = seen
         used = np.flatnonzero(weight)
+        used = used[np.argsort(column_of[used])]  # whatever was learnt first: the machine adds in this order
         z = _unit_rows(weight, used, place, rows, self.counted)
         fitted = [_machine(z, labels == c, weights) for c in contrasts]
         values = np.zeros((len(used), 1 + len(contrasts)), np.float32)
         values[:, 0] = np.abs(weight[used])
         for k, (coefficients, _) in enumerate(fitted):
             values[:, 1 + k] = coefficients * weight[used]
-        column_of = np.zeros(len(counts), np.int64)
-        seen = np.flatnonzero(place)
-        column_of[place[seen] - 1] = seen
         self.table = _table_of(column_of[used], values, sums.own.width)
         self.intercepts = reals([intercept for _, intercept in fitted])
 

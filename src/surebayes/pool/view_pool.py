@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.core import score
 from surebayes.estimators.shared.parameters import is_count
+from surebayes.pool.choosing import HELD_OUT, digests, distinct, held_out
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
@@ -22,8 +23,6 @@ from surebayes.pool.specs import READERS, views_of
 
 FloatArray = npt.NDArray[np.float64]
 
-HELD_OUT = 1 / 3
-"""The share of training documents that the pool weights are fitted on."""
 _CHUNK = 2048  # documents scored at a time
 _CHUNK_ONLINE = 256  # documents cut into terms at a time
 
@@ -59,10 +58,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    `fit` holds out the latest third (by `order`) or a stratified third of the documents, learns the others, weighs the
-    experts by their scores on the third, then learns that as well. `partial_fit` judges each document before learning
-    it and moves the weights a step; `forget` leaves the weights alone. The experts' sums are exact: learning and
-    forgetting a document leaves them as they were. What "text" has of a second stage is frozen by `fit`.
+    `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by a digest of the
+    contents, learns the others, weighs the experts by their scores on what it held out, then learns that as well. So
+    without `order` the order of the documents changes nothing, and copies stay together. `partial_fit` judges each
+    document before learning it and moves the weights a step; `forget` leaves the weights alone. The experts' sums are
+    exact: learning and forgetting a document leaves them as they were. What "text" has of a second stage is frozen by
+    `fit`.
 
     More than two classes: each against the rest, with weights of its own.
 
@@ -121,9 +122,20 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             order = None if order is None else np.asarray(order)[kept]
             if len(np.unique(labels)) < len(self.classes_):
                 raise ValueError("sample_weight leaves a class without documents.")
-        held = self._held_out(labels, order)
-        weights, held_out = None if times is None else array("q", times.tolist()), np.flatnonzero(held).tolist()
-        self._engine.fit(self._engine.cut(documents), array("q", labels), held_out, self.weights, weights)
+        digest = digests(documents)
+        if order is not None:
+            held = self._latest(labels, order)
+        else:
+            apart = distinct(digest, labels, times)
+            held = held_out(labels[apart.first], apart.times)
+            if isinstance(self._engine, Engine):  # copies are read once, and the order of documents doesn't show
+                documents = [documents[i] for i in apart.first]
+                labels, digest = labels[apart.first], digest[apart.first]
+                times = None if (apart.times == 1).all() else apart.times
+            else:
+                held = held[apart.group]
+        weights, tail = None if times is None else array("q", times.tolist()), np.flatnonzero(held).tolist()
+        self._engine.fit(self._engine.cut(documents), array("q", labels), tail, self.weights, weights, digest=digest)
         self._show_weights()
         return self
 
@@ -234,23 +246,16 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             )
         return codes.astype(np.int64)
 
-    def _held_out(self, labels: np.ndarray, order: Any) -> np.ndarray:
-        """Choose the documents that the weights are fitted on: the latest, or some of each class."""
+    def _latest(self, labels: np.ndarray, order: Any) -> np.ndarray:
+        """Choose the latest documents for the weights to be fitted on."""
         n = len(labels)
-        held = np.zeros(n, bool)
-        if order is not None:
-            when = np.asarray(order)
-            if when.shape != (n,):
-                raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape}.")
-            if when.dtype.kind == "f" and np.isnan(when).any():
-                raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
-            cut = np.sort(when)[n - max(int(HELD_OUT * n), 1)]
-            held = when >= cut  # equal times stay together
-        else:
-            random = np.random.default_rng(0)
-            for c in np.unique(labels):
-                own = random.permutation(np.flatnonzero(labels == c))
-                held[own[: int(HELD_OUT * len(own))]] = True
+        when = np.asarray(order)
+        if when.shape != (n,):
+            raise ValueError(f"order must hold one value for each of the {n} documents. Got shape {when.shape}.")
+        if when.dtype.kind == "f" and np.isnan(when).any():
+            raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
+        cut = np.sort(when)[n - max(int(HELD_OUT * n), 1)]
+        held = when >= cut  # equal times stay together
         missing = set(np.unique(labels)) - set(np.unique(labels[~held]))
         return np.zeros(n, bool) if missing else held
 

@@ -1,0 +1,132 @@
+"""Which documents weights and second stages are fitted on: bounded samples, chosen by a digest of the contents.
+
+Neither the order of the documents nor how they are spread over machines changes what is chosen; see
+docs/decisions/choices-on-a-bounded-sample.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Digests = npt.NDArray[np.uint64]
+
+HELD_OUT = 1 / 3
+"""The share of a class that experts are weighed on, ..."""
+WEIGHED = 30_000
+"""... and how many documents that are at most."""
+SAMPLE = 20_000
+"""Documents that second stages are fitted on at most; see docs/pool.md for what it costs."""
+FEW = 200
+"""Documents of a class that each of these has all the same, where the class has them."""
+
+
+def digests(contents: Sequence[bytes | str]) -> Digests:
+    """Digest contents; a text has the digest of its bytes in UTF-8.
+
+    Examples
+    --------
+    >>> digests(["grüße"]) == digests(["grüße".encode()])
+    array([ True])
+    """
+    made = [
+        hashlib.blake2b(c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for c in contents
+    ]
+    return np.frombuffer(b"".join(made), np.uint64)
+
+
+class Distinct(NamedTuple):
+    """Documents that differ in content or class, by digest and class.
+
+    Attributes
+    ----------
+    first : ndarray
+        The place of one copy of each.
+    group : ndarray
+        For every document, which of the distinct ones it is a copy of.
+    times : ndarray
+        How often each counts.
+    """
+
+    first: Integers
+    group: Integers
+    times: Integers
+
+
+def distinct(digest: Digests, labels: Integers, times: Integers | None = None) -> Distinct:
+    """Put copies together.
+
+    Examples
+    --------
+    >>> distinct(np.array([7, 3, 7], np.uint64), np.array([0, 1, 0])).times.tolist()
+    [1, 2]
+    """
+    order = np.lexsort((labels, digest))
+    by_digest, by_label = digest[order], labels[order]
+    starts = np.append(True, (by_digest[1:] != by_digest[:-1]) | (by_label[1:] != by_label[:-1]))[: len(order)]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(starts) - 1
+    return Distinct(order[starts], group, np.bincount(group, times).astype(np.int64))
+
+
+def quotas(documents: Any, bound: int) -> Integers:
+    """Return how many documents of each class a sample has at most, from how many there are, copies counted.
+
+    Examples
+    --------
+    >>> quotas([900, 100], 2000).tolist(), quotas([9_000_000, 1_000_000, 7], 1000).tolist()
+    ([900, 100], [899, 200, 200])
+    """
+    have = np.asarray(documents, np.int64)
+    everything = int(have.sum())
+    if everything <= bound:
+        return have
+    return np.array([max(int(n) * bound // everything, FEW) for n in have], np.int64)
+
+
+def held_out(labels: Integers, times: Integers) -> npt.NDArray[np.bool_]:
+    """Choose the documents that experts are weighed on: a third of each class, but at most `WEIGHED` together.
+
+    Parameters
+    ----------
+    labels, times : ndarray
+        Of distinct documents, in the order of their digests.
+    """
+    have = np.bincount(labels, times).astype(np.int64)
+    most = quotas(have, int(WEIGHED / HELD_OUT))
+    chosen = np.zeros(len(labels), bool)
+    for c, n in enumerate(most):
+        inside = np.flatnonzero(labels == c)
+        chosen[inside[: int(HELD_OUT * min(len(inside), n))]] = True
+    return chosen
+
+
+def sample(labels: Any, which: Any, weights: Any = None, digest: Digests | None = None) -> Integers:
+    """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has.
+
+    Parameters
+    ----------
+    labels : ndarray
+        The classes of all documents.
+    which : ndarray
+        The documents to choose from.
+    weights : ndarray, optional
+        How often each document counts.
+    digest : ndarray, optional
+        Of the contents of all documents: the smallest are chosen. None where they are in an order that has nothing to
+        do with what they say: then the first are.
+    """
+    which = np.asarray(which, np.int64)
+    have = np.bincount(labels[which], None if weights is None else weights[which]).astype(np.int64)
+    if have.sum() <= SAMPLE:
+        return which
+    if digest is not None:
+        which = which[np.argsort(digest[which], kind="stable")]
+    kept = [which[labels[which] == c][:n] for c, n in enumerate(quotas(have, SAMPLE))]
+    return np.sort(np.concatenate(kept))

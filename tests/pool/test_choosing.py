@@ -1,0 +1,61 @@
+"""Which documents weights and second stages are fitted on: a matter of their contents alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surebayes import ViewPool
+from surebayes.pool import choosing
+from surebayes.synthetic import mail_stream
+
+MAILS = [(mail.raw, mail.label) for mail in mail_stream(90, seed=3)]
+
+
+def state(pool):
+    """Everything that scores depend on."""
+    return pool._engine.__getstate__()
+
+
+@pytest.mark.parametrize("views", ["mail", "text"])
+@pytest.mark.parametrize("largest", [20_000, 12])
+def test_the_order_of_documents_changes_nothing(views, largest, monkeypatch):
+    monkeypatch.setattr(choosing, "SAMPLE", largest)
+    monkeypatch.setattr(choosing, "FEW", 5)
+    monkeypatch.setattr(choosing, "WEIGHED", largest)
+    X, y = zip(*MAILS)
+    expected = state(ViewPool(views, "stack", n_features=2**14).fit(X, y))
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(len(X))
+        assert state(ViewPool(views, "stack", 2**14).fit([X[i] for i in order], [y[i] for i in order])) == expected
+
+
+def test_copies_are_a_weight():
+    X, y = (list(part) for part in zip(*MAILS))
+    times = np.arange(len(X)) % 3 + 1
+    copies = np.repeat(np.arange(len(X)), times)
+    weighed = ViewPool("text", "stack", 2**14).fit(X, y, sample_weight=times)
+    assert state(ViewPool("text", "stack", 2**14).fit([X[i] for i in copies], [y[i] for i in copies])) == state(weighed)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=60))
+def test_distinct(pairs):
+    digest, labels = np.array([d for d, _ in pairs], np.uint64), np.array([c for _, c in pairs])
+    apart = choosing.distinct(digest, labels)
+    assert [pairs[i] for i in apart.first] == sorted(set(pairs))
+    assert [sorted(set(pairs))[g] for g in apart.group] == pairs
+    assert apart.times.tolist() == [pairs.count(pair) for pair in sorted(set(pairs))]
+
+
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=4), st.integers(1, 200))
+def test_held_out_documents_are_a_bounded_part_of_every_class(sizes, most):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "WEIGHED", most)
+        patch.setattr(choosing, "FEW", 30)
+        held = choosing.held_out(labels, np.ones(len(labels), np.int64)) if len(labels) else np.empty(0, bool)
+    for c, n in enumerate(sizes):
+        chosen = held[labels == c]
+        assert min(n, 30) // 3 <= chosen.sum() <= n // 3
+        assert (np.diff(chosen.astype(int)) <= 0).all()  # the smallest digests
+    assert held.sum() <= max(most, 10 * len(sizes)) + 10 * len(sizes)
