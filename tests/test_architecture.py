@@ -17,7 +17,7 @@ ROOMS = rooms.rooms()
 LONG = {
     # one class each, most of it docstrings and examples
     "filter/filter.py": 620,
-    "kernels/pool_twin.py": 480,  # the whole twin of one extension
+    "kernels/text_twin.py": 480,  # the whole twin of one extension
     "filter/durable.py": 510,
     "filter/teaching.py": 500,
     "promises/guaranteed_threshold.py": 500,

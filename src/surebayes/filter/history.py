@@ -52,7 +52,7 @@ def rollback(durable: Durable, version: int, who: str | None) -> int:
             _undo(write, event, who)
         return len(undone)
 
-    undone = durable.submit(lesson)
+    undone: int = durable.submit(lesson)
     durable.absorb_all(f"rolled back to {version}", renew=True)
     return undone
 

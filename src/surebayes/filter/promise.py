@@ -71,8 +71,8 @@ def calibrate(
     max_fpr: float | None,
     confidence: float | None,
     positive: str | None,
-    negatives: Iterable,
-    positives: Iterable,
+    negatives: Iterable[bytes | str],
+    positives: Iterable[bytes | str],
     mislabelled: Mislabelled | None,
     together: bool | None,
 ) -> Certificate:
@@ -170,14 +170,14 @@ def _certify(
     )  # fmt: skip
 
 
-def _set_aside(durable: Durable, groups: Sequence[tuple[str, Iterable]]) -> None:
+def _set_aside(durable: Durable, groups: Sequence[tuple[str, Iterable[bytes | str]]]) -> None:
     """Put documents to the reserve that the filter doesn't know."""
     state = durable.loaded()
     for label, documents in groups:
         for batch in batched((state.see(content) for content in documents), BATCH):
             packed = [(seen.fingerprint, pack_rows(packable(seen.rows))) for seen in batch]
 
-            def lesson(write: Writing, packed=packed, label=label) -> None:
+            def lesson(write: Writing, packed: list[tuple[str, bytes]] = packed, label: str = label) -> None:
                 for fingerprint, body in packed:
                     if write.state.known(fingerprint) is None:
                         write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))

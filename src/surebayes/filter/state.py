@@ -12,11 +12,12 @@ from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.lean.judge import Decision, Judge
+from surebayes.kernels.pool_twin import key_bits
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Document, Rows, joined, packable, unpackable
 from surebayes.pool.engine import Engine, weights_of
 from surebayes.pool.specs import ViewSpec
-from surebayes.pool.table import MAX_KEYS, Table, key_bits
+from surebayes.pool.table import MAX_KEYS, Table
 from surebayes.pool.weights import PoolWeights
 
 LEARNING = ("learn", "forget", "bulk")
@@ -376,7 +377,7 @@ def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
 
 def pack_stages(engine: Engine) -> bytes:
     """Write the second stages of a pool: a line that describes them, then the entries of their tables."""
-    tables = [b"" if stage.table is None else stage.table.entries() for stage in engine.stages]
+    tables = [stage.entries() for stage in engine.stages]
     about = {"intercepts": [list(stage.intercepts) for stage in engine.stages], "sizes": [len(t) for t in tables]}
     return json.dumps(about).encode() + b"\n" + b"".join(tables)
 

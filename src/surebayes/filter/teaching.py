@@ -15,7 +15,7 @@ from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.state import Seen, State, batch_of
 from surebayes.persist.folder import locked
-from surebayes.pool.buffers import ints
+from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import Rows, packable
 from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
@@ -122,7 +122,7 @@ class _Chunk:
         if self.file is None:
             return self.rows
         whole = [(0, rows.indptr[len(rows)]) for rows in self.rows]
-        return [Rows(rows.indptr, *parts) for rows, parts in zip(self.rows, self._read(whole))]
+        return [Rows(rows.indptr, *columns_and_times) for rows, columns_and_times in zip(self.rows, self._read(whole))]
 
     def of(self, i: int) -> list[Rows]:
         """Return the rows of one message."""
@@ -130,18 +130,16 @@ class _Chunk:
             return [rows.of(i) for rows in self.rows]
         spans = [(rows.indptr[i], rows.indptr[i + 1]) for rows in self.rows]
         read = zip(spans, self._read(spans))
-        return [Rows(array("q", (0, end - start)), *parts) for (start, end), parts in read]
+        return [Rows(array("q", (0, end - start)), *columns_and_times) for (start, end), columns_and_times in read]
 
-    def _read(self, spans: list[tuple[int, int]]) -> Iterable[list[bytes | None]]:
-        for (start, end), places in zip(spans, self.places):
-            parts: list[bytes | None] = []
-            for place in places:
-                if place is None:
-                    parts.append(None)
-                    continue
-                self.file.seek(place + 4 * start)
-                parts.append(self.file.read(4 * (end - start)))
-            yield parts
+    def _read(self, spans: list[tuple[int, int]]) -> Iterable[tuple[bytes, bytes | None]]:
+        def read(place: int, start: int, end: int) -> bytes:
+            self.file.seek(place + 4 * start)
+            content: bytes = self.file.read(4 * (end - start))
+            return content
+
+        for (start, end), (columns, times) in zip(spans, self.places):
+            yield read(columns, start, end), None if times is None else read(times, start, end)
 
 
 class _Spool:
@@ -392,13 +390,14 @@ class _Training:
         state.engine.freeze(rows, ints([labels[i] for i in which]))
 
 
-def chosen(labels: Any, n: int) -> list[int]:
+def chosen(labels: Numbers, n: int) -> list[int]:
     """Return the places of the documents that second stages are fitted on."""
     import numpy as np
 
     from surebayes.pool.choosing import sample
 
-    return sample(np.array(labels), np.arange(n)).tolist()  # type: ignore[no-any-return]
+    places: list[int] = sample(np.array(labels), np.arange(n)).tolist()
+    return places
 
 
 def _parts(
@@ -456,7 +455,7 @@ def _without_journal(durable: Durable, training: _Training) -> None:
             raise
 
 
-def _chunks(documents: Iterable, classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
+def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
     """Put documents together, up to a number and a size."""
     chunk: list[tuple[Any, str]] = []
     size = 0

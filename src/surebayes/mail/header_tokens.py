@@ -3,6 +3,12 @@
 from surebayes.kernels import kernel
 from surebayes.mail.headers import content_kind, decode_header, parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from surebayes.mail.message import Message
+
 
 def words(text: str) -> list[str]:
     """Cut a text into lower-case words of two letters or more, as the default token rule does.
@@ -16,7 +22,7 @@ def words(text: str) -> list[str]:
     return [word for word in spaced.split() if len(word) > 1]
 
 
-def header_tokens(message: "object") -> list[str]:
+def header_tokens(message: "Message") -> list[str]:
     r"""Return what a message's header tells a filter, as tokens.
 
     Parameters
@@ -39,10 +45,11 @@ def header_tokens(message: "object") -> list[str]:
     ['subject:hi', 'subject:there', 'from:ann@example.org', 'from:@example.org', 'from:ann', 'from:lee']
     """
     # SpamAssassin's mails take 119 us each in Python, 7 in C.
-    return _tokens(message)  # type: ignore[no-any-return]
+    tokens: list[str] = _tokens(message)
+    return tokens
 
 
-def header_columns(message: "object", width: int) -> bytes:
+def header_columns(message: "Message", width: int) -> bytes:
     r"""Hash the tokens of `header_tokens` to columns, without making them.
 
     Parameters
@@ -63,26 +70,27 @@ def header_columns(message: "object", width: int) -> bytes:
     >>> list(memoryview(header_columns(read_message(b"From: ann@example.org\n\n"), 1000)).cast("I"))
     [95, 561]
     """
-    return _tokens(message, width)  # type: ignore[no-any-return]
+    columns: bytes = _tokens(message, width)
+    return columns
 
 
-def _tokens(message, width=None):  # type: ignore[no-untyped-def]
+def _tokens(message: "Message", width: "int | None" = None) -> "Any":
     """Let the kernel do it; its twin does a few oddities, and messages made by hand (fields, and no block of them)."""
     head = getattr(message, "_head", b"")
     if not head:
         from surebayes.kernels.mail_twin import columns_of, tokens_of_fields
 
         limits, fields = message._limits, message.headers._fields
-        tokens = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
-        return tokens if width is None else columns_of(tokens, width)
+        by_hand = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
+        return by_hand if width is None else columns_of(by_hand, width)
     limits = message._limits
     sizes = limits.headers, limits.header_length, limits.encoded_words
-    found = kernel("mail").header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
-    if found is None:
+    tokens = kernel("mail").header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    if tokens is None:
         from surebayes.kernels.mail_twin import header_tokens
 
-        found = header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
-    return found
+        tokens = header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    return tokens
 
 
 def _odd_tokens(name: str, values: "list[bytes | str]", encoded_words: int) -> list[str]:
@@ -121,13 +129,13 @@ def addresses(value: str) -> list[tuple[str, str]]:
     """
     for mark in "<>,;()\"'[]:":
         value = value.replace(mark, " ")
-    found = []
+    pairs = []
     for word in value.lower().split():
         local, _, host = word.rpartition("@")
         host = host.strip(".")
         if local and host and len(word) < 255:
-            found.append((local, host))
-    return found
+            pairs.append((local, host))
+    return pairs
 
 
 def _sender_tokens(name: str, value: str) -> list[str]:
@@ -142,9 +150,9 @@ def _sender_tokens(name: str, value: str) -> list[str]:
 def _receiver_tokens(name: str, value: str) -> list[str]:
     if not value:
         return []
-    found = addresses(value)
-    count = min(len(found), 16).bit_length()  # 0, 1, 2-3, 4-7, 8-15, more
-    return [*sorted({f"{name}:@{host}" for _, host in found})[:20], f"{name}:count:{count}"]
+    receivers = addresses(value)
+    count = min(len(receivers), 16).bit_length()  # 0, 1, 2-3, 4-7, 8-15, more
+    return [*sorted({f"{name}:@{host}" for _, host in receivers})[:20], f"{name}:count:{count}"]
 
 
 def _received_tokens(value: str) -> list[str]:

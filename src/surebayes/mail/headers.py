@@ -4,6 +4,9 @@ import binascii
 
 from surebayes.mail.charsets import CACHE_SIZE, codec_name, decode_text, decode_undeclared
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(byte for byte in range(256) if byte not in _BASE64)
 
@@ -135,8 +138,8 @@ class Headers:
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return the first value of a name."""
-        found = self.get_all(name, 1)
-        return found[0] if found else default
+        values = self.get_all(name, 1)
+        return values[0] if values else default
 
     def items(self) -> list[tuple[str, str]]:
         """All fields as (name in lower case, value), in order, repeated ones too."""
@@ -155,7 +158,7 @@ class Headers:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self.keys()
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> "Iterator[str]":
         return iter(self.keys())
 
     def __len__(self) -> int:

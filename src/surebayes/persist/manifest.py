@@ -9,6 +9,10 @@ from binascii import crc32
 
 from surebayes.errors import BadModel, NewerModel, NoModel
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 FORMAT = "surebayes"
 VERSION = 2
 """Raised when an older release could misread a folder; see docs/format.md."""
@@ -36,7 +40,7 @@ def seal(body: bytes) -> bytes:
     return text + _SEAL + b'%08x"\n}\n' % crc32(text)
 
 
-def unseal(raw: bytes, where: str = NAME) -> dict:
+def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":
     """Check the seal and read the object; BadModel where a byte has changed."""
     end = len(raw) - len(_SEAL) - 12
     if end < 0 or raw[end : end + len(_SEAL)] != _SEAL or raw[-4:] != b'"\n}\n':
@@ -52,7 +56,7 @@ def unseal(raw: bytes, where: str = NAME) -> dict:
     return value
 
 
-def read_manifest(folder: str, kind: str | None = None) -> dict:
+def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
     """Read a folder's manifest: sealed, ours, not newer than this release, and of the kind wanted."""
     where = os.path.join(folder, NAME)
     try:
@@ -83,7 +87,7 @@ class _Plain:
     strict = True
     object_hook = object_pairs_hook = None
     parse_float, parse_int = float, int
-    memo: dict = {}  # noqa: RUF012 - the scanner's own
+    memo: "dict[str, str]" = {}  # noqa: RUF012 - the scanner's own
 
     @staticmethod
     def parse_constant(name: str) -> None:
@@ -91,11 +95,11 @@ class _Plain:
         raise ValueError(name)
 
 
-def _scanner():
+def _scanner() -> "Callable[[str, int], tuple[object, int]]":
     try:
         from _json import make_scanner
 
-        return make_scanner(_Plain)
+        return make_scanner(_Plain)  # type: ignore[arg-type]  # any object with these attributes
     except ImportError:  # pragma: no cover - a Python without the C scanner
         import json
 

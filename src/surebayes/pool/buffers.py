@@ -2,13 +2,22 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any as Numbers
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Literal, Protocol, SupportsIndex
+
+    class Numbers(Protocol):
+        """Any buffer of numbers: a memoryview, an array, an ndarray."""
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[Any]: ...
+        def __getitem__(self, place: SupportsIndex | slice, /) -> Any: ...
+        def __setitem__(self, place: SupportsIndex, value: Any, /) -> None: ...
 else:
     Numbers = memoryview
-    """Any buffer of numbers: a memoryview, an array, an ndarray."""
 
 
-def ints(values) -> Numbers:  # type: ignore[no-untyped-def]
+def ints(values: "Iterable[int]") -> Numbers:
     """Return whole numbers as int64.
 
     Examples
@@ -19,7 +28,7 @@ def ints(values) -> Numbers:  # type: ignore[no-untyped-def]
     return _filled(values, "q")
 
 
-def reals(values) -> Numbers:  # type: ignore[no-untyped-def]
+def reals(values: "Iterable[float]") -> Numbers:
     """Return real numbers as float64."""
     return _filled(values, "d")
 
@@ -29,11 +38,11 @@ def real_zeros(n: int) -> Numbers:
     return memoryview(bytearray(8 * n)).cast("d") if n else memoryview(b"")
 
 
-def _filled(values, kind) -> Numbers:  # type: ignore[no-untyped-def]
-    values = list(values)
-    if not values:
+def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:
+    listed = list(values)
+    if not listed:
         return memoryview(b"")
-    view = memoryview(bytearray(8 * len(values))).cast(kind)
-    for i, value in enumerate(values):
+    view = memoryview(bytearray(8 * len(listed))).cast(kind)
+    for i, value in enumerate(listed):
         view[i] = value
     return view

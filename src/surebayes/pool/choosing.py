@@ -107,7 +107,9 @@ def held_out(labels: Integers, times: Integers) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def sample(labels: Any, which: Any, weights: Any = None, digest: Digests | None = None) -> Integers:
+def sample(
+    labels: Integers, which: Integers, weights: Integers | None = None, digest: Digests | None = None
+) -> Integers:
     """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has.
 
     Parameters

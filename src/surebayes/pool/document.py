@@ -12,6 +12,11 @@ from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_hea
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.specs import ViewSpec
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Sequence
+    from types import ModuleType
+    from typing import Any
 MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that views of words read: a longer one adds nothing but time."""
 
@@ -89,7 +94,7 @@ class Rows:
 
     __slots__ = ("columns", "indptr", "times")
 
-    def __init__(self, indptr, columns, times=None) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, indptr: Numbers, columns: "Buffer", times: "Buffer | None" = None) -> None:
         self.indptr, self.columns, self.times = indptr, columns, times
 
     def __len__(self) -> int:
@@ -120,25 +125,25 @@ def joined(parts: "list[Rows]") -> Rows:
     return Rows(
         ints(accumulate(lengths, initial=0)),
         b"".join([memoryview(part.columns).cast("B") for part in parts]),
-        b"".join([memoryview(part.times).cast("B") for part in parts]) if counted else None,
+        b"".join([memoryview(part.times).cast("B") for part in parts if part.times is not None]) if counted else None,
     )
 
 
-_analyzers: dict = {}
+_analyzers: "dict[tuple[object, ...], Any]" = {}
 
 
-def analyzer_of(view: ViewSpec, module=None):  # type: ignore[no-untyped-def]
+def analyzer_of(view: ViewSpec, module: "ModuleType | None" = None) -> "Any":
     """Return what cuts a view's terms, of the text kernel or of its twin."""
     module = kernel() if module is None else module
     key = module, view.kind, view.low, view.high, view.max_bytes
-    found = _analyzers.get(key)
-    if found is None:
+    analyzer = _analyzers.get(key)
+    if analyzer is None:
         if view.kind == "bytes":
-            found = module.Analyzer("bytes", view.low, view.high, max_bytes=view.max_bytes)
+            analyzer = module.Analyzer("bytes", view.low, view.high, max_bytes=view.max_bytes)
         else:
-            found = module.Analyzer("word", view.low, view.high, shortest=1)
-        _analyzers[key] = found
-    return found
+            analyzer = module.Analyzer("word", view.low, view.high, shortest=1)
+        _analyzers[key] = analyzer
+    return analyzer
 
 
 def read_by(view: ViewSpec, document: Document) -> "bytes | str":
@@ -152,11 +157,11 @@ def read_by(view: ViewSpec, document: Document) -> "bytes | str":
     return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
 
 
-def rows_of(views, documents: "list[Document]") -> "list[Rows]":  # type: ignore[no-untyped-def]
+def rows_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[Rows]":
     """Cut documents and hash their terms: one batch of rows for each view. Words are cut once for all views of them."""
     if not documents:
         return [Rows(ints([0]), b"", b"" if view.times else None) for view in views]
-    rows: dict = {}
+    rows: dict[ViewSpec, Rows] = {}
     for view in views:
         key = view.part, view.width, view.low
         if view.kind == "bytes" or view.low > 1:
@@ -197,11 +202,11 @@ def _tokens(view: ViewSpec, documents: "list[Document]") -> "list[bytes] | None"
     return [header_columns(d.message, view.width) if d.message is not None else b"" for d in documents]
 
 
-def _words(part) -> memoryview:  # type: ignore[no-untyped-def]
+def _words(part: "Buffer") -> memoryview:
     return memoryview(part).cast("B").cast("I")
 
 
-def _indptr(lengths) -> Numbers:  # type: ignore[no-untyped-def]
+def _indptr(lengths: "Buffer") -> Numbers:
     return ints(accumulate(_words(lengths), initial=0))
 
 
@@ -225,7 +230,7 @@ def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
     return columns + sums
 
 
-def unpackable(views, parts: "list[bytes]") -> "list[Rows] | None":  # type: ignore[no-untyped-def]
+def unpackable(views: "Sequence[ViewSpec]", parts: "list[bytes]") -> "list[Rows] | None":
     """Read what `packable` gave; None where the views are others.
 
     Examples

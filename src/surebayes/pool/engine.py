@@ -13,6 +13,17 @@ from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import Sums, Table
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Callable, Sequence
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Batch = tuple[list[Rows], Numbers, "Numbers | None"]
+    """Rows, the classes of all their documents, and which of these are meant."""
+
 _kernel = kernel("pool")
 
 CHUNK = 256
@@ -84,7 +95,7 @@ class Engine:
         """Cut documents into terms: one batch of rows for each view."""
         return rows_of(self.views, documents)
 
-    def cut(self, contents) -> "list[Rows]":  # type: ignore[no-untyped-def]
+    def cut(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
         """Read and cut any number of documents."""
         from surebayes.pool.threads import ahead
 
@@ -92,7 +103,7 @@ class Engine:
         parts = list(ahead(self._cut, chunks)) if len(chunks) > 1 else [self._cut(chunks[0])]
         return [joined(list(batches)) for batches in zip(*parts)]
 
-    def _cut(self, contents) -> "list[Rows]":  # type: ignore[no-untyped-def]
+    def _cut(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
         return self.rows([Document(content, self.reader) for content in contents])
 
     # ---- scoring
@@ -156,7 +167,7 @@ class Engine:
         """
         self.learn_many([(rows, labels, which)], weights)
 
-    def learn_many(self, batches, weights: "Numbers | None" = None) -> None:  # type: ignore[no-untyped-def]
+    def learn_many(self, batches: "Sequence[Batch]", weights: "Numbers | None" = None) -> None:
         """Learn batches of documents, (rows, labels, which) of each: what `learn` does with one, views side by side."""
         added = [0] * self.classes
         for _, labels, which in batches:
@@ -172,7 +183,7 @@ class Engine:
         for c, n in enumerate(added):
             self.documents[c] += n
 
-    def _each_view(self, function, documents: int) -> None:  # type: ignore[no-untyped-def]
+    def _each_view(self, function: "Callable[[int], None]", documents: int) -> None:
         """Do something for each view; for many documents on threads, because the kernel lets go of the interpreter."""
         if documents < MANY:
             for v in range(len(self.views)):
@@ -226,7 +237,7 @@ class Engine:
         how: str,
         weights: "Numbers | None" = None,
         fewest: int = FEWEST,
-        digest=None,  # type: ignore[no-untyped-def]
+        digest: "npt.NDArray[np.uint64] | None" = None,
     ) -> None:
         """Learn documents, weigh the experts by how they score those held out before they are learnt, freeze the rest.
 
@@ -256,7 +267,7 @@ class Engine:
 
     def weigh(
         self,
-        opinions: Numbers,
+        opinions: "Buffer",
         labels: Numbers,
         held: Numbers,
         how: str,
@@ -275,13 +286,13 @@ class Engine:
             scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
         self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest)
 
-    def freeze(  # type: ignore[no-untyped-def]
+    def freeze(
         self,
         rows: "list[Rows]",
         labels: Numbers,
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
-        digest=None,
+        digest: "npt.NDArray[np.uint64] | None" = None,
     ) -> None:
         """Fit the second stages on documents whose counts the sums have; of many on a sample."""
         if not self.stages:
@@ -295,7 +306,13 @@ class Engine:
         times = None if weights is None else np.frombuffer(weights, np.int64)
         self.freeze_on(rows, truth, sample(truth, meant, times, digest), times)
 
-    def freeze_on(self, rows: "list[Rows]", labels, which, weights=None) -> None:  # type: ignore[no-untyped-def]
+    def freeze_on(
+        self,
+        rows: "list[Rows]",
+        labels: "npt.NDArray[np.int64]",
+        which: "npt.NDArray[np.int64]",
+        weights: "npt.NDArray[np.int64] | None" = None,
+    ) -> None:
         """Fit the second stages on just these documents: places `which` of arrays."""
         times = None if weights is None else weights[which]
         for batch, sums, experts in zip(rows, self.sums, self.experts):
@@ -312,19 +329,19 @@ class Engine:
         other.documents, other.weights, other.experts = ints(self.documents), self.weights, self.experts
         return other
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> "dict[str, Any]":
         return {
             "reader": self.reader,
             "views": [view.to_json() for view in self.views],
             "documents": list(self.documents),
             "tables": [sums.own.entries() for sums in self.sums],
-            "stages": [b"" if s.table is None else s.table.entries() for s in self.stages],
+            "stages": [stage.entries() for stage in self.stages],
             "intercepts": [list(s.intercepts) for s in self.stages],
             "weights": self.weights.units,
             "bias": list(self.weights.bias),
         }
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: "dict[str, Any]") -> None:
         documents = ints(state["documents"])
         views, reader, k = tuple(ViewSpec.from_json(view) for view in state["views"]), state["reader"], len(documents)
         if reader not in READERS or k < 2 or min(documents) < 0 or sum(documents) >= 2**31:
@@ -348,17 +365,19 @@ class Engine:
 
 def weights_of(units: object, bias: object, contrasts: int, experts: int) -> PoolWeights:
     """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
-    fits = isinstance(units, list) and isinstance(bias, list) and len(units) == len(bias) == contrasts
-    for row in units if fits else ():  # type: ignore[attr-defined]
-        fits = fits and isinstance(row, list) and len(row) == experts
-        fits = fits and all(isinstance(unit, int) and abs(unit) < 2**100 for unit in row)
-    fits = fits and all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)  # type: ignore[attr-defined]
-    if not fits:
+    if (
+        not isinstance(units, list)
+        or not isinstance(bias, list)
+        or not len(units) == len(bias) == contrasts
+        or not all(isinstance(row, list) and len(row) == experts for row in units)
+        or not all(isinstance(unit, int) and abs(unit) < 2**100 for row in units for unit in row)
+        or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
+    ):
         raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
-    return PoolWeights(units, [float(value) for value in bias])  # type: ignore[arg-type, attr-defined]
+    return PoolWeights(units, [float(value) for value in bias])
 
 
-def taken(rows: Rows, which) -> Rows:  # type: ignore[no-untyped-def]
+def taken(rows: Rows, which: "npt.NDArray[np.int64]") -> Rows:
     """Return some of the documents, in the given order."""
     import numpy as np
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes.kernels import kernel, pool_twin, text_twin
+from surebayes.pool.buffers import Numbers
 from surebayes.pool.document import Document, Rows, analyzer_of, read_by
 from surebayes.pool.engine import Engine
 from surebayes.pool.given_views import GivenView
@@ -154,10 +155,10 @@ def _column_shares(engine: Engine, v: int, rows: Rows, k: int, weights: Sequence
     for expert, weight in zip(engine.experts[v], weights):
         if isinstance(expert, ExpertSpec):
             log_odds = pool_twin.log_odds(counts, sums, c, expert.smoothing)
-            kept = pool_twin.strongest(log_odds, expert.top)
-            lo = np.array([log_odds[i] for i in kept], float)
+            strongest = pool_twin.strongest(log_odds, expert.top)
+            lo = np.array([value for _, value in strongest], float)
             if np.abs(lo).sum() > 0:
-                total[kept] += weight * np.abs(lo) * lo / np.abs(lo).sum()
+                total[[i for i, _ in strongest]] += weight * np.abs(lo) * lo / np.abs(lo).sum()
         elif expert.table is not None:
             _, length, each = pool_twin.staged(expert, columns, times, len(engine.contrasts))
             total += weight * np.array([row[k] for row in each], float).reshape(-1) / length
@@ -229,7 +230,7 @@ def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[t
     return sorted(by_text.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
 
 
-def reversal(engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Sequence[float]], bool]) -> float:
+def reversal(engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Numbers], bool]) -> float:
     """Return how many times a document would have to be learnt as a class until `turned(scores)`; inf if never.
 
     Scores are those of the counts with so many copies of the document; weights and second stages stay as they are.

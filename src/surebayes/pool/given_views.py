@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surebayes.pool.buffers import Numbers
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,16 +44,18 @@ class GivenEngine:
         """Documents stay as they are until the vectorizers see them."""
         return contents
 
-    def opinions(self, documents: Sequence[Any], which: IntArray | None = None) -> FloatArray:
+    def opinions(self, documents: Sequence[Any], which: Numbers | None = None) -> FloatArray:
         """Ask every expert about documents, `which` of them or all: (documents, contrasts, experts)."""
         documents = documents if which is None else [documents[i] for i in which]
         return np.concatenate([model.scores(documents) for model in self.models], axis=2)
 
-    def weighed(self, opinions: FloatArray) -> FloatArray:
+    def weighed(self, opinions: Numbers) -> FloatArray:
         """Return the pool's scores, (documents, contrasts)."""
         shape = len(self.contrasts), len(self.names)
         weights = np.frombuffer(self.weights.values).reshape(shape)
-        return np.einsum("nce,ce->nc", np.reshape(opinions, (-1, *shape)), weights) + np.array(self.weights.bias)
+        scores: FloatArray = np.einsum("nce,ce->nc", np.reshape(opinions, (-1, *shape)), weights)
+        scores += np.array(self.weights.bias)
+        return scores
 
     def fit(
         self,
@@ -109,7 +112,7 @@ class GivenEngine:
         for model in self.models:
             model.able(method)
 
-    def moves(self, opinions: Sequence[float], scores: Sequence[float], label: int) -> list[int]:
+    def moves(self, opinions: Numbers, scores: Numbers, label: int) -> list[int]:
         """Return what a document moves the weights by."""
         return self.weights.moves(np.ravel(opinions), np.ravel(scores), label, self.contrasts)
 
@@ -183,7 +186,8 @@ def _weighed(weights: IntArray | None) -> dict[str, IntArray]:
 
 def _scores_of(expert: Any, rows: Any) -> FloatArray:
     if hasattr(expert, "decision_function"):
-        return np.clip(np.asarray(expert.decision_function(rows), float), -1e6, 1e6)
+        scores: FloatArray = np.clip(np.asarray(expert.decision_function(rows), float), -1e6, 1e6)
+        return scores
     p = np.clip(expert.predict_proba(rows), 1e-12, 1 - 1e-12)
     scores = np.log(p) - np.log1p(-p)
     return np.asarray(scores[:, 1] if scores.shape[1] == 2 else scores, float)

@@ -12,7 +12,18 @@ bytes: a table like that of counts, in memory or in a file.
 from surebayes.pool.buffers import reals
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ExpertSpec
-from surebayes.pool.table import Sums, Table
+from surebayes.pool.table import FileTable, Sums, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
 
 
 class SecondStage:
@@ -32,7 +43,13 @@ class SecondStage:
 
     __slots__ = ("counted", "intercepts", "spec", "table")
 
-    def __init__(self, spec: ExpertSpec, counted: bool, table=None, intercepts=()) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self,
+        spec: ExpertSpec,
+        counted: bool,
+        table: "Table | FileTable | None" = None,
+        intercepts: "Iterable[float]" = (),
+    ) -> None:
         self.spec, self.counted, self.table = spec, counted and spec.second_stage == "idf", table
         self.intercepts = reals(intercepts)
 
@@ -45,10 +62,26 @@ class SecondStage:
         """Return one like it that isn't fitted."""
         return SecondStage(self.spec, self.counted)
 
-    def __reduce__(self):  # type: ignore[no-untyped-def]
+    def entries(self) -> bytes:
+        """Return its table as a file has it; nothing before it is fitted."""
+        if self.table is None:
+            return b""
+        if not isinstance(self.table, Table):
+            raise TypeError("A second stage that lies in a file can't be written again.")
+        return self.table.entries()
+
+    def __reduce__(self) -> "tuple[Any, ...]":
         return SecondStage, (self.spec, self.counted, self.table, list(self.intercepts))
 
-    def fit(self, sums: Sums, documents: int, rows: Rows, labels, contrasts: "list[int]", weights=None) -> None:  # type: ignore[no-untyped-def]
+    def fit(
+        self,
+        sums: Sums,
+        documents: int,
+        rows: Rows,
+        labels: "IntArray",
+        contrasts: "Sequence[int]",
+        weights: "IntArray | None" = None,
+    ) -> None:
         """Learn from documents whose counts the sums have.
 
         Parameters
@@ -89,7 +122,7 @@ class SecondStage:
         self.intercepts = reals([intercept for _, intercept in fitted])
 
 
-def arrays_of(table: Table):  # type: ignore[no-untyped-def]
+def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]":
     """Return a table in memory as arrays, without a copy: place (1 + row, or 0) and values (rows, each)."""
     import numpy as np
 
@@ -97,19 +130,20 @@ def arrays_of(table: Table):  # type: ignore[no-untyped-def]
     return place, np.frombuffer(table.values, np.int32, table.size * table.each).reshape(-1, table.each)
 
 
-def log_odds_of_rows(counts, sums: Sums, c: int, smoothing: float):  # type: ignore[no-untyped-def]
+def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smoothing: float) -> "FloatArray":
     """Return the log-odds of all rows of a table, class c against the rest; 0 for a row without documents."""
     import numpy as np
 
     inside, everything = counts[:, c].astype(np.float64), counts.sum(1, dtype=np.float64)
     more, total = smoothing * max(sums.alive, 1), float(sums.totals[c])
     rest = float(sum(sums.totals)) - total
+    result: FloatArray
     result = np.log((inside + smoothing) / (total + more)) - np.log((everything - inside + smoothing) / (rest + more))
     result[everything == 0] = 0.0
     return result
 
 
-def _table_of(columns, values, width: int) -> Table:  # type: ignore[no-untyped-def]
+def _table_of(columns: "IntArray", values: "npt.NDArray[np.float32]", width: int) -> Table:
     import numpy as np
 
     table = Table(width, values.shape[1])
@@ -119,7 +153,9 @@ def _table_of(columns, values, width: int) -> Table:  # type: ignore[no-untyped-
     return table
 
 
-def _unit_rows(weight, used, place, rows: Rows, counted: bool):  # type: ignore[no-untyped-def]
+def _unit_rows(
+    weight: "FloatArray", used: "npt.NDArray[np.intp]", place: "npt.NDArray[np.int32]", rows: Rows, counted: bool
+) -> "Any":
     """Make rows of length 1; the places `used` become columns in that order."""
     import numpy as np
     from scipy.sparse import csr_array
@@ -129,7 +165,7 @@ def _unit_rows(weight, used, place, rows: Rows, counted: bool):  # type: ignore[
     column = np.full(len(weight) + 1, -1, np.int32)
     column[1 + used] = np.arange(len(used), dtype=np.int32)
     columns, values = column[where], np.append(0.0, weight)[where]
-    if counted:
+    if counted and rows.times is not None:
         values = values * (1 + np.log(np.frombuffer(rows.times, np.uint32)))
     kept = columns >= 0
     ends = np.append(0, np.cumsum(kept))[indptr]
@@ -139,7 +175,7 @@ def _unit_rows(weight, used, place, rows: Rows, counted: bool):  # type: ignore[
     return csr_array((values, columns[kept], ends.astype(np.int32)), shape=(len(rows), len(used)))
 
 
-def _row_sums(values, indptr):  # type: ignore[no-untyped-def]
+def _row_sums(values: "FloatArray", indptr: "npt.NDArray[np.intp]") -> "FloatArray":
     import numpy as np
 
     total = np.zeros(len(indptr) - 1)
@@ -149,7 +185,9 @@ def _row_sums(values, indptr):  # type: ignore[no-untyped-def]
     return total
 
 
-def _machine(z, inside, weights):  # type: ignore[no-untyped-def]
+def _machine(
+    z: "Any", inside: "npt.NDArray[np.bool_]", weights: "IntArray | None"
+) -> "tuple[FloatArray | float, float]":
     """Set one class against the rest: coefficients and intercept."""
     if not inside.any() or inside.all() or not z.shape[1]:
         return 0.0, 0.0

@@ -14,6 +14,10 @@ MODELS = ("pool", "words")
 """The sets of views that have a name."""
 MAX_WIDTH = 2**31 - 1
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class _Value:
     """A plain value with named fields: compared and shown by them, never changed."""
@@ -24,7 +28,7 @@ class _Value:
         raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._fields() == other._fields()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash(self._fields())
@@ -33,10 +37,10 @@ class _Value:
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.__slots__, self._fields()))
         return f"{type(self).__name__}({shown})"
 
-    def __reduce__(self):  # type: ignore[no-untyped-def]
+    def __reduce__(self) -> "tuple[Any, ...]":
         return type(self), self._fields()
 
-    def _fields(self) -> tuple:
+    def _fields(self) -> "tuple[Any, ...]":
         return tuple([getattr(self, name) for name in self.__slots__])
 
 
@@ -85,7 +89,7 @@ class ExpertSpec(_Value):
             return f"second stage on {self.second_stage}"
         return f"smoothing {self.smoothing:g}" + (f", best {self.top}" if self.top else "")
 
-    def to_json(self) -> dict:
+    def to_json(self) -> "dict[str, Any]":
         """Return it as plain values."""
         if self.second_stage is None:
             return {"smoothing": self.smoothing, "top": self.top or None}
@@ -166,11 +170,11 @@ class ViewSpec(_Value):
         for slot, value in zip(self.__slots__, fields):
             object.__setattr__(self, slot, value)
 
-    def replace(self, **changes: object) -> "ViewSpec":
+    def replace(self, **changes: "Any") -> "ViewSpec":
         """Return a view that differs in some fields."""
-        return ViewSpec(**{**dict(zip(self.__slots__, self._fields())), **changes})  # type: ignore[arg-type]
+        return ViewSpec(**{**dict(zip(self.__slots__, self._fields())), **changes})
 
-    def to_json(self) -> dict:
+    def to_json(self) -> "dict[str, Any]":
         """Return it as plain values."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "experts"}
         return {**fields, "experts": [expert.to_json() for expert in self.experts]}
@@ -203,13 +207,13 @@ class ViewSpec(_Value):
         )
 
 
-def _object(value: object, what: str) -> dict:
+def _object(value: object, what: str) -> "dict[str, Any]":
     if not isinstance(value, dict):
         raise BadModel(f"The manifest describes {what} by {value!r}, which is no object.")
     return value
 
 
-def _whole(fields: dict, name: str, low: int, high: int, default: "int | None" = None) -> int:
+def _whole(fields: "dict[str, Any]", name: str, low: int, high: int, default: "int | None" = None) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise BadModel(f"{name} must be a whole number from {low} to {high}; the manifest has {value!r}.")

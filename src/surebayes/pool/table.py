@@ -12,25 +12,18 @@ from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import Rows
 
-_kernel = kernel("pool")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
 
+_kernel = kernel("pool")
 MAX_KEYS = 2**32
 _PER_BLOCK = 512 // 8
 _LARGE = 2**20
 
 
-def key_bits(each: int) -> int:
-    """Return the bits of a key that name the value.
-
-    Examples
-    --------
-    >>> key_bits(2), key_bits(3), key_bits(1)
-    (1, 2, 0)
-    """
-    return (each - 1).bit_length()
-
-
-def zeros(size: int):  # type: ignore[no-untyped-def]
+def zeros(size: int) -> "bytearray | mmap.mmap":
     """Return so many bytes of 0, which take room when they are first written to.
 
     Large ones lie in large pages where the system has them: columns are looked up all over this memory.
@@ -77,7 +70,8 @@ class Table:
 
     def __init__(self, width: int, each: int) -> None:
         self.width, self.each = width, each
-        self.place, self.values = zeros(4 * width), bytearray()
+        self.place = zeros(4 * width)
+        self.values: bytearray | mmap.mmap = bytearray()
         self.size = 0
 
     def make_room(self, rows: int) -> None:
@@ -90,7 +84,8 @@ class Table:
 
     def entries(self) -> bytes:
         """Return the values as a file has them. Equal values are equal bytes, whatever was learnt to get there."""
-        return _kernel.pack_entries(self)
+        entries: bytes = _kernel.pack_entries(self)
+        return entries
 
     @classmethod
     def of_file(cls, file: "FileTable", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
@@ -126,7 +121,7 @@ class Table:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self):  # type: ignore[no-untyped-def]
+    def __reduce__(self) -> "tuple[Any, ...]":
         return Table.of_entries, (self.entries(), self.width, self.each)
 
 
@@ -146,7 +141,9 @@ class FileTable:
 
     __slots__ = ("checked", "entries", "entry_crcs", "fence_crcs", "fences", "file", "n")
 
-    def __init__(self, file, n: int, entries: int, entry_crcs: int, fences: int, fence_crcs: int) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self, file: "bytes | bytearray | mmap.mmap", n: int, entries: int, entry_crcs: int, fences: int, fence_crcs: int
+    ) -> None:
         self.file, self.n = file, n
         self.entries, self.entry_crcs, self.fences, self.fence_crcs = entries, entry_crcs, fences, fence_crcs
         blocks = n // _PER_BLOCK + 1
@@ -155,14 +152,15 @@ class FileTable:
         self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
 
     @classmethod
-    def of_places(cls, file, places: object) -> "FileTable":  # type: ignore[no-untyped-def]
+    def of_places(cls, file: "bytes | bytearray | mmap.mmap", places: object) -> "FileTable":
         """Read where a table is from a manifest; BadModel where it doesn't say."""
         if not isinstance(places, dict):
             raise BadModel("The manifest doesn't say where a table is.")
         at = [places.get(name) for name in ("n", "entries", "entry_crcs", "fences", "fence_crcs")]
-        if not all(isinstance(value, int) and 0 <= value < 2**62 for value in at):
-            raise BadModel(f"The manifest says of a table that it is at {at}.")
-        return cls(file, *at)  # type: ignore[arg-type]
+        whole = [value for value in at if isinstance(value, int) and 0 <= value < 2**62]
+        if len(whole) < len(at):
+            raise BadModel(f"The manifest places a table at {at}, which can't be.")
+        return cls(file, *whole)
 
 
 def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
@@ -193,9 +191,11 @@ class Sums:
 
     __slots__ = ("alive", "classes", "stack", "totals")
 
-    def __init__(self, stack, classes: int, alive: int = 0, totals=()) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self, stack: "list[tuple[Any, int]]", classes: int, alive: int = 0, totals: "Iterable[int]" = ()
+    ) -> None:
         self.stack, self.classes, self.alive = stack, classes, alive
-        self.totals = ints(totals or [0] * classes)
+        self.totals = ints(list(totals) or [0] * classes)
 
     @classmethod
     def new(cls, width: int, classes: int) -> "Sums":
@@ -211,7 +211,8 @@ class Sums:
     @property
     def own(self) -> Table:
         """The table that lessons go into."""
-        return self.stack[0][0]
+        table: Table = self.stack[0][0]
+        return table
 
     def learn(
         self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None
@@ -252,5 +253,5 @@ class Sums:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self):  # type: ignore[no-untyped-def]
+    def __reduce__(self) -> "tuple[Any, ...]":
         return Sums, (self.stack, self.classes, self.alive, list(self.totals))

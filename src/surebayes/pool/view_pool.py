@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -22,6 +24,8 @@ from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Documents = Iterable[str | bytes]
 
 _CHUNK = 2048  # documents scored at a time
 _CHUNK_ONLINE = 256  # documents cut into terms at a time
@@ -80,20 +84,27 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     0.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "views": "no_validation",  # type: ignore[dict-item]
+    _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
+        "views": "no_validation",
         "weights": [StrOptions({"reliability", "stack", "equal"})],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
     }
 
-    def __init__(self, views="mail", weights="reliability", n_features=2**22):
+    def __init__(
+        self,
+        views: str | list[tuple[str, Any, Any]] = "mail",
+        weights: str = "reliability",
+        n_features: int = 2**22,
+    ) -> None:
         self.views = views
         self.weights = weights
         self.n_features = n_features
 
     # ---- learning
 
-    def fit(self, X, y, order=None, sample_weight=None):
+    def fit(
+        self, X: Documents, y: ArrayLike, order: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from documents; what was learnt before is dropped.
 
         Parameters
@@ -115,11 +126,11 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             The fitted pool.
         """
         documents, labels = self._begin(X, y, None)
-        times = _whole_weights(sample_weight, len(documents))
+        times, engine = _whole_weights(sample_weight, len(documents)), self._engine
         if times is not None and not times.all():
-            kept = np.flatnonzero(times)
-            documents, labels, times = [documents[i] for i in kept], labels[kept], times[kept]
-            order = None if order is None else np.asarray(order)[kept]
+            counted = np.flatnonzero(times)
+            documents, labels, times = [documents[i] for i in counted], labels[counted], times[counted]
+            order = None if order is None else np.asarray(order)[counted]
             if len(np.unique(labels)) < len(self.classes_):
                 raise ValueError("sample_weight leaves a class without documents.")
         digest = digests(documents)
@@ -128,18 +139,20 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         else:
             apart = distinct(digest, labels, times)
             held = held_out(labels[apart.first], apart.times)
-            if isinstance(self._engine, Engine):  # copies are read once, and the order of documents doesn't show
+            if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
                 times = None if (apart.times == 1).all() else apart.times
             else:
                 held = held[apart.group]
         weights, tail = None if times is None else array("q", times.tolist()), np.flatnonzero(held).tolist()
-        self._engine.fit(self._engine.cut(documents), array("q", labels), tail, self.weights, weights, digest=digest)
+        engine.fit(self._cut(documents), array("q", labels), tail, self.weights, weights, digest=digest)
         self._show_weights()
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self, X: Documents, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Judge each document, move the weights, learn it; one after the other.
 
         Parameters
@@ -169,19 +182,19 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         for start in range(0, len(documents), _CHUNK_ONLINE):
             chunk = array("q", labels[start : start + _CHUNK_ONLINE])
             weights = None if times is None else array("q", times[start : start + _CHUNK_ONLINE].tolist())
-            rows = engine.cut(documents[start : start + _CHUNK_ONLINE])
+            rows = self._cut(documents[start : start + _CHUNK_ONLINE])
             for i, label in enumerate(chunk):
                 if weights is not None and not weights[i]:
                     continue
-                one = array("q", [i])
-                opinions = engine.opinions(rows, one)
+                this = array("q", [i])
+                opinions = engine.opinions(rows, this)
                 moved = engine.moves(opinions, engine.weighed(opinions), label)
-                engine.learn(rows, chunk, one, weights)
+                engine.learn(rows, chunk, this, weights)
                 engine.weights = engine.weights.moved(moved) if moved else engine.weights
         self._show_weights()
         return self
 
-    def forget(self, X, y):
+    def forget(self, X: Documents, y: ArrayLike) -> Self:
         """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go negative.
 
         Parameters
@@ -200,26 +213,30 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         documents, labels = self._more(X, y, None)
         if isinstance(self._engine, GivenEngine):
             self._engine.able("forget")
-        self._engine.forget(self._engine.cut(documents), array("q", labels))
+        self._engine.forget(self._cut(documents), array("q", labels))
         return self
 
-    def _begin(self, X, y, classes):
+    def _cut(self, documents: list[Any]) -> Any:
+        """Read documents as the engine does: rows of the views, or the documents themselves."""
+        return self._engine.cut(documents)
+
+    def _begin(self, X: Documents, y: ArrayLike, classes: ArrayLike | None) -> tuple[list[Any], IntArray]:
         self._validate_params()
         if not _are_views(self.views):
             raise ValueError(
                 "The 'views' parameter of ViewPool must be 'mail', 'text' or a list of (name, vectorizer, classifier), "
                 f"each name once. Got {self.views!r} instead."
             )
-        documents, y = _documents(X), _labels(y)
-        _check_lengths(documents, y)
-        known = np.unique(y) if classes is None else np.unique(classes)
+        documents, truth = _documents(X), _labels(y)
+        _check_lengths(documents, truth)
+        known = np.unique(truth) if classes is None else np.unique(classes)
         if len(known) < 2:
             raise ValueError(
                 f"ViewPool needs at least two classes. Got {known.tolist()}; at the first partial_fit pass `classes`."
             )
-        vars(self).pop("weights_", None)  # not fitted until all is done
+        self.__dict__.pop("weights_", None)  # not fitted until all is done
         self.classes_ = known
-        labels = self._codes(y)
+        labels = self._codes(truth)
         self._engine = self._new_engine()
         self.experts_ = self._engine.names
         return documents, labels
@@ -230,14 +247,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             return Engine(self.views, views_of("pool", self.views, n, self.n_features), n)
         return GivenEngine(self.views, n)
 
-    def _more(self, X, y, classes):
+    def _more(self, X: Documents, y: ArrayLike, classes: ArrayLike | None) -> tuple[list[Any], IntArray]:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} is not what it was at the first call: {self.classes_.tolist()}.")
-        documents, y = _documents(X), _labels(y)
-        _check_lengths(documents, y)
-        return documents, self._codes(y)
+        documents, truth = _documents(X), _labels(y)
+        _check_lengths(documents, truth)
+        return documents, self._codes(truth)
 
-    def _codes(self, y) -> np.ndarray:
+    def _codes(self, y: npt.NDArray[Any]) -> IntArray:
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         unknown = self.classes_[codes] != y
         if unknown.any():
@@ -246,7 +263,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             )
         return codes.astype(np.int64)
 
-    def _latest(self, labels: np.ndarray, order: Any) -> np.ndarray:
+    def _latest(self, labels: IntArray, order: ArrayLike) -> npt.NDArray[np.bool_]:
         """Choose the latest documents for the weights to be fitted on."""
         n = len(labels)
         when = np.asarray(order)
@@ -255,9 +272,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         if when.dtype.kind == "f" and np.isnan(when).any():
             raise ValueError(f"order must not contain NaN. Got NaN in {int(np.isnan(when).sum())} of {n}.")
         cut = np.sort(when)[n - max(int(HELD_OUT * n), 1)]
-        held = when >= cut  # equal times stay together
-        missing = set(np.unique(labels)) - set(np.unique(labels[~held]))
-        return np.zeros(n, bool) if missing else held
+        latest = when >= cut  # equal times stay together
+        missing = set(np.unique(labels)) - set(np.unique(labels[~latest]))
+        return np.zeros(n, bool) if missing else latest
 
     def _show_weights(self) -> None:
         weights = self._engine.weights
@@ -266,7 +283,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     # ---- scoring
 
-    def expert_scores(self, X):
+    def expert_scores(self, X: Documents) -> FloatArray:
         """Score documents by every expert.
 
         Parameters
@@ -283,15 +300,15 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         documents, engine = _documents(X), self._engine
         result = np.zeros((len(documents), *self.weights_.shape))
         for start in range(0, len(documents), _CHUNK):
-            opinions = engine.opinions(engine.cut(documents[start : start + _CHUNK]))
+            opinions = engine.opinions(self._cut(documents[start : start + _CHUNK]))
             result[start : start + _CHUNK] = np.reshape(opinions, (-1, *self.weights_.shape))
         return result
 
-    def _scores(self, X) -> FloatArray:
+    def _scores(self, X: Documents) -> FloatArray:
         opinions = self.expert_scores(X)
         return np.reshape(self._engine.weighed(opinions.ravel()), (-1, len(self.weights_)))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Documents) -> FloatArray:
         """Score documents.
 
         Parameters
@@ -307,13 +324,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Documents) -> npt.NDArray[Any]:
         """Predict the class of each document."""
         scores = self._scores(X)
         codes = (scores[:, 0] > 0).astype(int) if len(self.classes_) == 2 else scores.argmax(1)
-        return self.classes_[codes]
+        labels: npt.NDArray[Any] = self.classes_[codes]
+        return labels
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Documents) -> FloatArray:
         """Turn scores into probabilities: logistic for two classes, softmax for more."""
         scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -322,7 +340,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     # ---- explaining
 
-    def explain(self, X, top=None):
+    def explain(self, X: Documents, top: int | None = None) -> list[Any]:
         """Say what each view adds to each score, and within it each term or character.
 
         Parameters
@@ -357,7 +375,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             shares += given_shares(model, [document], k, weights, top)
         return in_order(shares, float(engine.weights.bias[k]))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
@@ -387,21 +405,22 @@ def _documents(X: Any) -> list[Any]:
     return documents
 
 
-def _labels(y: Any) -> np.ndarray:
+def _labels(y: ArrayLike) -> npt.NDArray[Any]:
     if y is None:
         raise ValueError("y can't be None: ViewPool requires y to be passed, but the target y is None.")
     check_classification_targets(y)
     if type_of_target(y).startswith("multilabel"):
         raise ValueError("ViewPool takes one label a document. Got a multi-label indicator: fit a pool for each label.")
-    return column_or_1d(y, warn=True)
+    labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
 
 
-def _check_lengths(documents: list[Any], y: np.ndarray) -> None:
+def _check_lengths(documents: list[Any], y: npt.NDArray[Any]) -> None:
     if len(documents) != len(y):
         raise ValueError(f"There must be one label for each document. Got {len(documents)} documents, {len(y)} labels.")
 
 
-def _whole_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+def _whole_weights(sample_weight: ArrayLike | None, n: int) -> IntArray | None:
     """Check how often each document counts."""
     if sample_weight is None:
         return None

@@ -7,6 +7,17 @@ from math import exp
 
 from surebayes.pool.buffers import Numbers, reals
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
+    BoolArray = npt.NDArray[np.bool_]
+
 UNIT = 2.0**-40
 RATE = 0.01
 """The step of the weights online."""
@@ -70,7 +81,7 @@ class PoolWeights:
         """The weights as numbers, (contrasts, experts)."""
         return reals([weight for k in range(len(self.units)) for weight in self.of_contrast(k)])
 
-    def moves(self, opinions, scores, label: int, contrasts: "list[int]") -> "list[int]":  # type: ignore[no-untyped-def]
+    def moves(self, opinions: Numbers, scores: Numbers, label: int, contrasts: "Sequence[int]") -> "list[int]":
         """Return what a document of class `label` moves the weights by: a step of the logistic loss, never below 0.
 
         Parameters
@@ -104,17 +115,19 @@ class PoolWeights:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> "dict[str, Any]":
         return {"units": self.units, "bias": self.bias}
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: "dict[str, Any]") -> None:
         self.units, self.bias = state["units"], state["bias"]
 
 
 # ---------------------------------------------------------------------- from held-out documents
 
 
-def weigh(opinions, labels, contrasts: "list[int]", how: str, fewest: int = FEWEST) -> "tuple[PoolWeights, list[int]]":  # type: ignore[no-untyped-def]
+def weigh(
+    opinions: "FloatArray", labels: "npt.NDArray[np.int64]", contrasts: "Sequence[int]", how: str, fewest: int = FEWEST
+) -> "tuple[PoolWeights, list[int]]":
     """Weigh experts by how they scored held-out documents.
 
     Parameters
@@ -150,7 +163,7 @@ def weigh(opinions, labels, contrasts: "list[int]", how: str, fewest: int = FEWE
     return pool, few
 
 
-def weigh_contrast(scores, inside, how: str):  # type: ignore[no-untyped-def]
+def weigh_contrast(scores: "FloatArray", inside: "BoolArray", how: str) -> "tuple[FloatArray, float]":
     """Weigh experts by how they scored held-out documents, (documents, experts), of which `inside` are the class's.
 
     Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
@@ -160,9 +173,9 @@ def weigh_contrast(scores, inside, how: str):  # type: ignore[no-untyped-def]
 
     from surebayes import metrics
 
-    own, rest = scores[inside], scores[~inside]
-    centre = (own.mean(0) + rest.mean(0)) / 2
-    spread = np.sqrt((own.var(0) + rest.var(0)) / 2)
+    positive, rest = scores[inside], scores[~inside]
+    centre = (positive.mean(0) + rest.mean(0)) / 2
+    spread = np.sqrt((positive.var(0) + rest.var(0)) / 2)
     speaks = spread > 1e-9
     z = np.where(speaks, (scores - centre) / np.where(speaks, spread, 1.0), 0.0)
     if how == "stack":
@@ -179,7 +192,7 @@ def weigh_contrast(scores, inside, how: str):  # type: ignore[no-untyped-def]
     return raw, float(bias - raw @ np.where(speaks, centre, 0.0))
 
 
-def gain_and_bias(z, inside):  # type: ignore[no-untyped-def]
+def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":
     """Fit a logistic model of one score with a gain of at least 0, the classes counting the same: (gain, bias).
 
     What `logistic_model` does for one score, by Newton's method: importing scipy's optimizer takes longer.
@@ -209,7 +222,7 @@ def gain_and_bias(z, inside):  # type: ignore[no-untyped-def]
     return (gain, bias) if gain > 0 else (0.0, 0.0)  # without the score, classes that count the same need no bias
 
 
-def logistic_model(z, inside):  # type: ignore[no-untyped-def]
+def logistic_model(z: "FloatArray", inside: "BoolArray") -> "tuple[FloatArray, float]":
     """Fit a logistic model with weights of at least 0, the classes counting the same: (weights, bias)."""
     import numpy as np
     from scipy.optimize import minimize
@@ -218,7 +231,7 @@ def logistic_model(z, inside):  # type: ignore[no-untyped-def]
     sign = np.where(inside, 1.0, -1.0)
     share = np.where(inside, 0.5 / inside.sum(), 0.5 / (~inside).sum()) * len(inside)
 
-    def loss(parameters):  # type: ignore[no-untyped-def]
+    def loss(parameters: "FloatArray") -> "tuple[float, FloatArray]":
         w, b = parameters[:-1], parameters[-1]
         margin = sign * (z @ w + b)
         slope = -sign * share * expit(-margin)

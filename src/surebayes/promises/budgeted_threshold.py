@@ -453,7 +453,8 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y : label
             Its true label.
         """
-        return self.partial_fit([x], [y])
+        self.partial_fit([x], [y])
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -94,7 +94,9 @@ def _copy(path: str) -> sqlite3.Connection:
         raise
 
 
-def _connect(path: str, mode: str, more: str = "", factory: Any = sqlite3.Connection) -> sqlite3.Connection:
+def _connect(
+    path: str, mode: str, more: str = "", factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     uri = f"file:{quoted(os.path.abspath(path))}?mode={mode}{'&' if more else ''}{more}"
     return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False, factory=factory)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.lean.judge import KIND, Judge, judge_of, stages_of, totals_of
+from surebayes.filter.lean.judge import KIND, Judge, StageParts, judge_of, stages_of, totals_of
 from surebayes.filter.settings import compiled
 from surebayes.persist.folder import put_manifest, read_file, remove_others, write_file
 from surebayes.persist.manifest import read_manifest
@@ -90,7 +90,7 @@ class ModelFolder:
         except (KeyError, TypeError) as error:
             raise BadModel(f"The manifest in {self.folder!r} lacks {error}.") from error
 
-        def sums_of(view: ViewSpec, about: dict[str, Any], documents: Numbers) -> tuple[Sums, list[tuple]]:
+        def sums_of(view: ViewSpec, about: dict[str, Any], documents: Numbers) -> tuple[Sums, list[StageParts]]:
             k = len(documents)
             sums = Sums.of_table(Table.of_file(FileTable.of_places(file, about["table"]), view.width, k, documents))
             if (sums.alive, list(sums.totals)) != totals_of(about, k):
@@ -157,7 +157,7 @@ def _tables(engine: Engine) -> dict[str, bytes]:
         tables[str(v)] = sums.own.entries()
         for s, stage in enumerate(e for e in experts if isinstance(e, SecondStage)):
             if stage.table is not None:
-                tables[f"{v}.stage{s}"] = stage.table.entries()
+                tables[f"{v}.stage{s}"] = stage.entries()
     return tables
 
 

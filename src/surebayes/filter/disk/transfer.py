@@ -14,8 +14,8 @@ from typing import Any
 
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.disk.archive import check_new
-from surebayes.filter.disk.journal import NAME as JOURNAL
 from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
+from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.state import Settings, State, check_classes, pack_stages
@@ -132,7 +132,7 @@ def _clear(path: str) -> None:
             os.unlink(os.path.join(path, name))
 
 
-def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]) -> Durable:
+def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iterator[dict[str, Any]]) -> Durable:
     durable = Durable(path)
     with durable.writer, locked(path), durable.mutex:
         check_new(path)
@@ -140,7 +140,7 @@ def _restored(path: str, header: dict, classes: list[str], lines: Iterator[dict]
         views = [ViewSpec.from_json(view) for view in header["views"]]
         state = durable.state = State.new(header["reader"], classes, views)
         state.journal_id = journal.id
-        others: dict[int, list] = {}
+        others: dict[int, list[tuple[int, int]]] = {}
         documents, stage = [0] * len(classes), 0
         for batch in batched(lines, BATCH):
             write = Writing(state, journal)
@@ -194,7 +194,7 @@ def _remember(write: Writing, line: dict[str, Any]) -> None:
         write.add(Event("judged", line["message"], line["label"], None, line["time"], line["who"], scores))
 
 
-def _add_others(state: State, others: dict[int, list], documents: list[int]) -> None:
+def _add_others(state: State, others: dict[int, list[tuple[int, int]]], documents: list[int]) -> None:
     """Put counts without messages into the tables."""
     engine = state.engine
     together = array("q", [a + b for a, b in zip(engine.documents, documents)])

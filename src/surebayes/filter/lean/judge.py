@@ -10,13 +10,22 @@ from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine, weights_of
 from surebayes.pool.specs import READERS, ViewSpec
-from surebayes.pool.table import FileTable, Sums
+from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    SumsOf = Callable[[ViewSpec, dict[str, Any], Numbers], tuple[Sums, list["StageParts"]]]
 
 KIND = "filter"
 
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
+StageParts = tuple[Table | FileTable | None, Numbers]
+"""The table of a second stage (None before it is fitted), and its intercepts."""
 
 
 class Judge:
@@ -38,11 +47,18 @@ class Judge:
 
     __slots__ = ("engine", "model", "names", "probability", "thresholds")
 
-    def __init__(self, engine: Engine, names: "list[str]", thresholds: dict, probability, model: str) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self,
+        engine: Engine,
+        names: "list[str]",
+        thresholds: "dict[str, float]",
+        probability: "Sequence[float] | None",
+        model: str,
+    ) -> None:
         self.engine, self.names, self.model = engine, names, model
         self.thresholds, self.probability = thresholds, probability
 
-    def decide(self, scores) -> Decision:  # type: ignore[no-untyped-def]
+    def decide(self, scores: "Numbers | list[float]") -> Decision:
         """Return label, score, threshold and probability of the label's score.
 
         Two classes: the second where the score is above its threshold. More: the best of the classes that have
@@ -74,15 +90,15 @@ class Judge:
 # ---------------------------------------------------------------------- a model from its files alone
 
 
-def judge_of(scoring: object, sums_of) -> Judge:  # type: ignore[no-untyped-def]
+def judge_of(scoring: "Any", sums_of: "SumsOf") -> Judge:
     """Build what judges from the scoring part of a manifest; BadModel where it can't be one.
 
     `sums_of(view, description, classes, documents)` gives the counts of a view, and its second stages their tables:
     `(sums, [(table, intercepts)])`.
     """
     try:
-        reader, names, model = scoring["reader"], scoring["classes"], scoring["model"]  # type: ignore[index]
-        described, documents = scoring["views"], ints(scoring["documents"])  # type: ignore[index]
+        reader, names, model = scoring["reader"], scoring["classes"], scoring["model"]
+        described, documents = scoring["views"], ints(scoring["documents"])
         views = tuple([ViewSpec.from_json(view) for view in described])
         fits = reader in READERS and len(documents) == len(names) >= 2 and min(documents) >= 0 and views
         if not fits or sum(documents) >= 2**31 or not all(isinstance(name, str) for name in names):
@@ -93,8 +109,8 @@ def judge_of(scoring: object, sums_of) -> Judge:  # type: ignore[no-untyped-def]
         stages = [stage for _, tables in built for stage in tables]
         for stage, (table, intercepts) in zip(engine.stages, stages):
             stage.table, stage.intercepts = table, intercepts
-        engine.weights = weights_of(scoring["weights"], scoring["bias"], len(engine.contrasts), engine.n_experts)  # type: ignore[index]
-        thresholds, probability = _thresholds(scoring["thresholds"]), _probability(scoring["probability"])  # type: ignore[index]
+        engine.weights = weights_of(scoring["weights"], scoring["bias"], len(engine.contrasts), engine.n_experts)
+        thresholds, probability = _thresholds(scoring["thresholds"]), _probability(scoring["probability"])
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, BadModel):
             raise
@@ -102,7 +118,7 @@ def judge_of(scoring: object, sums_of) -> Judge:  # type: ignore[no-untyped-def]
     return Judge(engine, names, thresholds, probability, str(model))
 
 
-def _thresholds(value: object) -> dict:
+def _thresholds(value: object) -> "dict[str, float]":
     if not isinstance(value, dict) or not all(isinstance(v, (int, float)) and isfinite(v) for v in value.values()):
         raise BadModel(f"The manifest has thresholds that are no numbers: {value!r}.")
     return {name: float(threshold) for name, threshold in value.items()}
@@ -121,7 +137,7 @@ def _probability(value: object) -> "tuple[float, float, float] | None":
     return float(value[0]), float(value[1]), float(value[2])
 
 
-def totals_of(about: dict, classes: int) -> "tuple[int, list[int]]":
+def totals_of(about: "dict[str, Any]", classes: int) -> "tuple[int, list[int]]":
     """Read how many columns a view has, and the sums of its counts; BadModel where they can't be."""
     alive, totals = about["alive"], about["totals"]
     whole = [alive, *totals]
@@ -130,12 +146,14 @@ def totals_of(about: dict, classes: int) -> "tuple[int, list[int]]":
     return alive, totals
 
 
-def stages_of(about: dict, view: ViewSpec, classes: int, table_of) -> "list[tuple]":  # type: ignore[no-untyped-def]
+def stages_of(
+    about: "dict[str, Any]", view: ViewSpec, classes: int, table_of: "Callable[[Any, int], Table | FileTable]"
+) -> "list[StageParts]":
     """Read the second stages of a view: for each its table (None before it is fitted) and its intercepts."""
     contrasts, described = 1 if classes == 2 else classes, about.get("stages", [])
     if len(described) != sum([expert.second_stage is not None for expert in view.experts]):
         raise BadModel(f"The view {view.name!r} of the manifest has not one table for each second stage.")
-    result = []
+    result: list[StageParts] = []
     for stage in described:
         if stage is None:
             result.append((None, reals(())))
@@ -185,7 +203,7 @@ class MappedModel:
             except (KeyError, TypeError):
                 raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
 
-    def _sums(self, view: ViewSpec, about: dict, documents: Numbers) -> "tuple[Sums, list[tuple]]":
+    def _sums(self, view: ViewSpec, about: "dict[str, Any]", documents: Numbers) -> "tuple[Sums, list[StageParts]]":
         table = FileTable.of_places(self.file, about["table"])
         stages = stages_of(about, view, len(documents), lambda at, each: FileTable.of_places(self.file, at))
         return Sums([(table, 1)], len(documents), *totals_of(about, len(documents))), stages

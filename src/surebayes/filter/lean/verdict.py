@@ -1,4 +1,11 @@
-"""What a filter says of a document."""
+"""A filter's answer about one document."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Reasons = list[tuple[str, float]]
 
 
 class Verdict:
@@ -33,7 +40,17 @@ class Verdict:
 
     __slots__ = ("_reasons", "_reversal", "fingerprint", "label", "model", "probability", "score", "threshold")
 
-    def __init__(self, label, score, threshold, probability, reasons=(), reversal=None, fingerprint="", model=""):
+    def __init__(
+        self,
+        label: str,
+        score: float,
+        threshold: float,
+        probability: float,
+        reasons: "Reasons | Callable[[], Reasons] | tuple[()]" = (),
+        reversal: "float | Callable[[], float] | None" = None,
+        fingerprint: str = "",
+        model: str = "",
+    ) -> None:
         self.label = label
         self.score = score
         self.threshold = threshold
@@ -44,20 +61,20 @@ class Verdict:
         self._reversal = reversal
 
     @property
-    def reasons(self):
+    def reasons(self) -> "Reasons | tuple[()]":
         """What the verdict rests on."""
         if callable(self._reasons):
             self._reasons = self._reasons()
         return self._reasons
 
     @property
-    def reversal(self):
+    def reversal(self) -> "float | None":
         """How hard the verdict is to turn."""
         if callable(self._reversal):
             self._reversal = self._reversal()
         return self._reversal
 
-    def to_dict(self, reasons: bool = False) -> dict:
+    def to_dict(self, reasons: bool = False) -> "dict[str, Any]":
         """Return the fields as values that JSON knows; reasons and reversal if asked for."""
         fields = {
             name: getattr(self, name) for name in ("label", "score", "threshold", "probability", "fingerprint", "model")

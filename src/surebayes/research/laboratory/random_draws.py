@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ def method(name: str, n_classes: int = 2) -> Any:
     >>> method("DTWC-KL")
     TermDiscriminant(weight='kl')
     """
-    return {
+    made: dict[str, Callable[[], Any]] = {
         "DTWC-O": lambda: TermDiscriminant(weight="odds"),
         "DTWC-KL": lambda: TermDiscriminant(weight="kl"),
         "DTWC-LO": lambda: TermDiscriminant(weight="log_odds"),
@@ -36,7 +36,8 @@ def method(name: str, n_classes: int = 2) -> Any:
         "ME": lambda: maximum_entropy(n_classes),
         "BW": lambda: BalancedWinnow(),
         "SVM": lambda: TunedSVM(),
-    }[name]()
+    }
+    return made[name]()
 
 
 def split_of(

@@ -116,7 +116,8 @@ def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
             for start, stop, share in (view.spans(top) if view.text is not None else ())
         ]
         views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": view.rest})
-    turns = verdict.reversal if math.isfinite(verdict.reversal) else None
+    copies = verdict.reversal
+    turns = copies if copies is not None and math.isfinite(copies) else None
     return {**verdict.to_dict(), "reversal": turns, "bias": why.bias, "views": views}
 
 

@@ -1,0 +1,280 @@
+"""Tables of counts in plain Python: the twin of `pool/tables.c`, in memory or in a file, checked block by block."""
+
+from __future__ import annotations
+
+from binascii import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterable, Iterator
+    from typing import Any, Literal, Protocol, overload
+
+    from typing_extensions import TypeIs
+
+    class MemoryTable(Protocol):
+        """A table in memory: `place` has for each column 1 + its row in `values`, or 0; `each` values a row."""
+
+        place: Any
+        values: Any
+        each: int
+        size: int
+
+    class FileTable(Protocol):
+        """A table in a file: how many entries, and where they, their fences and the checksums of both start."""
+
+        file: Any
+        n: int
+        entries: int
+        entry_crcs: int
+        fences: int
+        fence_crcs: int
+
+    class DocumentRows(Protocol):
+        """Documents: the distinct columns of document i are ``columns[indptr[i]:indptr[i + 1]]``."""
+
+        indptr: Any
+        columns: Any
+        times: Any
+
+
+BLOCK = 512
+_ENTRIES = BLOCK // 8
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def cast(buffer: Buffer, kind: Literal["d"]) -> memoryview[float]: ...
+    @overload
+    def cast(buffer: Buffer, kind: Literal["i", "q", "I"]) -> memoryview[int]: ...
+
+
+def cast(buffer: Buffer, kind: Any) -> Any:
+    """See a buffer as numbers."""
+    view = memoryview(buffer)
+    return view.cast("B").cast(kind) if view.nbytes else view
+
+
+def uint32(words: Iterable[int]) -> bytes:
+    """Return whole numbers as uint32; those below 0 as int32."""
+    return b"".join((word & 0xFFFFFFFF).to_bytes(4, "little") for word in words)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def key_bits(each: int) -> int:
+    """Return the bits of a key that name the value.
+
+    Examples
+    --------
+    >>> key_bits(2), key_bits(3), key_bits(1)
+    (1, 2, 0)
+    """
+    return (each - 1).bit_length()
+
+
+def block_checksums(data: Buffer) -> bytes:
+    """Return the CRC-32 of every 512 bytes (the last block may be shorter), as uint32.
+
+    Examples
+    --------
+    >>> block_checksums(bytes(600)).hex()
+    '7875aab24d5842fb'
+    """
+    view = memoryview(memoryview(data).tobytes())
+    return b"".join(crc32(view[i : i + BLOCK]).to_bytes(4, "little") for i in range(0, len(view), BLOCK))
+
+
+class _File:
+    """A table in a file, its blocks checked as they are touched."""
+
+    def __init__(self, table: FileTable, each: int) -> None:
+        self.file, self.n, self.bits = memoryview(table.file).cast("B"), table.n, key_bits(each)
+        self.blocks = (table.n + _ENTRIES - 1) // _ENTRIES
+        fence_blocks = (self.blocks * 4 + BLOCK - 1) // BLOCK
+        sizes = 8 * table.n, 4 * self.blocks, 4 * self.blocks, 4 * fence_blocks
+        spans = zip((table.entries, table.entry_crcs, table.fences, table.fence_crcs), sizes)
+        if table.n < 0 or any(start < 0 or start + size > len(self.file) for start, size in spans):
+            raise ValueError("the table lies outside of its file")
+        self.places = {
+            "entries": (table.entries, 8 * table.n, table.entry_crcs),
+            "fences": (table.fences, 4 * self.blocks, table.fence_crcs),
+        }
+        self.known: dict[tuple[str, int], list[int]] = {}
+
+    def block(self, kind: str, number: int) -> list[int]:
+        """Return the words of a block."""
+        words = self.known.get((kind, number))
+        if words is None:
+            start, size, crcs = self.places[kind]
+            at = number * BLOCK
+            data = self.file[start + at : start + min(at + BLOCK, size)]
+            if crc32(data) != int.from_bytes(self.file[crcs + 4 * number : crcs + 4 * number + 4], "little"):
+                raise ValueError("a block of the table doesn't match its checksum")
+            words = self.known[kind, number] = list(data.tobytes() and memoryview(data.tobytes()).cast("I"))
+        return words
+
+    def fence(self, i: int) -> int:
+        """Return the first key of a block of entries."""
+        return self.block("fences", i // (BLOCK // 4))[i % (BLOCK // 4)]
+
+    def between(self, low: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield (key, value) of the keys from `low` to `last`."""
+        start, end = 0, self.blocks
+        while end - start > 1:
+            middle = (start + end) // 2
+            if self.fence(middle) > low:
+                end = middle
+            else:
+                start = middle
+        for number in range(start, self.blocks):
+            if number > start and self.fence(number) > last:
+                return
+            words = self.block("entries", number)
+            for i in range(0, len(words), 2):
+                if words[i] > last:
+                    return
+                if words[i] >= low:
+                    yield words[i], _signed(words[i + 1])
+
+
+def _in_memory(table: MemoryTable | FileTable) -> TypeIs[MemoryTable]:
+    return hasattr(table, "place")
+
+
+def gather(table: MemoryTable | FileTable, each: int, columns: Iterable[int]) -> list[list[int]]:
+    """Return the values of columns, `each` to a column, of a table in memory or in a file."""
+    if _in_memory(table):
+        place, values = cast(table.place, "i"), cast(table.values, "i")
+        rows = len(values) // each
+        places = [place[column] - 1 for column in columns]
+        return [list(values[at * each : (at + 1) * each]) if 0 <= at < rows else [0] * each for at in places]
+    file, result = _File(table, each), []
+    mask = (1 << file.bits) - 1
+    for column in columns:
+        row = [0] * each
+        if file.n:
+            for key, value in file.between(column << file.bits, column << file.bits | mask):
+                if key & mask < each:
+                    row[key & mask] = value
+        result.append(row)
+    return result
+
+
+def documents_of(rows: DocumentRows, which: Buffer | None) -> Iterator[tuple[int, memoryview[int]]]:
+    """Yield the place and the columns of documents, `which` of them or all."""
+    indptr, columns = cast(rows.indptr, "q"), cast(rows.columns, "i")
+    for d in range(len(indptr) - 1) if which is None else cast(which, "q"):
+        yield d, columns[indptr[d] : indptr[d + 1]]
+
+
+def add(
+    table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer | None, start: int, weights: Buffer | None
+) -> tuple[int, int, int]:
+    """Add the documents ``which[start:]`` to a table in memory for as long as there is room.
+
+    Parameters
+    ----------
+    table : object
+        With `place` (for each column 1 + its row in `values`, or 0; int32), `values` (`each` int32 a row), `each` and
+        `size`, the rows in use.
+    rows : object
+        With `indptr` and `columns`: the distinct columns of document i are ``columns[indptr[i]:indptr[i + 1]]``.
+    labels : buffer of int64
+        The class of each document.
+    which : buffer of int64, or None
+        The documents that are meant; all of them if None.
+    start : int
+        Where to begin in `which`.
+    weights : buffer of int64, or None
+        How often each document counts.
+
+    Returns
+    -------
+    done, size, alive : int
+        How many of `which` are done (the caller makes room and goes on), rows in use, columns that have documents now
+        and had none before.
+    """
+    place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
+    classes, times = cast(labels, "q"), None if weights is None else cast(weights, "q")
+    size, alive, room = table.size, 0, len(values) // each
+    at = start
+    for d, columns in list(documents_of(rows, which))[start:]:
+        if len(columns) > room - size:
+            break
+        for column in columns:
+            if not 0 < place[column] <= room:
+                size += 1
+                place[column] = size
+            first = (place[column] - 1) * each
+            before = any(values[first : first + each])
+            values[first + classes[d]] += 1 if times is None else times[d]
+            alive += any(values[first : first + each]) - before
+        at += 1
+    return at, size, alive
+
+
+def take(table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer | None, weights: Buffer | None) -> int:
+    """Subtract documents from a table; return minus the columns that have no documents any more.
+
+    ValueError, and nothing changed, where a count would go below zero.
+    """
+    place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
+    classes, times = cast(labels, "q"), None if weights is None else cast(weights, "q")
+    left: dict[int, int] = {}
+    for d, columns in documents_of(rows, which):
+        weight = 1 if times is None else times[d]
+        for column in columns:
+            cell = (place[column] - 1) * each + classes[d]
+            left[cell] = left.get(cell, values[cell] if cell >= 0 else -1) - weight
+            if left[cell] < 0 or weight < 1:
+                raise ValueError(
+                    "Cannot forget documents that were never learnt: a sum would go below zero. Nothing was changed."
+                )
+    firsts = {cell // each * each for cell in left}
+    for cell, count in left.items():
+        values[cell] = count
+    return -sum(not any(values[first : first + each]) for first in firsts)
+
+
+def load(table: FileTable, each: int, place: Buffer, documents: Buffer | None) -> bytearray:
+    """Return the values of a table in a file as a table in memory has them, and fill `place` in."""
+    file, row_of, most = _File(table, each), cast(place, "i"), None if documents is None else cast(documents, "q")
+    mask, before = (1 << file.bits) - 1, -1
+    rows: list[list[int]] = []
+    for number in range(file.blocks):
+        words = file.block("entries", number)
+        for key, value in zip(words[::2], map(_signed, words[1::2])):
+            column, which = key >> file.bits, key & mask
+            if key <= before or column >= len(row_of) or which >= each:
+                raise ValueError("an entry of the table is out of order, or of another table")
+            if most is not None and not 1 <= value <= most[which]:
+                raise ValueError("a count of the table is below 1, or above the number of documents")
+            if not row_of[column]:
+                rows.append([0] * each)
+                row_of[column] = len(rows)
+            rows[-1][which] = value
+            before = key
+    return bytearray(uint32(value for row in rows for value in row))
+
+
+def totals(table: MemoryTable) -> tuple[int, list[int]]:
+    """Return the columns with documents of a table in memory, and the sum of the counts of each class."""
+    values = cast(table.values, "i")[: table.size * table.each]
+    by_class = [values[c :: table.each] for c in range(table.each)]
+    return sum(map(any, zip(*by_class))), [sum(counts) for counts in by_class]
+
+
+def pack_entries(table: MemoryTable) -> bytes:
+    """Return the entries of a table in memory as a file has them, ascending by key; values of 0 are left out."""
+    place, values, each = cast(table.place, "i"), cast(table.values, "i"), table.each
+    bits = key_bits(each)
+    result: list[int] = []
+    for column, row in enumerate(place):
+        if 0 < row <= table.size:
+            for which, value in enumerate(values[(row - 1) * each : row * each]):
+                if value:
+                    result += [column << bits | which, value]
+    return uint32(result)
