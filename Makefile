@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c
+.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c docs
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -67,6 +67,12 @@ check: setup
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
+
+# The site, into build/site: strict, so that a dead link or a page outside the navigation is an error.
+docs: setup
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

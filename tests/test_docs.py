@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import equations  # noqa: E402
+import shown_commands  # noqa: E402
 
 CALLS = re.findall(r"\| `([A-Z]\w+\(.*\))` \|", (ROOT / "docs" / "variants.md").read_text())
 
@@ -53,7 +54,9 @@ def test_ranges_of_equations_are_read():
     assert equations.numbers("(3)-(5) and (8)") == [3, 4, 5, 8]
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+)
 def test_examples_in_the_docs_run(page):
     """Everything that looks like a Python session in the docs is run as one."""
     failed, _ = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
@@ -66,3 +69,29 @@ def test_links_lead_somewhere(page):
     for path in pages:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} links to {target}, which is not there"
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/choosing.md", "docs/tutorials/administrator.md", "docs/tutorials/researcher.md"]
+)
+def test_commands_in_the_tutorials_run(page, tmp_path, monkeypatch):
+    monkeypatch.delenv("SUREBAYES_DATA", raising=False)  # as for a reader who has no corpora
+    for command in shown_commands.commands(ROOT / page):
+        shown_commands.run(command, tmp_path)
+
+
+def test_a_command_that_fails_is_noticed(tmp_path):
+    with pytest.raises(RuntimeError, match="no-such-filter"):
+        shown_commands.run("surebayes doctor -m no-such-filter | cat", tmp_path)
+
+
+@pytest.mark.parametrize("paper", equations.PAPERS)
+def test_every_equation_has_its_section_on_the_page_of_the_paper(paper):
+    assert sorted(equations.sections(paper)) == list(range(1, equations.PAPERS[paper][1] + 1))
+
+
+def test_the_code_beside_an_equation_is_found_and_cites_it():
+    site_hooks = pytest.importorskip("site_hooks", reason="the tools of the site are not installed")
+    for page in (ROOT / "docs" / "papers").glob("*.md"):
+        for name in site_hooks.CODE.findall(page.read_text()):
+            assert "eq" in site_hooks.source(name), f"{page.name}: {name} names no equation"

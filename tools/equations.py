@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "surebayes"
+DOCS = SOURCE.parent.parent / "docs"
 PAPERS = {
     "Kolcz & Yih": ("Raising the Baseline for High-Precision Text Classifiers, 2007", 8),
     "Kim, Seo & Rim": ("Poisson Naive Bayes for Text Classification with Feature Weighting, 2003", 15),
@@ -49,14 +50,29 @@ def _documented(tree: ast.Module):
             yield node, node.name
 
 
+def page_of(paper: str) -> str:
+    """Return the page that walks through a paper's equations, as docs/ names it."""
+    return "papers/" + "-".join(re.findall(r"[a-z]+", paper.lower())) + ".md"
+
+
+def sections(paper: str) -> dict[int, str]:
+    """Return, for each equation, the section of the paper's page that has it, as it stands in a link."""
+    text = (DOCS / page_of(paper)).read_text()
+    anchors = {}
+    for title, numbered in re.findall(r"^## (Equations? (.*))$", text, re.MULTILINE):
+        for equation in numbers(numbered.replace(" to ", "-")):
+            anchors[equation] = re.sub(r"[^\w\s-]", "", title.lower()).replace(" ", "-")
+    return anchors
+
+
 def markdown() -> str:
     """Write the table."""
     lines = []
     for paper, (title, count) in PAPERS.items():
         lines += [f"## {paper}: {title}", "", "| equation | where |", "|---|---|"]
-        places = found()[paper]
+        places, anchors = found()[paper], sections(paper)
         for equation in range(1, count + 1):
             where = ", ".join(f"`{module}.{name}`" for module, name in places.get(equation, []))
-            lines.append(f"| ({equation}) | {where} |")
+            lines.append(f"| [({equation})]({page_of(paper)}#{anchors[equation]}) | {where} |")
         lines.append("")
     return "\n".join(lines)

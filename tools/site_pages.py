@@ -1,0 +1,108 @@
+"""The pages of the site that are made of other files: the reference of Python names, the architecture, the changes.
+
+Run by mkdocs (plugin gen-files).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import mkdocs_gen_files
+
+ROOT = Path(__file__).resolve().parent.parent
+
+GROUPS = {
+    "Classifiers": [
+        "MultinomialNB", "OpinionPoolNB", "PoissonNB", "ClassNormalizedNB", "CentroidClassifier", "TermDiscriminant",
+        "DecisionReversalNB", "ComplementNB", "BernoulliNB", "TunedNB", "TermWeighting", "Explanation",
+    ],
+    "Text": ["CountVectorizer", "HashingVectorizer", "TfidfVectorizer", "TextScorer", "Views"],
+    "Pools and filters": ["ViewPool", "Filter", "Verdict", "Message", "read_message"],
+    "Promises": [
+        "GuaranteedThreshold", "BudgetedThreshold", "AlarmBudget", "certify", "DriftMonitor", "ScoreMonitor",
+        "NotEnoughNegatives",
+    ],
+    "Models on disk": ["save", "load", "SurebayesError", "StoreError"],
+    "Research": ["compare"],
+}  # fmt: skip
+OPENINGS = {
+    "Classifiers": "::: surebayes.estimators\n    options:\n      members: false\n      show_root_heading: false\n\n"
+}
+"""What a page begins with: here, the parameters that the classifiers share."""
+
+MODULES = {"metrics": ["metrics.measures", "metrics.ranking", "metrics.significance"], "cluster": ["cluster"]}
+
+
+def homes() -> dict[str, str]:
+    """Return the module that defines each public name, as the package itself lists them."""
+    tree = ast.parse((ROOT / "src/surebayes/__init__.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOME":
+            table: dict[str, str] = ast.literal_eval(node.value)
+            return table
+    raise LookupError("src/surebayes/__init__.py has no table _HOME")
+
+
+def reference() -> Iterator[tuple[str, str]]:
+    """Return each page of the reference: file name and Markdown."""
+    home, described = homes(), {name for names in GROUPS.values() for name in names}
+    if missing := sorted(set(home) - described):
+        raise LookupError(f"tools/site_pages.py: no group has {', '.join(missing)}")
+    index = [
+        "# Python reference",
+        "",
+        "`import surebayes as sb` loads nothing heavy: each name comes when it is first used.",
+        "",
+    ]
+    for title, names in GROUPS.items():
+        page = title.lower().replace(" ", "-") + ".md"
+        index.append(f"- [{title}]({page}): {', '.join(f'`{name}`' for name in names)}")
+        opening = OPENINGS.get(title, "")
+        yield page, f"# {title}\n\n{opening}" + "\n".join(f"::: surebayes.{home[name]}.{name}\n" for name in names)
+    for name, modules in MODULES.items():
+        index.append(f"- [surebayes.{name}]({name}.md)")
+        options = "    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n"
+        yield f"{name}.md", f"# surebayes.{name}\n\n" + "\n".join(f"::: surebayes.{m}\n{options}" for m in modules)
+    yield "index.md", "\n".join(index) + "\n"
+
+
+def inside(text: str, folder: str) -> str:
+    """Turn links of a file outside docs/ into links of the site; what the site does not have becomes plain text."""
+
+    def moved(match: re.Match[str]) -> str:
+        label, target = match[1], match[2]
+        if target.startswith("docs/decisions") and not target.endswith(".md"):
+            return f"[{label}](decisions/the-journal-is-the-truth.md)"
+        if target.startswith("docs/"):
+            return f"[{label}]({target.removeprefix('docs/')})"
+        if target.startswith(("http", "#")):
+            return match[0]
+        up = (Path(folder) / target).as_posix()
+        if up.startswith(f"{folder}/../../docs/"):
+            return f"[{label}]({up.removeprefix(f'{folder}/../../docs/')})"
+        return f"`{label.strip('`')}`"
+
+    return re.sub(r"\[([^\]]+)\]\(([^)]+)\)", moved, text)
+
+
+def main() -> None:
+    """Write all of them."""
+    navigation = []
+    for page, text in reference():
+        with mkdocs_gen_files.open(f"api/{page}", "w") as file:
+            file.write(text)
+        navigation.append(page)
+    for source, page in (
+        ("ARCHITECTURE.md", "architecture.md"),
+        ("CHANGELOG.md", "changes.md"),
+        ("examples/mail/README.md", "mail-examples.md"),
+    ):
+        folder = str(Path(source).parent)
+        with mkdocs_gen_files.open(page, "w") as file:
+            file.write(inside((ROOT / source).read_text(), folder))
+
+
+main()
