@@ -464,3 +464,42 @@ def test_both_hash_as_scikit_learn_does(tokens, width):
         if token and token.isascii():
             hashed = FeatureHasher(width, input_type="string").transform([[token.decode("latin-1")]])
             assert hashed.indices.tolist() == [column]
+
+
+# ---------------------------------------------------------------------- one stack above another
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=90)), max_size=6))
+@settings(max_examples=150)
+def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
+    stacks, sums = ([], []), np.zeros((2, 100, 3), int)
+    for i, (to_file, counts) in enumerate(drawn):
+        table = table_with(np.array(counts, np.int32).reshape(-1, 3), 100)
+        sums[i % 2, : len(counts)] += (1 + i) * np.array(counts, int).reshape(-1, 3)
+        stacks[i % 2].append((in_file(table) if to_file else table, 1 + i))
+    upper, lower = (SimpleNamespace(stack=stack, classes=3) for stack in stacks)
+    expected = int((sums[0].any(1) & ~sums[1].any(1)).sum())
+    assert compiled.lacking(upper, lower) == twin.lacking(upper, lower) == expected
+
+
+def test_many_columns_that_another_stack_lacks(kernel):
+    counts = np.random.default_rng(0).integers(0, 2, (2, 1000, 2)).astype(np.int32)
+    upper, lower = (SimpleNamespace(stack=[(in_file(table_with(c, 1000)), 1)], classes=2) for c in counts)
+    assert kernel.lacking(upper, lower) == int((counts[0].any(1) & ~counts[1].any(1)).sum())
+
+
+def test_stacks_that_are_none_or_damaged_are_refused(kernel):
+    table = table_with([[1, 2], [3, 0]])
+    good = SimpleNamespace(stack=[(table, 1)], classes=2)
+    for other in (SimpleNamespace(stack=[(table, 1)], classes=3), SimpleNamespace(stack=[], classes=3)):
+        with pytest.raises(ValueError):
+            kernel.lacking(good, other)
+    damaged = in_file(table)
+    damaged.file = bytes(damaged.file[:8]) + b"\xff" + bytes(damaged.file[9:])
+    with pytest.raises(ValueError):
+        kernel.lacking(SimpleNamespace(stack=[(damaged, 1)], classes=2), good)
+    with pytest.raises(ValueError):
+        kernel.lacking(good, SimpleNamespace(stack=[(damaged, 1)], classes=2))
+    for broken in (SimpleNamespace(stack=[(table, 0)], classes=2), SimpleNamespace(stack=[table], classes=2)):
+        with pytest.raises((ValueError, TypeError)):
+            compiled.lacking(good, broken)

@@ -6,7 +6,7 @@ from binascii import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator
+    from collections.abc import Buffer, Iterable, Iterator, Sequence
     from typing import Any, Literal, Protocol, overload
 
     from typing_extensions import TypeIs
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
         indptr: Any
         columns: Any
         times: Any
+
+    class Stacked(Protocol):
+        """Tables with weights, whose counts add up."""
+
+        stack: Any
+        classes: int
 
 
 BLOCK = 512
@@ -278,3 +284,45 @@ def pack_entries(table: MemoryTable) -> bytes:
                 if value:
                     result += [column << bits | which, value]
     return uint32(result)
+
+
+# ---------------------------------------------------------------------- stacks of tables
+
+
+def added_up(stack: Sequence[tuple[MemoryTable | FileTable, int]], classes: int, columns: list[int]) -> list[list[int]]:
+    """Return the counts of columns by class, all tables of a stack added up; columns ascend."""
+    total = [[0] * classes for _ in columns]
+    for table, weight in stack:
+        width = len(cast(table.place, "i")) if _in_memory(table) else 2**31
+        within = [column for column in columns if column < width]
+        for row, more in zip(total, gather(table, classes, within)):
+            for c, count in enumerate(more):
+                row[c] += weight * count
+    return total
+
+
+def _columns_of(table: MemoryTable | FileTable, each: int) -> list[int]:
+    """Return the columns of a table, ascending."""
+    if _in_memory(table):
+        rows = len(cast(table.values, "i")) // each
+        return [column for column, row in enumerate(cast(table.place, "i")) if 0 < row <= rows]
+    file = _File(table, each)
+    columns = [key >> file.bits for number in range(file.blocks) for key in file.block("entries", number)[::2]]
+    if columns != sorted(columns):
+        raise ValueError("an entry of the table is out of order, or of another table")
+    return list(dict.fromkeys(columns))
+
+
+def lacking(upper: Stacked, lower: Stacked) -> int:
+    """Return how many columns have documents in `upper` and none in `lower`.
+
+    Parameters
+    ----------
+    upper, lower : object
+        With `stack` (a list of (table, weight), whose counts add up) and `classes`.
+    """
+    if upper.classes != lower.classes:
+        raise ValueError("the two have not the same classes")
+    columns = sorted({column for table, _ in upper.stack for column in _columns_of(table, upper.classes)})
+    both = [added_up(sums.stack, sums.classes, columns) for sums in (upper, lower)]
+    return sum(any(more) and not any(fewer) for more, fewer in zip(*both))

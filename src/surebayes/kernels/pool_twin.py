@@ -15,6 +15,7 @@ from surebayes.kernels.pool_tables_twin import (
     documents_of,
     gather,
     key_bits,
+    lacking,
     load,
     pack_entries,
     take,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "load", "log_odds",
-    "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
+    "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "lacking", "load",
+    "log_odds", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
     "weigh",
 ]  # fmt: skip
 

@@ -146,6 +146,7 @@ static PyMethodDef functions[] = {
     {"block_checksums", pool_block_checksums, METH_O, block_checksums_doc},
     {"score", (PyCFunction)(void (*)(void))pool_score, METH_VARARGS | METH_KEYWORDS, score_doc},
     {"weigh", pool_weigh, METH_VARARGS, weigh_doc},
+    {"lacking", pool_lacking, METH_VARARGS, lacking_doc},
     {"pack_views", pool_pack_views, METH_O, pack_views_doc},
     {"unpack_columns", pool_unpack_columns, METH_VARARGS, unpack_columns_doc},
     {"hash_tokens", pool_hash_tokens, METH_VARARGS, hash_tokens_doc},

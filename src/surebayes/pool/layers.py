@@ -1,0 +1,78 @@
+"""One pool on top of another: counts = base + weight x own, as if the own documents had been learnt so many times more.
+
+Sums add, so a person's few lessons can stand on everybody's many: the base stays as it is, and is read by all. What
+doesn't add is the number of columns with documents (V of the estimates): a column that both have counts once.
+"""
+
+from surebayes.kernels import kernel
+from surebayes.pool.buffers import ints
+from surebayes.pool.engine import Engine
+from surebayes.pool.table import Sums
+from surebayes.pool.weights import PoolWeights
+
+_kernel = kernel("pool")
+
+OWN_WEIGHT = 50
+"""How often an own document counts; from 10 to 200 the choice makes little difference, see docs/layers.md."""
+MOST_WEIGHT = 1000
+
+
+def lacking(base: Engine, own: Engine) -> "list[int]":
+    """Return for each view how many columns of the own pool have no documents in the base."""
+    return [_kernel.lacking(upper, lower) for upper, lower in zip(own.sums, base.sums)]
+
+
+def over(base: Engine, own: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:
+    """Return the base with every own document learnt `weight` times: its tables and the own ones, neither copied.
+
+    Parameters
+    ----------
+    base : Engine
+        What is stood on, with its weights and second stages; it may stand on another one itself.
+    own : Engine
+        What was learnt on top, with the steps that its lessons moved the weights by, from 0 on.
+    weight : int
+        How often own documents count.
+    lacks : list of int, optional
+        What `lacking` returns, if it is known.
+
+    Examples
+    --------
+    >>> from surebayes.pool.specs import views_of
+    >>> views, classes = views_of("words", "text"), 2
+    >>> def learnt(*lessons):
+    ...     engine = Engine("text", views, classes)
+    ...     for text, label, times in lessons:
+    ...         engine.learn(engine.cut([text]), ints([label]), None, ints([times]))
+    ...     return engine
+    >>> site, mine = [("lunch at nine", 0, 1), ("cheap pills", 1, 1)], ("pills for lunch", 0)
+    >>> layered = over(learnt(*site), learnt((*mine, 1)), 50)
+    >>> together = learnt(*site, (*mine, 50))
+    >>> question = together.cut(["cheap lunch pills"])
+    >>> layered.opinions(question)[0] == together.opinions(question)[0]
+    True
+    """
+    lacks = lacking(base, own) if lacks is None else lacks
+    sums = []
+    for below, above, more in zip(base.sums, own.sums, lacks):
+        totals = [a + weight * b for a, b in zip(below.totals, above.totals)]
+        stack = [*below.stack, *[(table, weight * times) for table, times in above.stack]]
+        sums.append(Sums(stack, below.classes, below.alive + more, totals))
+    engine = Engine(base.reader, base.views, base.classes, sums)
+    documents = [a + weight * b for a, b in zip(base.documents, own.documents)]
+    if sum(documents) >= 2**31:
+        raise OverflowError(f"A pool counts up to 2**31 documents; with {weight} times the own ones there are more.")
+    engine.documents, engine.experts = ints(documents), base.experts
+    engine.weights = stepped(base.weights, own.weights.units)
+    return engine
+
+
+def stepped(weights: PoolWeights, steps: "list[list[int]]") -> PoolWeights:
+    """Return weights that were moved by steps, both in units of 2**-40."""
+    moved = [[unit + step for unit, step in zip(*both)] for both in zip(weights.units, steps)]
+    return PoolWeights(moved, weights.bias)
+
+
+def no_steps(contrasts: int, experts: int) -> PoolWeights:
+    """Return the weights of an own pool that has moved none."""
+    return PoolWeights([[0] * experts for _ in range(contrasts)], [0.0] * contrasts)
