@@ -7,7 +7,7 @@ import sys
 import click
 
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option
+from surebayes.cli.shared.command import Command, model_option, setting
 
 
 @click.command(
@@ -49,17 +49,48 @@ def export(model: str, archive: str) -> None:
 
 
 @click.command(
-    cls=Command, name="import", examples=(("surebayes import -m ~/other filter.backup", "Into a new folder."),)
-)
+    cls=Command,
+    name="import",
+    examples=(
+        ("surebayes import -m ~/other filter.backup", "Into a new folder."),
+        ("surebayes import -m ~/site --from bogofilter words.txt",
+         "A filter of words to start from; `bogoutil -d ~/.bogofilter/wordlist.db > words.txt` wrote the file."),
+    ),
+)  # fmt: skip
 @model_option()
-@click.argument("archive", type=click.Path(dir_okay=False))
-def import_(model: str, archive: str) -> None:
-    """Make a filter in a new folder from what `export` wrote."""
+@click.option("--from", "origin", type=click.Choice(["surebayes", "bogofilter"]), default="surebayes", help=(
+    "What wrote FILE: `surebayes export`, or `bogoutil -d` (- is standard input). Default: surebayes."
+))  # fmt: skip
+@setting("width", about="Hashed columns of a filter from bogofilter's counts.")
+@click.argument("archive", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+def import_(model: str, origin: str, width: int, archive: str) -> None:
+    """Make a filter in a new folder from what `export` wrote, or from bogofilter's counts.
+
+    Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
+    forgotten, and there is nothing to calibrate a promise with. It is the `words` model.
+    """
     from surebayes.filter.filter import Filter
 
+    if origin == "bogofilter":
+        _import_bogofilter(model, width, archive)
+        return
     with _show.progress("importing"), Filter.import_(archive, model) as opened:
         documents = opened.status()["documents"]
     _show.say(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))
+
+
+def _import_bogofilter(model: str, width: int, file: str) -> None:
+    from surebayes.filter.layers.bogofilter import imported
+
+    with click.open_file(file, "rb") as lines, _show.progress("importing"):
+        durable, report = imported(lines, model, width)
+        durable.close()
+    counts = ", ".join(f"{count:,} {name}" for name, count in report["documents"].items())
+    _show.say(f"{model}: {counts}; {report['terms']:,} terms of {report['tokens']['used']:,} tokens")
+    _show.note(
+        "What bogofilter counted can't be forgotten, and there is no promise: calibrate with mail that was never "
+        f"learnt. {report['tokens']['left']:,} of its tokens have no counterpart and were left out."
+    )
 
 
 @click.command(cls=Command, examples=(("surebayes dump -m ~/mail-filter > filter.jsonl", "As text, a line a fact."),))

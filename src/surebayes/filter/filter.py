@@ -536,6 +536,37 @@ class Filter:
 
         return cls(archives.import_(os.fspath(archive), os.fspath(path)))
 
+    @classmethod
+    def merge(
+        cls,
+        sources: Sequence[str | os.PathLike[str]],
+        path: str | os.PathLike[str],
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Make a filter in a new folder that knows what two or more others do, whatever their order.
+
+        A message that several know counts once. Where their labels disagree, the later lesson counts, then the larger
+        label. Experts are weighed anew; there is no certificate until `calibrate`.
+
+        Parameters
+        ----------
+        sources : sequence of paths
+            The filters' folders; they stay as they are, and need a journal of all that they have learnt.
+        path : path
+            The new folder.
+        progress : callable, optional
+            Called now and then with the step, the messages done, and of how many.
+
+        Returns
+        -------
+        dict
+            "learnt" and "reserved": how many messages; "both": how many of them several filters knew; "disagreed": how
+            many of those had different labels; "documents": how many were learnt, by class.
+        """
+        from surebayes.filter.layers.merge import merge
+
+        return merge([os.fspath(source) for source in sources], os.fspath(path), progress)
+
     def dump(self, file: Any) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
         from surebayes.filter.disk import transfer

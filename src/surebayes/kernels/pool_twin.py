@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "lacking", "load",
-    "log_odds", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
-    "weigh",
+    "log_odds", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals",
+    "unpack_columns", "weigh",
 ]  # fmt: skip
 
 _LONG = 65535

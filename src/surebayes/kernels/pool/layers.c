@@ -8,9 +8,9 @@ typedef struct {
     Table *tables;
     int64_t *weights;
     size_t n, classes;
-} Stack;
+} Layer;
 
-static int open_stack(Stack *s, Buffers *buffers, PyObject *sums)
+static int open_layer(Layer *s, Buffers *buffers, PyObject *sums)
 {
     int64_t classes;
     if (whole_attr(sums, "classes", 2, INT32_MAX, &classes) < 0)
@@ -42,7 +42,7 @@ static int open_stack(Stack *s, Buffers *buffers, PyObject *sums)
     return good ? 0 : -1;
 }
 
-static void close_stack(Stack *s)
+static void close_layer(Layer *s)
 {
     free(s->tables), free(s->weights);
 }
@@ -57,7 +57,7 @@ typedef struct {
 
 /* Add up the counts of the part's columns; 0, or -1 where a block is damaged. Mark those that the first `before` tables
  * have. */
-static int add_up(Stack *s, Part *part, size_t before)
+static int add_up(Layer *s, Part *part, size_t before)
 {
     const size_t values = part->n * s->classes;
     memset(part->sums, 0, values * sizeof *part->sums);
@@ -88,7 +88,7 @@ static int has_documents(const int64_t *row, size_t classes)
 }
 
 /* How many columns of a part the upper stack has and the lower one lacks; -1 where a block is damaged. */
-static int64_t count_part(Stack *upper, Stack *lower, size_t table, Part *part, uint8_t *is_alive)
+static int64_t count_part(Layer *upper, Layer *lower, size_t table, Part *part, uint8_t *is_alive)
 {
     int64_t count = 0;
     memset(part->seen, 0, part->n);
@@ -134,7 +134,7 @@ static int is_ascending(const Part *part)
 }
 
 /* What is wrong, or NULL. */
-static const char *count_lacking(Stack *upper, Stack *lower, Part *part, int64_t *count)
+static const char *count_lacking(Layer *upper, Layer *lower, Part *part, int64_t *count)
 {
     uint8_t is_alive[PART];
     for (size_t i = 0; i < upper->n; i++) {
@@ -166,9 +166,9 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
         free(buffers), free(part);
         return PyErr_NoMemory();
     }
-    Stack upper = {.n = 0}, lower = {.n = 0};
+    Layer upper = {.n = 0}, lower = {.n = 0};
     int64_t count = 0;
-    int good = open_stack(&upper, buffers, given[0]) == 0 && open_stack(&lower, buffers, given[1]) == 0;
+    int good = open_layer(&upper, buffers, given[0]) == 0 && open_layer(&lower, buffers, given[1]) == 0;
     if (good && upper.classes != lower.classes) {
         PyErr_SetString(PyExc_ValueError, "the two have not the same classes");
         good = 0;
@@ -191,7 +191,7 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
         }
     }
     free(part->found), free(part->sums), free(part);
-    close_stack(&upper), close_stack(&lower);
+    close_layer(&upper), close_layer(&lower);
     buffers_close(buffers);
     free(buffers);
     return good ? PyLong_FromLongLong(count) : NULL;

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from surebayes.filter.layers.names import person_named
 from surebayes.server.marks import fields_of, symbol_of
-from surebayes.server.persons import person_named
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement, Service
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from surebayes.errors import exit_code
+from surebayes.filter.layers.names import person_named
 from surebayes.server.limits import Refused, TooLarge, TooSlow
 from surebayes.server.mail.spamd import (
     MAX_HEAD,
@@ -21,7 +22,6 @@ from surebayes.server.mail.spamd import (
     told,
     unpacked,
 )  # fmt: skip
-from surebayes.server.persons import person_named
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Service
 

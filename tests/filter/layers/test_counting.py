@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surebayes.filter.layers.counting import lacking, no_steps, over
 from surebayes.pool.buffers import ints
 from surebayes.pool.engine import Engine
-from surebayes.pool.layers import lacking, no_steps, over
 from surebayes.pool.specs import ExpertSpec, ViewSpec
 from surebayes.pool.weights import PoolWeights
 

@@ -1,0 +1,208 @@
+"""Several filters as one: what each was taught, every message once, in no order.
+
+The counts are those of the messages; how the experts are weighed and what is frozen depends on all of them, and is
+fitted anew. What was learnt without a journal can't be told from what the other filters know, and is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from surebayes.errors import BadInput
+from surebayes.filter import tuning
+from surebayes.filter.disk.journal import Event, Journal
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.state import State
+from surebayes.filter.teaching import BATCH, batched, is_held_out
+from surebayes.persist.folder import flush_folder
+
+Progress = Callable[[str, int, "int | None"], None]
+
+
+class Lesson(NamedTuple):
+    """What a filter knows of a message, and where; of two, the greater one has the label that counts.
+
+    Attributes
+    ----------
+    time : float
+        When it was said.
+    label : str
+        The class.
+    action : {"learn", "reserve"}
+        Whether it was learnt or set aside.
+    who : str
+        Who said so; "" if nobody is named.
+    source, row : int
+        Which filter has it, and in which row of its journal.
+    judged : (int, int) or None
+        The filter and the row that have the scores that it got before it was learnt, if it had been set aside.
+    """
+
+    time: float
+    label: str
+    action: str
+    who: str
+    source: int
+    row: int
+    judged: tuple[int, int] | None
+
+
+def lessons_of(state: State, journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
+    """Yield the fingerprint of every message that a filter has learnt or set aside, and what it knows of it."""
+    said: dict[str, tuple[float, str]] = {}
+    for event, _ in journal.heads():
+        if event.action in ("learn", "reserve") and event.fingerprint is not None:
+            said[event.fingerprint] = event.time, event.who or ""
+    for fingerprint, (action, label, row) in state.messages.items():
+        when, who = said[fingerprint]
+        judged = (source, state.judged[fingerprint][1]) if fingerprint in state.judged else None
+        yield fingerprint, Lesson(when, label, action, who, source, row, judged)
+
+
+def together(first: Lesson, second: Lesson) -> Lesson:
+    """Return what a message is where two filters know it: the later lesson, then the larger label; learnt if either is.
+
+    Examples
+    --------
+    >>> reserved = Lesson(5.0, "ham", "reserve", "", 0, 3, None)
+    >>> learnt = Lesson(4.0, "spam", "learn", "ann", 1, 7, None)
+    >>> together(reserved, learnt).action, together(reserved, learnt).label == together(learnt, reserved).label == "ham"
+    ('learn', True)
+    """
+    winner, other = (first, second) if first[:4] >= second[:4] else (second, first)
+    action = "learn" if "learn" in (first.action, second.action) else "reserve"
+    return winner._replace(action=action, judged=winner.judged or other.judged)
+
+
+def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Make a filter in a new folder that knows what all the others do. They stay as they are.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        The folders of two or more filters with the same reader, classes and views.
+    path : str
+        The new folder.
+    progress : callable, optional
+        Called now and then with the step, the messages done, and of how many.
+
+    Returns
+    -------
+    dict
+        "learnt", "reserved": how many messages; "both": how many more than one of the filters knew; "disagreed": of
+        those, how many had different labels; "documents": by class.
+    """
+    if len({os.path.realpath(source) for source in [*sources, path]}) != len(sources) + 1 or len(sources) < 2:
+        raise BadInput("merge takes two or more different filters, and another folder for what comes of them.")
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+        raise FileExistsError(f"{path!r} is there already. Name a new folder for the merged filter.")
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(contextlib.closing(Durable.open(source))) for source in sources]
+        states = [durable.loaded() for durable in opened]
+        _check_same(sources, states)
+        parent = os.path.dirname(os.path.abspath(path))
+        os.makedirs(parent, exist_ok=True)
+        made = tempfile.mkdtemp(prefix=".merge-", dir=parent)  # whole when it gets its name
+        try:
+            report = _write(made, sources, opened, progress)
+            os.rename(made, path)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        flush_folder(parent)
+    return report
+
+
+def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
+    first = states[0]
+    for source, state in zip(sources, states):
+        if state.floor:
+            raise BadInput(
+                f"{source!r} has learnt documents without a journal: nobody can say which of them the others know too. "
+                "Train it again with its journal, then merge."
+            )
+        for what, mine, theirs in (
+            ("reader", first.engine.reader, state.engine.reader),
+            ("classes", first.names, state.names),
+            ("views", [v.to_json() for v in first.engine.views], [v.to_json() for v in state.engine.views]),
+        ):
+            if mine != theirs:
+                shown = f": {mine!r} and {theirs!r}" if what != "views" else ""
+                raise BadInput(f"{sources[0]!r} and {source!r} can't be merged: they differ in their {what}{shown}.")
+
+
+def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progress: Progress | None) -> dict[str, Any]:
+    states = [durable.loaded() for durable in opened]
+    journals = [durable.reading() for durable in opened]
+    known: dict[str, Lesson] = {}
+    report: dict[str, Any] = {"learnt": 0, "reserved": 0, "both": 0, "disagreed": 0}
+    in_both, disagreed = set(), set()
+    for i, (state, journal) in enumerate(zip(states, journals)):
+        for fingerprint, lesson in lessons_of(state, journal, i):
+            before = known.get(fingerprint)
+            if before is not None:
+                in_both.add(fingerprint)
+                if before.label != lesson.label:
+                    disagreed.add(fingerprint)
+                lesson = together(before, lesson)
+            known[fingerprint] = lesson
+    report["both"], report["disagreed"] = len(in_both), len(disagreed)
+    first = states[0]
+    target = Durable.create(made, first.engine.reader, list(first.names), first.engine.views, renew=False)
+    with contextlib.closing(target):
+        _fill(target, known, journals, report, progress)
+        _fit(target, known)
+        note = f"merged from {', '.join(os.path.basename(os.path.abspath(source)) for source in sorted(sources))}"
+        target.absorb_all(note)
+        state = target.loaded()
+        report["documents"] = dict(zip(state.names, state.engine.documents))
+    return report
+
+
+def _fill(
+    target: Durable, known: dict[str, Lesson], journals: Sequence[Journal], report: dict[str, Any],
+    progress: Progress | None,
+) -> None:  # fmt: skip
+    """Write every message in the order of fingerprints, with its time and who said so."""
+    done = 0
+    with target.bulk():
+        for batch in batched(sorted(known.items()), BATCH):
+            target.submit(partial(_copy, batch=batch, journals=journals))
+            for _, lesson in batch:
+                report["learnt" if lesson.action == "learn" else "reserved"] += 1
+            done += len(batch)
+            if progress is not None:
+                progress("merging", done, len(known))
+
+
+def _copy(write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal]) -> None:
+    events, counted = [], []
+    for fingerprint, lesson in batch:
+        body = journals[lesson.source].body(lesson.row)
+        if lesson.action == "learn":
+            counted.append((lesson.label, write.state.unpack(body, lesson.row)[0]))
+        said = lesson.label, None, lesson.time, lesson.who or None
+        events.append(Event(lesson.action, fingerprint, *said, body))
+        if lesson.judged is not None and lesson.action == "learn":
+            source, row = lesson.judged
+            events.append(Event("judged", fingerprint, *said, journals[source].body(row)))
+    write.add_many(events)
+    write.state.count_many(counted)
+
+
+def _fit(target: Durable, known: dict[str, Lesson]) -> None:
+    """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
+    state = target.loaded()
+    held = Counter(x.label for f, x in known.items() if x.action == "learn" and is_held_out(f))
+    enough = all(min(held[c], sum(held.values()) - held[c]) >= tuning.FEWEST for c in state.names)
+    if state.engine.n_experts > 1 and enough:
+        tuning.retune(target, None, "merge")
+    else:  # too few to weigh by: all the same, and no lesson's step is counted twice
+        target.submit(lambda write: write.weights("merge"))

@@ -1,0 +1,32 @@
+"""Names of persons, as mail systems send them; each is the name of a folder, and never made to fit.
+
+This module is on the way of `surebayes filter`, which starts in milliseconds.
+"""
+
+LONGEST = 128
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
+
+
+def person_named(name: "str | None") -> "str | None":
+    """Return the name in lower case, or None if it isn't one: 1 to 128 of a-z 0-9 . _ + @ -, no dot first.
+
+    Examples
+    --------
+    >>> person_named("Ann@Example.org"), person_named("../ann"), person_named(".ann"), person_named(None)
+    ('ann@example.org', None, None, None)
+    """
+    lowered = (name or "").lower()
+    if not (name or "").isascii():  # the sign for kelvin would become a k
+        return None
+    is_one = 0 < len(lowered) <= LONGEST and lowered[0] != "." and _ALLOWED.issuperset(lowered)
+    return lowered if is_one else None
+
+
+def checked_name(name: str) -> str:
+    """Return the name in lower case; ValueError where it isn't one."""
+    person = person_named(name)
+    if person is None:
+        raise ValueError(
+            f"{name[:200]!r} is no name of a person: 1 to {LONGEST} of a-z 0-9 . _ + @ -, and no dot at the start."
+        )
+    return person

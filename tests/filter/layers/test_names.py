@@ -1,0 +1,26 @@
+"""Names of persons: taken as they are, or not at all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surebayes.filter.layers.names import checked_name, person_named
+
+
+@pytest.mark.parametrize(
+    "name", ["../ann", ".ann", "a/b", "a\\b", "ann\0", "", "a" * 129, "ann\n", "änn", "ann smith", "\u212aarl"]
+)
+def test_what_is_no_name_is_refused(name):
+    assert person_named(name) is None
+
+
+@given(st.text(max_size=140))
+def test_a_name_stays_itself(name):
+    found = person_named(name)
+    assert found is None or (found == name.lower() and "/" not in found and not found.startswith("."))
+
+
+def test_a_name_that_is_none_is_said_to_be_none():
+    assert checked_name("Ann+Lists@example.org") == "ann+lists@example.org"
+    with pytest.raises(ValueError, match="no name of a person"):
+        checked_name("../" * 1000)
