@@ -45,6 +45,17 @@ def same(a, b, X):
     np.testing.assert_array_equal(a.decision_function(X), b.decision_function(X))
 
 
+def same_pool(a, b, X):
+    """Demand that two pools are the same to the last byte."""
+    assert a._engine.__getstate__() == b._engine.__getstate__()
+    assert a.classes_.dtype == b.classes_.dtype
+    np.testing.assert_array_equal(a.classes_, b.classes_)
+    np.testing.assert_array_equal(a.weights_, b.weights_)
+    np.testing.assert_array_equal(a.bias_, b.bias_)
+    assert a.experts_ == b.experts_
+    np.testing.assert_array_equal(a.decision_function(X), b.decision_function(X))
+
+
 def _arrays(statistics):
     for table in (statistics.documents, statistics.presence, statistics.counts, statistics.mass):
         if table is not None:

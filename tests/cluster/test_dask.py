@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from alike import cut, invented, same
+from alike import cut, invented, same, same_pool
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -17,6 +17,7 @@ import surebayes as sb
 from surebayes import cluster
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
+from surebayes.synthetic import mail_stream
 from variants import CHOOSING, VARIANTS
 
 dask = pytest.importorskip("dask")
@@ -166,6 +167,13 @@ class Fatal:
         return self.part
 
 
+def kill_reader(folder):
+    """Kill the worker that reads a fatal part."""
+    while not (folder / "pid").exists():
+        time.sleep(0.02)
+    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+
+
 def test_a_worker_killed_mid_job(client, rows, tmp_path):
     import threading
 
@@ -173,17 +181,31 @@ def test_a_worker_killed_mid_job(client, rows, tmp_path):
     parts = cut(X, y, 4)
     whole = sb.OpinionPoolNB(top=4).fit(X, y)
 
-    def kill():
-        while not (tmp_path / "pid").exists():
-            time.sleep(0.02)
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill, daemon=True)
+    killer = threading.Thread(target=kill_reader, args=(tmp_path,), daemon=True)
     killer.start()
     fitted = cluster.fit_dask(sb.OpinionPoolNB(top=4), [*parts[:2], Fatal(tmp_path, parts[2]), parts[3]], client)
     killer.join(10)
     assert (tmp_path / "pid").exists()
     same(fitted, whole, X)
+
+
+@pytest.mark.parametrize("views", ["mail", "text"])
+def test_a_pool_of_views_also_after_a_worker_was_killed(views, client, tmp_path):
+    import threading
+
+    mails = [(mail.raw, mail.label) for mail in mail_stream(80, seed=9)]
+    X, y = [raw for raw, _ in mails], np.array([label for _, label in mails])
+    whole = sb.ViewPool(views, "stack", 2**14).fit(X, y)
+    parts = cut(X, y, 4)
+    same_pool(cluster.fit_dask(sb.ViewPool(views, "stack", 2**14), parts, client), whole, X)
+    (scores,) = cluster.score_dask(whole, [X], client)
+    np.testing.assert_array_equal(scores, whole.decision_function(X))
+    killer = threading.Thread(target=kill_reader, args=(tmp_path,), daemon=True)
+    killer.start()
+    fatal = [*parts[:3], Fatal(tmp_path, parts[3])]
+    same_pool(cluster.fit_dask(sb.ViewPool(views, "stack", 2**14), fatal, client), whole, X)
+    killer.join(10)
+    assert (tmp_path / "pid").exists()
 
 
 def dies():

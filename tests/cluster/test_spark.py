@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alike import invented, same
+from alike import invented, same, same_pool
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -17,6 +17,7 @@ import surebayes as sb
 from surebayes import cluster
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
+from surebayes.synthetic import mail_stream
 from variants import CHOOSING, VARIANTS
 
 if not os.environ.get("SUREBAYES_SPARK"):
@@ -85,6 +86,17 @@ def test_hashed_columns_and_numbers_for_labels(spark):
     vectorizer = sb.HashingVectorizer(n_features=2**12, norm=None, alternate_sign=False)
     whole = make_pipeline(vectorizer, sb.OpinionPoolNB()).fit(texts, y)
     same(cluster.fit_spark(clone(whole), frame, "body", "kind")[1], whole[1], whole[0].transform(texts))
+
+
+@pytest.mark.parametrize("views", ["mail", "text"])
+def test_a_pool_of_views(views, spark):
+    mails = [(mail.raw, mail.label) for mail in mail_stream(80, seed=9)]
+    frame = spark.createDataFrame([(bytearray(raw), label) for raw, label in mails], "text binary, label string")
+    X, y = [raw for raw, _ in mails], [label for _, label in mails]
+    whole = sb.ViewPool(views, "stack", 2**14).fit(X, y)
+    same_pool(cluster.fit_spark(sb.ViewPool(views, "stack", 2**14), frame.repartition(12)), whole, X)
+    scores = {row["text"]: row["score"] for row in cluster.score_spark(whole, frame).collect()}
+    assert [scores[raw] for raw in X] == whole.decision_function(X).tolist()
 
 
 def test_scores(mail, spark):

@@ -25,8 +25,8 @@ from surebayes.estimators.shared.base import CountClassifier
 class Engine(Protocol):
     """Whatever can ask every part and add up the answers."""
 
-    def run(self, task: Pass, what: str) -> Answer:
-        """Ask every part; `what` says for whom."""
+    def run(self, task: Any, what: str) -> Any:
+        """Ask every part by a task, and add up its answers; `what` says for whom."""
         ...
 
 
@@ -138,7 +138,7 @@ class Inquiry:
     def _ask(self, what: str, draw: Draw | None = None, **asked: Any) -> Answer:
         if draw is None and self.draws and self.drawn is None:
             draw = self._draw()
-        answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **asked), what)
+        answer: Answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **asked), what)
         if answer.refusal:
             raise BadInput(answer.refusal)
         if answer.n_documents != self.n_documents:

@@ -22,6 +22,7 @@ from surebayes.errors import BadInput
 from surebayes.estimators.shared.base import CountClassifier
 from surebayes.estimators.shared.learning import whole_or_not_at_all
 from surebayes.estimators.tuning.tuned_nb import TunedNB
+from surebayes.pool.view_pool import ViewPool
 from surebayes.text.count_vectorizer import CountVectorizer
 
 
@@ -32,9 +33,10 @@ def fit(
 
     Parameters
     ----------
-    estimator : classifier of surebayes, or Pipeline of vectorizer and classifier
-        What is fitted, in place. A pipeline takes documents, a classifier alone rows of counts. A `CountVectorizer`
-        gets the vocabulary of all parts, `min_df` and the other limits included; a `HashingVectorizer` needs none.
+    estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
+        What is fitted, in place. A pipeline or a pool takes documents, a classifier alone rows of counts. A
+        `CountVectorizer` gets the vocabulary of all parts, `min_df` and the other limits included; a
+        `HashingVectorizer` needs none.
     parts : sequence of pairs, or of functions that return a pair
         (documents or rows, labels) each. Parts are read once in each pass, at most three times in all but for what
         docs/scale.md lists; with functions no more than a few parts are in memory at a time.
@@ -73,6 +75,10 @@ def fit(
 
 def fit_on(engine: Engine, estimator: Any) -> Any:
     """Fit an estimator on what an engine reads."""
+    if isinstance(estimator, ViewPool):
+        from surebayes.cluster.pools.fits import fit_pool
+
+        return fit_pool(engine, estimator)
     transformers, classifier = _taken_apart(estimator)
     plan = Plan.of(classifier)
     vectorizer = transformers[0] if transformers and isinstance(transformers[0], CountVectorizer) else None
@@ -150,11 +156,8 @@ def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:
             "TunedNB compares hundreds of models on the documents themselves, which one machine must hold: fit it on a "
             "sample there, then give its best_estimator_ to cluster.fit with all parts."
         )
-    if type(classifier).__name__ == "ViewPool":
-        raise TypeError(
-            "ViewPool weighs its experts on held-out documents, which one machine must hold: fit it there; its "
-            "partial_fit takes documents in parts. What is fitted here is a pipeline of one vectorizer and classifier."
-        )
+    if isinstance(classifier, ViewPool):
+        raise TypeError("ViewPool reads documents itself: fit it alone, without a vectorizer before it.")
     if not isinstance(classifier, CountClassifier):
         raise TypeError(
             f"Only classifiers of surebayes are fitted in parts, alone or last in a Pipeline. Got "

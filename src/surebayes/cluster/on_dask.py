@@ -12,7 +12,7 @@ import numpy as np
 from surebayes.cluster.fits import fit_on
 from surebayes.cluster.passes import merged
 from surebayes.cluster.progress import bar
-from surebayes.cluster.scores import Judge, judged
+from surebayes.cluster.scores import Judge, judged, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
@@ -34,7 +34,7 @@ def fit_dask(
 
     Parameters
     ----------
-    estimator : classifier of surebayes, or Pipeline of vectorizer and classifier
+    estimator : classifier of surebayes, Pipeline of vectorizer and classifier, or ViewPool
         What is fitted, in place; see `fit`.
     parts : list, dask.bag.Bag or dask.dataframe.DataFrame
         A list of pairs (documents or rows, labels), of functions that return one, or of `Delayed` that become one; a
@@ -150,7 +150,7 @@ def _ask(task: Any, number: int, part: Any) -> Any:
 def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
     """Return one delayed pair of documents and labels for each part."""
     if hasattr(parts, "map_partitions") and hasattr(parts, "columns"):
-        column = text if hasattr(estimator, "steps") else None
+        column = text if takes_documents(estimator) else None
         for name in (label, *([column] if column else [])):
             if name not in parts.columns:
                 raise BadInput(f"the data frame has no column {name!r}: it has {', '.join(map(str, parts.columns))}.")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from surebayes.cluster.fits import fit_on
-from surebayes.cluster.passes import Answer, Pass
-from surebayes.cluster.scores import Judge
+from surebayes.cluster.passes import merged
+from surebayes.cluster.scores import Judge, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Spark is an extra: pip install 'surebayes[spark]' (and a Java runtime)"
@@ -23,11 +23,11 @@ ANSWER = "answer binary"
 
 
 def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "label") -> Any:
-    """Fit a pipeline on a Spark data frame; the result is that of ``estimator.fit`` on all its rows.
+    """Fit a pipeline or a pool on a Spark data frame; the result is that of ``estimator.fit`` on all its rows.
 
     Parameters
     ----------
-    estimator : Pipeline of vectorizer and classifier of surebayes
+    estimator : Pipeline of vectorizer and classifier of surebayes, or ViewPool
         What is fitted, in place; see `fit`.
     dataframe : pyspark.sql.DataFrame
         Documents and labels. It is computed anew in each pass and must hold the same rows each time: cache it, or
@@ -47,7 +47,7 @@ def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "
     need surebayes installed.
     """
     _columns_there(dataframe, text, label)
-    if not hasattr(estimator, "steps"):
+    if not takes_documents(estimator):
         raise TypeError(
             "fit_spark takes documents: put a vectorizer before the classifier, as in "
             f"make_pipeline(HashingVectorizer(alternate_sign=False, norm=None), {type(estimator).__name__}())."
@@ -60,7 +60,7 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
 
     Parameters
     ----------
-    estimator : fitted Pipeline
+    estimator : fitted Pipeline or ViewPool
         What judges.
     dataframe : pyspark.sql.DataFrame
         Documents.
@@ -94,7 +94,7 @@ class SparkEngine:
     def __init__(self, dataframe: Any) -> None:
         self.dataframe = dataframe
 
-    def run(self, task: Pass, what: str) -> Answer:
+    def run(self, task: Any, what: str) -> Any:
         """Ask every partition."""
         cloudpickle = import_module("pyspark.cloudpickle")  # what users define in a notebook travels, too
         session = self.dataframe.sparkSession
@@ -105,7 +105,7 @@ class SparkEngine:
             while width > FAN_IN:
                 width = -(-width // FAN_IN)
                 answers = answers.repartition(width).mapInArrow(_added, ANSWER)
-            total = Answer()
+            total = task.nothing()
             for row in answers.toLocalIterator() if width > 1 else answers.collect():
                 total = total.merge(pickle.loads(row[0]))
         except Exception as error:
@@ -126,22 +126,21 @@ class _Asking:
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        task: Pass = _unpacked(self.task)
-        total = Answer()
+        task = _unpacked(self.task)
+        total = task.nothing()
         for batch in batches:
             documents, labels = (batch.column(k).to_pylist() for k in range(2))
             if None in documents or None in labels:
-                answer = Answer(refusal=f"part {number}: a document or a label is null: filter such rows out.")
-            else:
-                answer = task(number, (documents, np.array(labels)))
-            total = total.merge(answer)
+                yield _packed(task.refusal(f"part {number}: a document or a label is null: filter such rows out."))
+                return
+            total = total.merge(task(number, (documents, np.array(labels))))
         yield _packed(total)
 
 
-_KEPT: dict[str, Pass] = {}
+_KEPT: dict[str, Any] = {}
 
 
-def _unpacked(shared: Any) -> Pass:
+def _unpacked(shared: Any) -> Any:
     """Return the task of this pass, which a worker unpacks once for all of its partitions."""
     token, packed = shared.value
     if token not in _KEPT:
@@ -152,14 +151,12 @@ def _unpacked(shared: Any) -> Pass:
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:
     """Add up the answers of a partition."""
-    total = Answer()
-    for batch in batches:
-        for packed in batch.column(0):
-            total = total.merge(pickle.loads(packed.as_py()))
-    yield _packed(total)
+    answers = [pickle.loads(packed.as_py()) for batch in batches for packed in batch.column(0)]
+    if answers:
+        yield _packed(merged(answers))
 
 
-def _packed(answer: Answer) -> Any:
+def _packed(answer: Any) -> Any:
     import pyarrow
 
     packed = pyarrow.array([pickle.dumps(answer, protocol=5)], pyarrow.binary())

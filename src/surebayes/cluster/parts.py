@@ -103,9 +103,14 @@ def _labels(y: Any) -> tuple[Any, np.ndarray, bool]:
     if len(np.shape(y)) == 2 and np.shape(y)[1] != 1:
         target = read_target(y, None, None)
         return target.labels, target.classes, target.multilabel
+    return *single_labels(y), False
+
+
+def single_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return class numbers and classes of labels, one a document."""
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     check_classification_targets(np.tile(classes, 2))  # twice: a small part may well have a document for each class
-    return codes.astype(np.int64), classes, False
+    return codes.astype(np.int64), classes
 
 
 def _learnt_rows(vectorizer: CountVectorizer, documents: Any) -> Any:

@@ -142,7 +142,7 @@ class Answer:
             return
         if self.multilabel and len(self.classes) != len(other.classes):
             raise BadInput(f"part {there} has {len(other.classes)} label columns, part {here} has {len(self.classes)}.")
-        kinds = [_kind(labels) for labels in (self.classes, other.classes)]
+        kinds = [kind_of(labels) for labels in (self.classes, other.classes)]
         if kinds[0] != kinds[1]:
             raise BadInput(
                 f"part {there} has labels that are {kinds[1]} ({other.classes.tolist()[0]!r}), part {here} labels that "
@@ -189,7 +189,8 @@ def _none(names: np.ndarray | None) -> np.ndarray:
     return np.empty(0) if names is None else names
 
 
-def _kind(labels: np.ndarray) -> str:
+def kind_of(labels: np.ndarray) -> str:
+    """Say what kind of labels these are."""
     kinds = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "S": "bytes"}
     if labels.dtype.kind != "O":
         return kinds.get(labels.dtype.kind, str(labels.dtype))
@@ -229,7 +230,11 @@ class Pass:
             answer = self._ask(part) if isinstance(part, Part) else Answer(n_columns=part)
             return replace(answer, first=number)
 
-        return asked(number, ask, lambda refusal: Answer(refusal=refusal))
+        return asked(number, ask, self.refusal)
+
+    def refusal(self, why: str) -> Answer:
+        """Return the answer of a part that can't be used."""
+        return Answer(refusal=why)
 
     def _ask(self, part: Part) -> Answer:
         documents = part.documents(self.classes)

@@ -8,6 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from surebayes.pool.view_pool import ViewPool
+
+
+def takes_documents(estimator: Any) -> bool:
+    """Whether an estimator takes documents as they are, not rows of counts."""
+    return hasattr(estimator, "steps") or isinstance(estimator, ViewPool)
+
 
 def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted label and the score of each document.
@@ -44,7 +51,7 @@ class Judge:
 
     def frame(self, frame: Any) -> Any:
         """Return the frame with two more columns."""
-        whole = hasattr(self.estimator, "steps")
+        whole = takes_documents(self.estimator)
         if whole and self.text not in frame.columns:
             raise ValueError(
                 f"the data frame has no column {self.text!r}: it has {', '.join(map(str, frame.columns))}."

@@ -90,25 +90,35 @@ def quotas(documents: Any, bound: int) -> Integers:
     return np.array([max(int(n) * bound // everything, FEW) for n in have], np.int64)
 
 
-def held_out(labels: Integers, times: Integers) -> npt.NDArray[np.bool_]:
+def reach() -> int:
+    """Return how many of the smallest digests of a class decide what is held out and what is in a sample."""
+    return max(int(WEIGHED / HELD_OUT), WEIGHED + SAMPLE) + FEW
+
+
+def held_out(labels: Integers, times: Integers, have: Integers | None = None) -> npt.NDArray[np.bool_]:
     """Choose the documents that experts are weighed on: a third of each class, but at most `WEIGHED` together.
 
     Parameters
     ----------
     labels, times : ndarray
         Of distinct documents, in the order of their digests.
+    have : ndarray, optional
+        How many there are of each class, copies counted, where only the smallest digests are given: `reach` of each.
     """
-    have = np.bincount(labels, times).astype(np.int64)
-    most = quotas(have, int(WEIGHED / HELD_OUT))
+    have = np.bincount(labels, times).astype(np.int64) if have is None else have
     chosen = np.zeros(len(labels), bool)
-    for c, n in enumerate(most):
+    for c, n in enumerate(quotas(have, int(WEIGHED / HELD_OUT))):
         inside = np.flatnonzero(labels == c)
         chosen[inside[: int(HELD_OUT * min(len(inside), n))]] = True
     return chosen
 
 
 def sample(
-    labels: Integers, which: Integers, weights: Integers | None = None, digest: Digests | None = None
+    labels: Integers,
+    which: Integers,
+    weights: Integers | None = None,
+    digest: Digests | None = None,
+    have: Integers | None = None,
 ) -> Integers:
     """Choose up to `SAMPLE` of the documents `which`, of each class by its share, but at least `FEW` or all it has.
 
@@ -123,9 +133,12 @@ def sample(
     digest : ndarray, optional
         Of the contents of all documents: the smallest are chosen. None where they are in an order that has nothing to
         do with what they say: then the first are.
+    have : ndarray, optional
+        How many there are of each class, copies counted, where `which` are not all of them.
     """
     which = np.asarray(which, np.int64)
-    have = np.bincount(labels[which], None if weights is None else weights[which]).astype(np.int64)
+    if have is None:
+        have = np.bincount(labels[which], None if weights is None else weights[which]).astype(np.int64)
     if have.sum() <= SAMPLE:
         return which
     if digest is not None:

@@ -1,0 +1,111 @@
+"""ViewPool on documents in parts: the pool that one machine would make, to the bit."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from sklearn.base import clone
+
+from surebayes.cluster.documents import Engine as Asking
+from surebayes.cluster.pools.counting import sums_of
+from surebayes.cluster.pools.passes import Counting, Fetching, Told
+from surebayes.errors import BadInput
+from surebayes.pool.choosing import distinct, held_out, reach, sample
+from surebayes.pool.document import Rows, joined
+from surebayes.pool.engine import Engine, taken
+from surebayes.pool.specs import ViewSpec, views_of
+from surebayes.pool.view_pool import ViewPool
+from surebayes.pool.weights import FEWEST
+
+
+def fit_pool(asking: Asking, pool: ViewPool) -> ViewPool:
+    """Fit a pool on what an engine reads: two passes over the parts."""
+    if not isinstance(pool.views, str):
+        raise TypeError(
+            "A ViewPool of views of one's own fits vectorizers and classifiers that it knows nothing of on the "
+            "documents themselves: fit it on one machine, or fit each view's pipeline by cluster.fit. In parts the "
+            "views 'mail' and 'text' are fitted."
+        )
+    fitted = clone(pool)
+    fitted._begin([b"", b""], [0, 1], None)  # checks the parameters
+    views = _countable(pool.views, pool.n_features)
+    told = _answered(asking.run(Counting(pool.views, views, reach()), "counts"))
+    if told.classes is None:
+        raise BadInput("there is no document in any part.")
+    if len(told.classes) < 2:
+        raise BadInput(f"ViewPool needs at least two classes. Got {told.classes.tolist()} in all parts.")
+    fitted.classes_ = told.classes
+    engine = fitted._engine = fitted._new_engine()
+    fitted.experts_ = engine.names
+    _learn(asking, engine, pool.weights, views, told)
+    fitted._show_weights()
+    pool.__dict__.update(fitted.__dict__)
+    return pool
+
+
+def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
+    """Return the views of a pool of two classes and of more, each once: how many there are isn't known yet."""
+    both = [view for n in (2, 3) for view in views_of("pool", reader, n, width)]
+    return tuple(dict.fromkeys(view.replace(experts=()) for view in both))
+
+
+def _learn(asking: Asking, engine: Engine, how: str, views: tuple[ViewSpec, ...], told: Told) -> None:
+    """Give a pool its counts, weigh its experts and fit its second stages: what `Engine.fit` does with all rows."""
+    assert told.classes is not None
+    needed = [views.index(view.replace(experts=())) for view in engine.views]
+    labels, times, have = told.codes, told.times, told.documents
+    if have.sum() >= 2**31:
+        raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
+    held = held_out(labels, times, have)
+    head_have = have - np.bincount(labels[held], times[held], len(have)).astype(np.int64)
+    first = second = np.zeros(0, np.int64)
+    if engine.stages:
+        first = sample(labels, np.flatnonzero(~held), times, None, head_have)
+        second = sample(labels, np.arange(len(labels)), times, None, have)
+    meant = np.unique(np.concatenate([np.flatnonzero(held), first, second]))
+    rows = _fetched(asking, engine, told, meant)
+    for v, view in enumerate(engine.views):
+        engine.sums[v] = sums_of(view, [counts[needed[v]] for counts in told.counts])
+    for c, n in enumerate(have.tolist()):
+        engine.documents[c] = n
+    # from here on documents are known by their places among those that were fetched
+    places = np.searchsorted(meant, np.flatnonzero(held))
+    truth = array("q", labels[meant].tolist())
+    weights = None if (times == 1).all() else array("q", times[meant].tolist())
+    copies = None if weights is None else np.frombuffer(weights, np.int64)
+    tail = array("q", places.tolist())
+    if tail and head_have.any():
+        engine.forget(rows, truth, tail, weights)
+        engine.freeze_on(rows, labels[meant], np.searchsorted(meant, first), copies)
+        engine.weigh(engine.opinions(rows, tail), truth, tail, how, weights, FEWEST)
+        engine.learn(rows, truth, tail, weights)
+    engine.freeze_on(rows, labels[meant], np.searchsorted(meant, second), copies)
+
+
+def _fetched(asking: Asking, engine: Engine, told: Told, meant: np.ndarray) -> list[Rows]:
+    """Return the rows of the documents at these places, in this order."""
+    assert told.classes is not None
+    if not len(meant):
+        return engine.cut([])
+    digest, codes = told.digest[meant], told.codes[meant]
+    wanted = [digest[codes == c] for c in range(len(told.classes))]
+    views = tuple(view.replace(experts=()) for view in engine.views)
+    answer = _answered(asking.run(Fetching(engine.reader, views, told.classes, wanted), "held-out documents"))
+    changed = "parts must not change while a pool is fitted."
+    if not np.array_equal(answer.documents, told.documents):
+        raise BadInput(
+            f"the parts held {told.documents.sum()} documents at first and {answer.documents.sum()} later: {changed}"
+        )
+    if not answer.rows:
+        raise BadInput(f"none of {len(meant)} documents was found again: {changed}")
+    found = distinct(np.concatenate([d for d, _, _ in answer.rows]), np.concatenate([c for _, c, _ in answer.rows]))
+    if len(found.first) != len(meant):
+        raise BadInput(f"of {len(meant)} documents {len(meant) - len(found.first)} were not found again: {changed}")
+    return [taken(joined(list(batches)), found.first) for batches in zip(*[rows for _, _, rows in answer.rows])]
+
+
+def _answered(answer: Told) -> Told:
+    if answer.refusal:
+        raise BadInput(answer.refusal)
+    return answer

@@ -1,0 +1,216 @@
+"""The two passes over parts that a pool takes: counts and digests of all documents, then the rows of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from surebayes.cluster.parts import pair_of, single_labels
+from surebayes.cluster.passes import asked, kind_of
+from surebayes.cluster.pools.counting import Counts, counted
+from surebayes.errors import BadInput
+from surebayes.pool.choosing import Digests, Integers, digests, distinct
+from surebayes.pool.document import Document, Rows, rows_of
+from surebayes.pool.specs import ViewSpec
+
+CHUNK = 256
+"""Documents that are cut into terms together."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What a part, or several together, answered; an empty one adds nothing.
+
+    `digest`, `codes` (places in `classes`) and `times` are of the distinct documents of smallest digests, in the order
+    of digest and class: `kept` of each class. `rows` are those of documents that were asked for, with the digest and
+    class of each.
+    """
+
+    classes: np.ndarray | None = None
+    documents: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    counts: list[list[Counts]] = field(default_factory=list)
+    digest: Digests = field(default_factory=lambda: np.zeros(0, np.uint64))
+    codes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    times: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    kept: int = 0
+    rows: list[tuple[Digests, np.ndarray, list[Rows]]] = field(default_factory=list)
+    first: int | None = None
+    refusal: str | None = None
+
+    def copy(self) -> Told:
+        """Return an answer that shares nothing that `merge` changes."""
+        return replace(self, counts=[list(views) for views in self.counts], rows=list(self.rows))
+
+    def merge(self, other: Told) -> Told:
+        """Add another answer."""
+        if self.refusal or other.refusal:
+            return self if self.refusal else other
+        if self.classes is None or other.classes is None:
+            return self if other.classes is None else other
+        try:
+            return self._merged(other)
+        except (BadInput, OverflowError) as error:
+            return Told(refusal=str(error))
+
+    def _merged(self, other: Told) -> Told:
+        assert self.classes is not None
+        assert other.classes is not None
+        kinds = [kind_of(labels) for labels in (self.classes, other.classes)]
+        if kinds[0] != kinds[1]:
+            raise BadInput(
+                f"part {other.first} has labels that are {kinds[1]} ({other.classes.tolist()[0]!r}), part {self.first} "
+                f"labels that are {kinds[0]} ({self.classes.tolist()[0]!r})."
+            )
+        classes = np.unique(np.concatenate([self.classes, other.classes]))
+        mine, theirs = (np.searchsorted(classes, labels) for labels in (self.classes, other.classes))
+        documents = np.zeros(len(classes), np.int64)
+        counts: list[list[Counts]] = [[] for _ in classes]
+        for answer, places in ((self, mine), (other, theirs)):
+            documents[places] += answer.documents
+            for c, views in zip(places, answer.counts):
+                counts[c] = [a.plus(b) for a, b in zip(counts[c], views)] if counts[c] else list(views)
+        digest = np.concatenate([self.digest, other.digest])
+        codes = np.concatenate([mine[self.codes], theirs[other.codes]])
+        times = np.concatenate([self.times, other.times])
+        smallest = lowest(digest, codes, times, self.kept)
+        rows = self.rows + other.rows
+        return Told(classes, documents, counts, *smallest, self.kept, rows, self.first)
+
+
+def lowest(digest: Digests, codes: Integers, times: Integers, bound: int) -> tuple[Digests, Integers, Integers]:
+    """Return the `bound` smallest digests of each class, with how often each occurs."""
+    apart = distinct(digest, codes, times)
+    digest, codes = digest[apart.first], codes[apart.first]
+    within = np.zeros(len(codes), bool)
+    for c in np.unique(codes):
+        within[np.flatnonzero(codes == c)[:bound]] = True
+    return digest[within], codes[within], apart.times[within]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The documents of a part: contents and class numbers of the distinct ones, in the order of their digests."""
+
+    contents: list[bytes | str]
+    classes: np.ndarray
+    digest: Digests
+    codes: Integers
+    times: Integers
+
+    @classmethod
+    def of(cls, source: Any) -> _Read | None:
+        X, y = pair_of(source)
+        if isinstance(X, str | bytes):
+            raise BadInput(f"its documents are a single {type(X).__name__}: put it in a list.")
+        documents = list(X)
+        for place, document in enumerate(documents):
+            if not isinstance(document, str | bytes):
+                raise BadInput(f"documents must be str or bytes. Got {type(document).__name__} at place {place}.")
+        try:
+            n_labels = 0 if y is None else len(y)
+            codes, classes = single_labels(y) if n_labels else (np.zeros(0, np.int64), np.zeros(0))
+        except (ValueError, TypeError) as error:
+            raise BadInput(str(error)) from error
+        if n_labels != len(documents):
+            raise BadInput(f"it has {len(documents)} documents and {n_labels} labels.")
+        if not documents:
+            return None
+        digest = digests(documents)
+        apart = distinct(digest, codes)
+        first = apart.first
+        return cls([documents[i] for i in first], classes, digest[first], codes[first], apart.times)
+
+
+def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str]) -> list[Rows]:
+    """Read documents and cut them into the terms of each view, as arrays."""
+    rows = rows_of(views, [Document(content, reader) for content in contents])
+    return [
+        Rows(
+            np.array(batch.indptr, np.int64),
+            np.frombuffer(batch.columns, np.int32),
+            None if batch.times is None else np.frombuffer(batch.times, np.uint32),
+        )
+        for batch in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The first pass: how many documents of each class, the counts of each view, and the smallest digests."""
+
+    reader: str
+    views: tuple[ViewSpec, ...]
+    kept: int
+
+    def nothing(self) -> Told:
+        """Return the answer of no part."""
+        return Told()
+
+    def __call__(self, number: int, source: Any) -> Told:
+        """Ask one part."""
+        return asked(number, lambda: self._told(number, source), self.refusal)
+
+    def refusal(self, why: str) -> Told:
+        """Return the answer of a part that can't be used."""
+        return Told(refusal=why)
+
+    def _told(self, number: int, source: Any) -> Told:
+        part = _Read.of(source)
+        if part is None:
+            return Told(first=number)
+
+        def batches() -> Iterator[tuple[list[Rows], list[int], list[int]]]:
+            for start in range(0, len(part.contents), CHUNK):
+                some = slice(start, start + CHUNK)
+                rows = cut(self.reader, self.views, part.contents[some])
+                yield rows, part.codes[some].tolist(), part.times[some].tolist()
+
+        n = len(part.classes)
+        counts = counted(self.views, batches(), n)
+        documents = np.bincount(part.codes, part.times, n).astype(np.int64)
+        smallest = lowest(part.digest, part.codes, part.times, self.kept)
+        return Told(part.classes, documents, counts, *smallest, self.kept, first=number)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """The second pass: the rows of the documents whose digests are wanted, `wanted[c]` (ascending) for each class."""
+
+    reader: str
+    views: tuple[ViewSpec, ...]
+    classes: np.ndarray
+    wanted: list[Digests]
+
+    def nothing(self) -> Told:
+        """Return the answer of no part."""
+        return Told()
+
+    def __call__(self, number: int, source: Any) -> Told:
+        """Ask one part."""
+        return asked(number, lambda: self._told(number, source), self.refusal)
+
+    def refusal(self, why: str) -> Told:
+        """Return the answer of a part that can't be used."""
+        return Told(refusal=why)
+
+    def _told(self, number: int, source: Any) -> Told:
+        part = _Read.of(source)
+        if part is None:
+            return Told(first=number)
+        places = np.searchsorted(self.classes, part.classes)
+        if (places >= len(self.classes)).any() or (self.classes[places] != part.classes).any():
+            raise BadInput("it has labels that were not there when it was first read: parts must not change.")
+        codes = places[part.codes]
+        chosen = np.zeros(len(codes), bool)
+        for c, wanted in enumerate(self.wanted):
+            chosen |= (codes == c) & np.isin(part.digest, wanted)
+        which = np.flatnonzero(chosen)
+        told = Told(self.classes, np.bincount(codes, part.times, len(self.classes)).astype(np.int64), first=number)
+        for start in range(0, len(which), CHUNK):
+            some = which[start : start + CHUNK]
+            rows = cut(self.reader, self.views, [part.contents[i] for i in some])
+            told.rows.append((part.digest[some], codes[some], rows))
+        return told
