@@ -45,7 +45,7 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
     A share of the first class is set aside, for `calibrate`; a certificate that was there before is renewed from it.
     """
     from surebayes.filter.durable import remove_unused
-    from surebayes.filter.filter import Filter, is_filter
+    from surebayes.filter.filter import is_filter
 
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")
@@ -55,12 +55,8 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
     classes = _classes(inputs, positive) if new else []
     made = False
     try:
-        if new:
-            kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
-            trained = Filter.create(model, classes, **kind)
-            made = True
-        else:
-            trained = Filter.open(model, renew=renew)
+        kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
+        trained, made = _made_or_opened(model, renew, classes, kind)
         with trained:
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
@@ -86,6 +82,19 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
         _print_summary(model, report, advice)
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
+
+
+def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str, Any]) -> tuple[Filter, bool]:
+    """Return the filter, and whether this process has made it: another training may have been quicker."""
+    from surebayes.filter.filter import Filter, is_filter
+
+    if classes:
+        try:
+            return Filter.create(model, classes, **kind), True
+        except FileExistsError:
+            if not is_filter(model):
+                raise
+    return Filter.open(model, renew=renew), False
 
 
 def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.disk.journal import Event, Journal, chained, number_rows
+from surebayes.filter.disk.journal_file import has_rows
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import unpack_events
 from surebayes.filter.lean.judge import Judge, MappedModel
@@ -63,6 +64,7 @@ class Durable:
         os.makedirs(path, exist_ok=True)
         self = cls(path, renew)
         with locked(path):
+            _clear_unfinished(path)
             self.journal = Journal(path, create=True)  # an error where somebody else was quicker
             try:
                 self.state = State.new(reader, names, views)
@@ -486,10 +488,25 @@ def remove_unused(path: str) -> None:
         _remove_files(path)
 
 
-def _remove_files(path: str) -> None:
+def _clear_unfinished(path: str) -> None:
+    """Remove what is left of a creation that was killed: no manifest, and a journal without a row; the lock is held.
+
+    FileExistsError where a filter, or a journal with something in it, is there.
+    """
+    if os.path.exists(os.path.join(path, "journal.sqlite")):
+        if os.path.exists(os.path.join(path, "manifest.json")) or has_rows(path):
+            raise FileExistsError(
+                f"{path!r} holds a filter, or the journal of one. Create a filter in an empty folder."
+            )
+        _remove_files(path, keep=("lock",))
+
+
+def _remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
     """Remove the files of a filter that was never used, and its folder if nothing else is in it; the lock is held."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
-            if name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-")):
+            ours = name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
+            if ours and name not in keep:
                 os.unlink(os.path.join(path, name))
-        os.rmdir(path)
+        if not keep:
+            os.rmdir(path)

@@ -98,7 +98,7 @@ class Filter:
         if reader not in READERS:
             raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
         folder, views = os.fspath(path), views_of(model, reader, len(names), width)
-        if os.path.isdir(folder) and set(os.listdir(folder)) - {"lock", "config.toml"}:
+        if os.path.isdir(folder) and any(not _is_left_over(name) for name in os.listdir(folder)):
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
         return cls(Durable.create(folder, reader, names, views, renew))
 
@@ -615,3 +615,8 @@ def _reversal(state: State, seen: Seen, label: str) -> float:
 def is_filter(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds a filter."""
     return os.path.exists(os.path.join(os.fspath(path), NAME))
+
+
+def _is_left_over(name: str) -> bool:
+    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
+    return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

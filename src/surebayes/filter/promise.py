@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from surebayes.errors import TooFewDocuments
+from surebayes.errors import BadModel, TooFewDocuments
 from surebayes.filter.disk.journal import Event, pack_rows
 from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.state import State
@@ -45,19 +45,37 @@ class Terms:
     renewal: int = 0
 
     @classmethod
-    def of(cls, made: dict[str, Any]) -> Terms:
-        """Read the terms of a certificate that is kept; one of a series is followed by the next."""
-        renewal = made.get("renewal", 0)
-        confidence = made["series_confidence"] if renewal else made["confidence"]
-        foreign, missing = made.get("mislabelled", (0, 0))
-        return cls(made["max_fpr"], confidence, made["pos_label"], (foreign, missing), renewal + 1 if renewal else 0)
+    def of(cls, made: dict[str, Any], names: Sequence[str]) -> Terms:
+        """Read the terms of a certificate that is kept; one of a series is followed by the next.
+
+        BadModel where the file has no such terms.
+        """
+        try:
+            renewal = made.get("renewal", 0)
+            confidence = made["series_confidence"] if renewal else made["confidence"]
+            foreign, missing = made.get("mislabelled", (0, 0))
+            counts, rates = (foreign, missing, renewal), (made["max_fpr"], confidence)
+            if not all(type(n) is int and 0 <= n < 2**53 for n in counts) or not all(0 < rate < 1 for rate in rates):
+                raise ValueError(f"it promises {rates} with {counts}")
+            if made["pos_label"] not in names:
+                raise ValueError(f"it is about {made['pos_label']!r}")
+            return cls(
+                made["max_fpr"], confidence, made["pos_label"], (foreign, missing), renewal + 1 if renewal else 0
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
 
 
 def certificate(state: State) -> Certificate | None:
     """Read the certificate; it is stale for any model but its own."""
     if state.settings.certificate is None:
         return None
-    made = Certificate.from_json(json.dumps(state.settings.certificate))
+    Terms.of(state.settings.certificate, state.names)
+    try:
+        made = Certificate.from_json(json.dumps(state.settings.certificate))
+        str(made)  # whoever asks for it reads its sentences
+    except (TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
     if made.model != state.model:
         return made.revoke(f"made for model {made.model}, which has changed to {state.model}; calibrate again")
     return made
@@ -88,7 +106,7 @@ def calibrate(
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     given = (max_fpr, confidence, mislabelled, together)
     if before is not None and all(setting is None for setting in given):
-        terms = replace(Terms.of(before), positive=positive)
+        terms = replace(Terms.of(before, state.names), positive=positive)
     else:
         terms = Terms(
             0.001 if max_fpr is None else max_fpr,
@@ -117,7 +135,7 @@ def renew(write: Writing) -> Certificate | None:
     before = write.state.settings.certificate
     assert before is not None
     try:
-        return _promise(write, Terms.of(before), "renew")
+        return _promise(write, Terms.of(before, write.state.names), "renew")
     except TooFewDocuments:
         return None
 

@@ -94,6 +94,9 @@ class Settings:
         whole = settings.weights_since, settings.second_stage, settings.certified_at
         if not all(isinstance(n, int) and n >= 0 for n in whole) or not isinstance(settings.thresholds, dict):
             raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
+        made = settings.certificate
+        if made is not None and not (isinstance(made, dict) and "model" in made):
+            raise BadModel("The settings of the filter have a certificate that names no model.")
         return settings
 
 
@@ -184,6 +187,8 @@ class State:
         if journal.id != journal_id:
             raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {journal_id}.")
         state._read(journal, absorbed, expected)
+        if strangers := {label for _, label, _ in state.messages.values()}.difference(state.names):
+            raise BadModel(f"{journal.path} has messages of classes that the model lacks: {sorted(strangers)}.")
         return state
 
     def _read(self, journal: Journal, absorbed: int, expected: int) -> None:

@@ -61,6 +61,18 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
     return _copy(path)
 
 
+def has_rows(folder: str) -> bool:
+    """Whether anything was ever written to the journal of a folder, apart from its own name."""
+    connection = open_for_reading(folder)
+    try:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'facts'"
+        ).fetchall()
+        return any(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for (name,) in tables)
+    finally:
+        connection.close()
+
+
 class _Copied(sqlite3.Connection):
     """A connection to a copy, which goes when it is closed."""
 
