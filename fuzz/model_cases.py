@@ -4,6 +4,7 @@ The bytes choose what is changed in the manifest of a small filter, and which en
 sealed again, so that no checksum stands between them and what reads them.
 """
 
+import copy
 import json
 import os
 import shutil
@@ -70,9 +71,9 @@ def change(manifest, tables, data):
         if c == 254:
             del container[key]
         elif c == 253 and isinstance(container, list):
-            container.insert(key, container[key])
+            container.insert(key, copy.deepcopy(container[key]))
         else:
-            container[key] = VALUES[c % len(VALUES)]
+            container[key] = copy.deepcopy(VALUES[c % len(VALUES)])
 
 
 def check(data):

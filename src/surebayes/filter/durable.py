@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import threading
 import time
@@ -86,7 +87,7 @@ class Durable:
             manifest = self.folder.manifest()
             try:
                 check_file(path, manifest["files"]["tables"])
-                self.absorbed = manifest["journal"]["absorbed"]
+                self.absorbed = operator.index(manifest["journal"]["absorbed"])
                 break
             except (KeyError, TypeError) as error:
                 raise BadModel(f"The manifest in {path!r} lacks {error}.") from error

@@ -200,7 +200,7 @@ class MappedModel:
             except FileNotFoundError:  # a writer replaced it since the manifest was read
                 if attempt == 4:
                     raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
-            except (KeyError, TypeError):
+            except (KeyError, TypeError, AttributeError):
                 raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
 
     def _sums(self, view: ViewSpec, about: "dict[str, Any]", documents: Numbers) -> "tuple[Sums, list[StageParts]]":
