@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c docs
+.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c docs dist
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -72,6 +72,12 @@ bench: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+# The source archive and the wheel, into dist/; then the wheel alone in a fresh environment, with what it depends on.
+dist: setup
+	rm -rf dist && $(BIN)/python tools/man_pages.py
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tools/check_wheel.py dist
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,4 +30,12 @@ def kernel(name, sources):
 files = {os.path.basename(path)[:-2]: [path] for path in glob(f"{KERNELS}/_*.c")}
 folders = {f"_{name}": glob(f"{KERNELS}/{name}/*.c") for name in ("text", "mail", "pool")}
 
-setup(ext_modules=[kernel(name, sources) for name, sources in sorted({**files, **folders}.items())])
+# Manual pages and completions, where tools/man_pages.py has written them.
+share = {os.path.dirname(path): [] for path in glob("share/**/*", recursive=True) if os.path.isfile(path)}
+for folder in share:
+    share[folder] = sorted(path for path in glob(f"{folder}/*") if os.path.isfile(path))
+
+setup(
+    data_files=sorted(share.items()),
+    ext_modules=[kernel(name, sources) for name, sources in sorted({**files, **folders}.items())],
+)

@@ -1,8 +1,8 @@
 """Run the shell commands that a page shows, one after the other, as a reader would type them.
 
 `python tools/shown_commands.py PAGE...` runs them in a new folder, with the `surebayes` of the running Python, and
-stops at the first that fails. Commands that install something are left out. A server is started on free ports, asked whether
-it is ready, and stopped.
+stops at the first that fails. Commands that install something are left out. A server is started on free ports, asked
+whether it is ready, and stopped.
 """
 
 from __future__ import annotations
