@@ -171,7 +171,14 @@ def _figure(size):
     return figure
 
 
-def draw_over_time(y, learning, stopped, path, rate=0.01):
+def draw_over_time(y, learning, stopped, path):
+    """Draw false alarms over time against the promise, into a file."""
+    figure = _figure((7.2, 4.2))
+    over_time(_axes(figure, (1, 1, 1), "", "", ""), y, learning, stopped)
+    figure.savefig(path, dpi=110)
+
+
+def over_time(axes, y, learning, stopped, rate=0.01):
     """Draw false alarms over time against the promise.
 
     Fixed: a third trains the model, the next certifies its threshold, the last is new mail. Renewed, and with a budget:
@@ -183,8 +190,8 @@ def draw_over_time(y, learning, stopped, path, rate=0.01):
     fixed = stopped[start:] > order_statistic_threshold(held, rate, 0.95)[0]
     renewed = renewed_flags(y, learning, start, rate)
     budget = Run(y, learning, rate, "told", start).flagged
-    figure = _figure((7.2, 4.2))
-    axes = _axes(figure, (1, 1, 1), "good mails of the last third", "false alarms so far", "SpamAssassin, 1%")
+    axes.set(xlabel="good mails of the last third", ylabel="false alarms so far")
+    axes.set_title("SpamAssassin, 1%", fontsize="medium", loc="left")
     count = np.arange(1, int(ham.sum()) + 1)
     for name, flags, colour in (
         ("fixed: certified once on the second third", fixed, "tab:red"),
@@ -196,7 +203,6 @@ def draw_over_time(y, learning, stopped, path, rate=0.01):
     axes.plot(count, rate * count, color="0.5", linestyle=":", label="the promise, 1%")
     axes.plot(count, BURST + rate * count, color="0.5", linestyle="--", label=f"the budget's bound, {BURST} + 1%")
     axes.legend(fontsize="small", loc="upper left")
-    figure.savefig(path, dpi=110)
 
 
 def renewed_flags(y, scores, start, rate, confidence=0.95):
