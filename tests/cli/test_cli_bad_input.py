@@ -326,6 +326,16 @@ def test_empty_maildir_is_a_word_not_an_error(run, mine, tmp_path, command):
 ESCAPES = "\x1b[31m\x07\x9b2J\u202e"
 
 
+def marked(folder, tmp_path):
+    """Copy mails into a folder of an evil name, each with a score of another filter, and escapes beside it."""
+    copies = tmp_path / f"{folder.name}{ESCAPES}"
+    copies.mkdir()
+    for k, path in enumerate(sorted(folder.iterdir())):
+        field = f"X-Evil-Score: {k}.5 {ESCAPES}\n".encode()
+        (copies / path.name).write_bytes(field + path.read_bytes())
+    return copies
+
+
 def test_control_characters_are_shown_not_sent(run, mine, mails, tmp_path):
     """Names of files and classes come from whoever sends mail, and must not steer the terminal."""
     evil = tmp_path / f"mail{ESCAPES}\n.eml"
@@ -338,6 +348,10 @@ def test_control_characters_are_shown_not_sent(run, mine, mails, tmp_path):
     ham, eggs = ("--class", f"ham={mails[0]}"), ("--class", f"{name}={mails[1]}")
     table = tmp_path / f"t{ESCAPES}.csv"
     table.write_text("x,y\n1,2\n")
+    scores = tmp_path / f"s{ESCAPES}.csv"
+    rows = [f"{k},{name if k % 3 == 0 else 'ham'}" for k in range(60)]
+    scores.write_text("\n".join(["score,label", f"{ESCAPES},ham", *rows]) + "\n")
+    audited = [word for label, folder in zip(("--ham", "--spam"), mails) for word in (label, marked(folder, tmp_path))]
     lines = [
         (*made, "--no-json", "--reserve", "0.5"),
         ("classify", "-m", model, evil, "--no-json"),
@@ -367,6 +381,30 @@ def test_control_characters_are_shown_not_sent(run, mine, mails, tmp_path):
         ("reproduce", name),
         ("trec", evil),
         ("compare", "--ham", mails[0], "--spam", mails[1], "-c", name),
+        ("certify", scores, "--positive", name, "--max-fpr", "0.3", "--confidence", "0.5", "--no-json"),
+        ("certify", scores, "--positive", name, "--max-fpr", "0.3", "--confidence", "0.5", "--skip-bad", "--no-json"),
+        ("certify", scores, "--positive", f"other{ESCAPES}", "--skip-bad", "--no-json"),
+        ("certify", table, "--no-json"),
+        ("certify", f"{evil}.gone"),
+        (
+            "audit",
+            *audited,
+            "--by",
+            "X-Evil-Score",
+            "--no-beside",
+            "--max-fpr",
+            "0.4",
+            "--confidence",
+            "0.5",
+            "--no-json",
+        ),
+        ("audit", *audited, "--by", name, "--no-beside", "--no-json"),
+        ("audit", "--ham", evil, "--spam", f"{evil}.gone", "--by", "X-Evil-Score", "--no-json"),
+        ("serve", "-m", f"{model}.gone"),
+        ("serve", "-m", model, "--http", name),
+        ("serve", "-m", model, "--tokens", f"{evil}.gone"),
+        ("doctor", "-m", model, "--mail", "--http", name, "--no-json"),
+        ("demo", "--data", f"{evil}.gone", "--out", evil / "x"),
     ]
     for words in lines:
         ran = run(*words)

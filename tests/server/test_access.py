@@ -1,6 +1,7 @@
 """Tokens: who may do what, and that they stay secret."""
 
 import hashlib
+import json
 import os
 import time
 
@@ -88,3 +89,16 @@ def test_a_mail_never_gets_into_the_log(folder, mails):
     written = str(server.events)
     assert subject[9:] not in written
     assert " ".join(body[:3]) not in written
+
+
+def test_names_in_the_log_steer_no_terminal():
+    import io
+
+    from surebayes.server.process.log import Log
+
+    stream = io.StringIO()
+    Log("info", stream)("info", "judged", label="eggs\x1b[2J\x9b\u202e\udcff", score=1.5)
+    assert stream.getvalue().isascii()
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+    assert json.loads(stream.getvalue())["label"] == "eggs\x1b[2J\x9b\u202e\udcff"

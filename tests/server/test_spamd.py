@@ -47,6 +47,16 @@ def test_report_if_spam_says_yes_and_no():
     assert b"Spam: Yes ; 23.1 / 5.0" in replied("REPORT_IFSPAM")
 
 
+@pytest.mark.parametrize("method", ["REPORT", "HEADERS", "PROCESS", "SYMBOLS"])
+def test_a_class_name_steers_no_terminal(method):
+    evil = Judgement(Verdict("eggs\x1b[2J\x07\x9b\u202e\r\nX-Evil: 1", 18.1, 0.0, 0.99), True, True)
+    text = replied(method, evil)
+    assert b"eggs" in text.lower()
+    assert not set(text) & {0x1B, 0x07, 0x9B}
+    assert b"\nX-Evil" not in text
+    assert "\u202e".encode() not in text
+
+
 def test_process_marks_the_header_and_leaves_the_body():
     head, _, mail = replied("PROCESS").partition(b"\r\n\r\n")
     assert head == b"SPAMD/1.1 0 EX_OK\r\nContent-length: %d\r\nSpam: True ; 23.1 / 5.0" % len(mail)

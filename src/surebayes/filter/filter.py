@@ -613,8 +613,12 @@ def _reversal(state: State, seen: Seen, label: str) -> float:
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a filter."""
-    return os.path.exists(os.path.join(os.fspath(path), NAME))
+    """Whether a folder holds a filter; PermissionError where that is not for this user to know."""
+    try:
+        os.stat(os.path.join(os.fspath(path), NAME))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _is_left_over(name: str) -> bool:

@@ -57,11 +57,11 @@ def plain(text: str) -> bytes:
 
     Examples
     --------
-    >>> plain("a\nb\u2026")
-    b'a b\\u2026'
+    >>> plain("a\nb\u2026\x1b[2J")
+    b'a b\\u2026\\x1b[2J'
     """
     one_line = " ".join(text.split())
-    return one_line.encode("ascii", "backslashreplace")[:900]
+    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in one_line[:900]).encode("ascii")[:900]
 
 
 def marked(mail: bytes, judgement: Judgement) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
 from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, Mail, Terms, packet
-from surebayes.server.marks import FORGED, fields_of
+from surebayes.server.marks import FORGED, fields_of, plain
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Judgement, Service
 
@@ -153,10 +153,10 @@ class _Session:
         if action == "pass" or not judgement.marks:
             return packet(ACCEPT)
         if action == "reject" and judgement.positive:
-            return milter.reject(b"This mail was judged to be " + judgement.verdict.label.encode("ascii", "replace"))
+            return milter.reject(b"This mail was judged to be " + plain(judgement.verdict.label))
         packets = mail.removals() + b"".join(milter.add_header(name, value) for name, value in fields_of(judgement))
         if action == "quarantine" and judgement.positive:
-            packets += milter.quarantine(b"surebayes: " + judgement.verdict.label.encode("ascii", "replace"))
+            packets += milter.quarantine(b"surebayes: " + plain(judgement.verdict.label))
         return packets + packet(ACCEPT)
 
     async def _receive(self, within_mail: bool) -> tuple[bytes, bytes]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
 from typing import Any, TextIO
-
-import msgspec
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -26,7 +25,6 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self.level = LEVELS[level]
         self._stream = stream
-        self._encoder = msgspec.json.Encoder()
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
         """Log an event; what can't be written is lost, mail goes on."""
@@ -34,10 +32,11 @@ class Log:
             return
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
-        line = self._encoder.encode({"time": stamp, "level": level, "event": event, **fields})
+        # in ASCII: a log is read on terminals, which names of classes must not steer
+        line = json.dumps({"time": stamp, "level": level, "event": event, **fields}, separators=(",", ":"), default=str)
         stream = sys.stderr if self._stream is None else self._stream
         try:
-            stream.write(line.decode() + "\n")
+            stream.write(line + "\n")
             stream.flush()
         except (OSError, ValueError):
             pass

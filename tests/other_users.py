@@ -1,0 +1,35 @@
+"""Running a test's function as another user of the machine, where the tests run as root."""
+
+import os
+import traceback
+import warnings
+
+import pytest
+
+OWNER, MEMBER, STRANGER, GROUP = 61001, 61002, 61003, 62000
+"""Users and a group that no password file needs to know."""
+
+as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become others")
+
+
+def become(uid, function, groups=(), umask=0o022):
+    """Run a function in a process of another user; its assertions count."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            os.setgroups(list(groups))
+            os.setgid(uid)
+            os.setuid(uid)
+            os.umask(umask)
+            function()
+            os._exit(0)
+        except BaseException:
+            os.write(writing, traceback.format_exc().encode())
+            os._exit(1)
+    os.close(writing)
+    with open(reading) as pipe:
+        problem = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0, problem
