@@ -511,3 +511,8 @@ def _remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
                 os.unlink(os.path.join(path, name))
         if not keep:
             os.rmdir(path)
+
+
+def is_left_over(name: str) -> bool:
+    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
+    return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

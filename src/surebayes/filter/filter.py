@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from surebayes.errors import StoreError
 from surebayes.filter import history, teaching, tuning
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.durable import Durable, Writing, is_left_over
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.filter.state import Seen, State, check_classes
@@ -98,7 +98,7 @@ class Filter:
         if reader not in READERS:
             raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
         folder, views = os.fspath(path), views_of(model, reader, len(names), width)
-        if os.path.isdir(folder) and any(not _is_left_over(name) for name in os.listdir(folder)):
+        if os.path.isdir(folder) and not all(map(is_left_over, os.listdir(folder))):
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
         return cls(Durable.create(folder, reader, names, views, renew))
 
@@ -619,8 +619,3 @@ def is_filter(path: str | os.PathLike[str]) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
-
-
-def _is_left_over(name: str) -> bool:
-    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
-    return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
