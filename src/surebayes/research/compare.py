@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import type_of_target
 from surebayes import metrics
 from surebayes.research.laboratory.report import Plot, Record, Result
 
-__all__ = ["Comparison", "compare", "splits_of"]
+__all__ = ["Comparison", "compare", "named", "splits_of"]
 
 LOWER_IS_BETTER = frozenset({"roca_percent", "lam_percent"})
 FPR = tuple(np.linspace(0, 0.14, 71).round(4).tolist())
@@ -240,9 +240,7 @@ def compare(
     >>> sb.compare([sb.MultinomialNB(), sb.OpinionPoolNB()], X, y, repeats=3).mean("auc")
     {'MultinomialNB()': 1.0, 'OpinionPoolNB()': 1.0}
     """
-    classifiers = estimators if isinstance(estimators, Mapping) else _named(estimators)
-    if not classifiers:
-        raise ValueError("No classifier to compare: give at least one by name.")
+    classifiers = named(estimators)
     chosen = splits_of(y, split, repeats, train_size, order, random_state)
     target = _Target.of(y, pos_label)
     tasks = [(name, k) for name in classifiers for k in range(len(chosen))]
@@ -265,14 +263,18 @@ def compare(
     return Comparison(values, sizes, curves, random_splits=split != "time" and not _is_forward(chosen))
 
 
-def _named(estimators: Sequence[Any]) -> dict[str, Any]:
-    """Name estimators as they are printed, on one line; equal ones are numbered."""
-    named: dict[str, Any] = {}
+def named(estimators: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+    """Name estimators of a sequence as they are printed, on one line; equal ones are numbered."""
+    if not estimators:
+        raise ValueError("No classifier to compare: give at least one by name.")
+    if isinstance(estimators, Mapping):
+        return estimators
+    by_name: dict[str, Any] = {}
     for estimator in estimators:
         name = " ".join(repr(estimator).split())
-        copies = sum(known == name or known.startswith(f"{name} (") for known in named)
-        named[f"{name} ({copies + 1})" if copies else name] = estimator
-    return named
+        copies = sum(known == name or known.startswith(f"{name} (") for known in by_name)
+        by_name[f"{name} ({copies + 1})" if copies else name] = estimator
+    return by_name
 
 
 def _is_forward(chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:

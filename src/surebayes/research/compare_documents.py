@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from surebayes.corpora.formats import received
 from surebayes.errors import BadInput
 from surebayes.mail.message import read_message
-from surebayes.research.compare import RANKING, Comparison, compare
+from surebayes.research.compare import RANKING, compare
 from surebayes.research.named_classifiers import classifier_of
 from surebayes.text.count_vectorizer import CountVectorizer
 
@@ -115,8 +115,9 @@ def compare_documents(
     labels: Sequence[str | Sequence[str]],
     classifiers: Sequence[str] | None = None,
     reader: str = "mail",
+    run: Callable[..., Any] = compare,
     **options: Any,
-) -> Comparison:
+) -> Any:
     """Compare classifiers on documents.
 
     Parameters
@@ -130,19 +131,21 @@ def compare_documents(
         As `steps_of` reads them.
     reader : {"mail", "text"}
         What documents are.
+    run : callable
+        `surebayes.research.compare.compare`, or a curve of `surebayes.research.curves`.
     **options
-        Of `surebayes.research.compare.compare`.
+        Of `run`.
 
     Returns
     -------
-    Comparison
+    Comparison or Curve
     """
     if is_multilabel(labels):
         chosen = MULTILABEL_DEFAULTS if classifiers is None else classifiers
-        return compare({text: _for_each_label(steps_of(text, reader)) for text in chosen}, list(documents),
-                       _indicator(labels), **options)  # fmt: skip
+        return run({text: _for_each_label(steps_of(text, reader)) for text in chosen}, list(documents),
+                   _indicator(labels), **options)  # fmt: skip
     chosen = DEFAULTS if classifiers is None else classifiers
-    return compare({text: steps_of(text, reader) for text in chosen}, list(documents), list(labels), **options)
+    return run({text: steps_of(text, reader) for text in chosen}, list(documents), list(labels), **options)
 
 
 def is_multilabel(labels: Sequence[str | Sequence[str]]) -> bool:

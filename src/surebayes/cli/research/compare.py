@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from surebayes.cli.shared.command import Command, setting
 
 if TYPE_CHECKING:
     from surebayes.research.compare import Comparison
+    from surebayes.research.curves import Curve
 
 
 _SECTIONS = {
     "Documents": ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files", "reader"),
     "Tables": ("text", "label", "encoding", "delimiter", "header", "skip_bad"),
-    "Classifiers and splits": ("classifiers", "split", "repeats", "train_size", "positive", "measure", "seed"),
+    "Classifiers and splits": ("classifiers", "split", "repeats", "train_size", "positive", "measure", "curve", "seed"),
     "Public corpora instead of your own documents": (
         "suite", "names", "systems", "flips", "online", "part", "resume", "show", "markdown", "data",
     ),
@@ -41,6 +42,8 @@ _SECTIONS = {
          "Trained on the past; steps before a classifier; everything written into a folder."),
         ("surebayes compare --reader text --parquet news.parquet --label topics -c OpinionPoolNB -c mine:MyNB",
          "A column of lists means several labels a document; MyNB is a class of mine.py, here or installed."),
+        ("surebayes compare --ham ham/ --spam spam/ -c ViewPool -c OpinionPoolNB --curve learning --out curves",
+         "How many documents each needs; tables as Markdown, LaTeX and CSV, pictures as PNG and SVG."),
         ("surebayes compare --suite mail --corpus spamassassin", "Our pool and its peers on a public corpus."),
         ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
          "Public corpora, two processes; what the file has is not run again."),
@@ -60,12 +63,15 @@ _SECTIONS = {
 @setting("train_size", about="The share that trains.")
 @click.option("--positive", metavar="NAME", help="The positive of two classes. Default: the one named last.")
 @setting("measure", about="What wins and losses go by.")
+@click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
+    "Measure with ever more of the training documents, or with ever more of their labels wrong."
+))  # fmt: skip
 @setting("seed")
 @setting("jobs", about="How many processes.")
 @setting("data")
 @click.option("--out", type=click.Path(), help=(
-    "A folder for Markdown, JSON, CSV and pictures; with --suite a file that each result is appended to, a line of "
-    "JSON each."
+    "A folder for Markdown, LaTeX, JSON, CSV and pictures; with --suite a file that each result is appended to, a line "
+    "of JSON each."
 ))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text"]), help="Compare our pool and its peers on public corpora.")
 @click.option("--corpus", "names", multiple=True, metavar="NAME", help="Only this corpus. May be repeated.")
@@ -125,22 +131,54 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     classes = list(dict.fromkeys(source.label or "" for source in inputs.sources.sources))
     positive = options["positive"] or (classes[-1] if len(classes) == 2 and all(classes) else None)
     with _show.progress("comparing", unit="runs") as counter:
-        comparison = compare_documents(
+        compared = compare_documents(
             contents, labels, names, options["reader"], split=options["split"], repeats=options["repeats"],
             train_size=options["train_size"], order=order, pos_label=positive, random_state=options["seed"],
-            jobs=options["jobs"], progress=counter.show,
+            jobs=options["jobs"], progress=counter.show, **_curve(options["curve"]),
         )  # fmt: skip
-    _print(comparison, options["measure"], options["out"], as_json)
+    if options["curve"]:
+        _print_curve(compared, options["measure"], options["out"], as_json)
+    else:
+        _print(compared, options["measure"], options["out"], as_json)
+
+
+def _curve(name: str | None) -> dict[str, Any]:
+    """Return what runs instead of a plain comparison, if anything does."""
+    if name is None:
+        return {}
+    from surebayes.research.curves import learning_curve, noise_curve
+
+    return {"run": learning_curve if name == "learning" else noise_curve}
+
+
+def _print_curve(curve: Curve, measure: str, out: str | None, as_json: bool | None) -> None:
+    _check_measure(measure, curve.measures)
+    if out is not None:
+        _write(curve.result(), out)
+    means = curve.mean(measure)
+    if _show.wants_json(as_json):
+        _show.print_json({"measure": measure, "along": curve.label, "points": curve.points, "means": means})
+        return
+    rows = [(name, *(f"{value:.4f}" for value in values)) for name, values in means.items()]
+    _show.print_table(("", *(f"{point:g}" for point in curve.points)), rows, f"{measure} by {curve.label}:")
+
+
+def _check_measure(measure: str, measured: Iterable[str]) -> None:
+    if measure not in measured:
+        raise click.UsageError(f"{measure!r} can't be measured on these documents; {', '.join(measured)} can.")
+
+
+def _write(result: Any, folder: str) -> None:
+    from surebayes.research import papers
+
+    papers.write([result], Path(folder))
+    _show.note(f"Written: {folder}")
 
 
 def _print(comparison: Comparison, measure: str, out: str | None, as_json: bool | None) -> None:
-    if measure not in comparison.values:
-        raise click.UsageError(f"{measure!r} can't be measured on these documents; {', '.join(comparison.values)} can.")
+    _check_measure(measure, comparison.values)
     if out is not None:
-        from surebayes.research import papers
-
-        papers.write([comparison.result()], Path(out))
-        _show.note(f"Written: {out}")
+        _write(comparison.result(), out)
     names, wins = comparison.names, comparison.wins(measure).tolist()
     tests = [
         {"measure": measure, "first": names[i], "second": names[j], "won": wins[i][j], "lost": wins[j][i],

@@ -243,6 +243,41 @@ def as_markdown(result: Result, plots: str | None = None) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def as_latex(result: Result) -> str:
+    """Return the tables of a result as LaTeX, for the package booktabs.
+
+    Examples
+    --------
+    >>> records = [Record("", "table 1", "", "NB", "auc", None, 0.5)]
+    >>> "NB & 0.5000" in as_latex(Result("", "table 1", "a title", records))
+    True
+    """
+    lines = []
+    for corpus, columns, rows in tables(result):
+        title = f"{result.item.capitalize()}: {result.title}" + (f", {corpus}" if corpus else "")
+        lines += [
+            r"\begin{table}",
+            rf"\caption{{{_escaped(title)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+        ]
+        body = [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
+        lines += [r"\toprule", " & ".join(map(_escaped, columns)) + r" \\", r"\midrule", *body, r"\bottomrule"]
+        lines += [r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def _escaped(text: str) -> str:
+    """Return what LaTeX prints as this text."""
+    return "".join(_SPECIAL.get(c, c) for c in text)
+
+
 def print_rich(result: Result, console: Any) -> None:
     """Print a result with rich: thin rules, a line for each row."""
     from rich import box
@@ -277,7 +312,7 @@ def write_csv(results: Iterable[Result], path: Path) -> None:
 
 
 def write(results: Sequence[Result], folder: Path, heading: str = "", formats: Sequence[str] = ("png", "svg")) -> None:
-    """Write results into a folder: ``results.json``, ``results.csv``, ``results.md`` and the plots."""
+    """Write results into a folder: ``results.json``, ``.csv``, ``.md``, ``.tex`` and the plots."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(as_json(results) + "\n", encoding="utf-8")
     write_csv(results, folder / "results.csv")
@@ -285,6 +320,7 @@ def write(results: Sequence[Result], folder: Path, heading: str = "", formats: S
         (f"{heading}\n\n" if heading else "") + "\n".join(as_markdown(result, ".") for result in results),
         encoding="utf-8",
     )
+    (folder / "results.tex").write_text("\n".join(map(as_latex, results)), encoding="utf-8")
     for result in results:
         for plot in result.plots:
             for suffix in formats:

@@ -1,0 +1,273 @@
+"""Curves of classifiers: how good they are after few training documents, and with some of them mislabelled.
+
+>>> from surebayes import MultinomialNB, OpinionPoolNB
+>>> from surebayes.research.curves import learning_curve
+>>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]] * 20, [1, 0, 1, 0] * 20
+>>> curve = learning_curve({"NB": MultinomialNB(), "pool": OpinionPoolNB()}, X, y, shares=(0.2, 1.0), repeats=2)
+>>> curve.mean("auc")["pool"]
+[1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+
+from surebayes.research.compare import Comparison, compare, named, splits_of
+from surebayes.research.laboratory.report import Plot, Record, Result
+
+__all__ = ["Curve", "learning_curve", "noise_curve"]
+
+LEARNING = (0.01, 0.03, 0.1, 0.3, 1.0)
+NOISE = (0.0, 0.05, 0.1, 0.2)
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Comparisons of the same classifiers, one for each point of a curve.
+
+    Attributes
+    ----------
+    label : str
+        What changes from point to point.
+    points : list of float
+        Its values.
+    comparisons : list of Comparison
+        What was measured at each.
+    """
+
+    label: str
+    points: list[float]
+    comparisons: list[Comparison]
+
+    @property
+    def names(self) -> list[str]:
+        """The classifiers."""
+        return self.comparisons[0].names
+
+    @property
+    def measures(self) -> list[str]:
+        """What could be measured at every point."""
+        first, *others = (list(comparison.values) for comparison in self.comparisons)
+        return [measure for measure in first if all(measure in other for other in others)]
+
+    def mean(self, measure: str) -> dict[str, list[float]]:
+        """Return each classifier's mean of a measure, point by point."""
+        means = [comparison.mean(measure) for comparison in self.comparisons]
+        return {name: [mean[name] for mean in means] for name in self.names}
+
+    def result(self) -> Result:
+        """Return everything as tables and plots."""
+        records = [
+            Record("", "curve", measure, name, f"{self.label} {point:g}", None, value)
+            for measure in self.measures
+            for name, values in self.mean(measure).items()
+            for point, value in zip(self.points, values)
+        ]
+        plots = [
+            Plot(
+                measure,
+                measure,
+                self.label,
+                measure,
+                {n: (list(self.points), v) for n, v in self.mean(measure).items()},
+            )
+            for measure in self.measures
+        ]
+        return Result("", "curve", f"Means against {self.label}", records, plots)
+
+    def _repr_html_(self) -> str:
+        from surebayes.notebook import html
+
+        measure = "auc_0.1" if "auc_0.1" in self.measures else self.measures[0]
+        means = self.mean(measure)
+        head = ["", *(f"{point:g}" for point in self.points)]
+        rows = [[name, *(f"{value:.3f}" for value in values)] for name, values in means.items()]
+        series = {name: (self.points, values) for name, values in means.items()}
+        low = min(min(values) for values in means.values())
+        high = max(max(values) for values in means.values())
+        drawn = html.curves(series, self.label, measure, (self.points[0], self.points[-1]), (low, high))
+        return html.frame(f"{measure} against {self.label}", html.table(head, rows), drawn)
+
+
+def learning_curve(
+    estimators: Mapping[str, Any] | Sequence[Any],
+    X: Any,
+    y: Any,
+    *,
+    shares: Sequence[float] = LEARNING,
+    split: Any = "holdout",
+    repeats: int = 10,
+    train_size: float = 0.66,
+    order: Any = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Curve:
+    """Measure classifiers that were trained on a share of each split's training rows; the test rows stay the same.
+
+    Parameters
+    ----------
+    estimators, X, y, split, repeats, train_size, order, random_state
+        As for `compare`.
+    shares : sequence of float
+        How much of the training rows is used; a smaller share is part of every larger one. In splits by time the
+        latest rows are used.
+    progress : callable, optional
+        Called as progress(what, done, total).
+    **options
+        Of `compare`.
+
+    Returns
+    -------
+    Curve
+    """
+    if not shares or any(not 0 < share <= 1 for share in shares):
+        raise ValueError(f"shares must be numbers above 0 and at most 1. Got {list(shares)}.")
+    classifiers = named(estimators)
+    chosen = splits_of(y, split, repeats, train_size, order, random_state)
+    drawn = _in_time if split == "time" else _at_random
+    runs = len(classifiers) * len(chosen)
+    comparisons = []
+    for k, share in enumerate(sorted(shares)):
+        fixed = _Fixed([(drawn(train, y, share, random_state + i), test) for i, (train, test) in enumerate(chosen)])
+        comparisons.append(
+            compare(classifiers, X, y, split=fixed, progress=_after(progress, k, len(shares), runs), **options)
+        )
+    return Curve("share of the training rows", sorted(shares), comparisons)
+
+
+def noise_curve(
+    estimators: Mapping[str, Any] | Sequence[Any],
+    X: Any,
+    y: Any,
+    *,
+    shares: Sequence[float] = NOISE,
+    random_state: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Curve:
+    """Measure classifiers some of whose training labels were exchanged for those of other rows; test labels stay true.
+
+    Parameters
+    ----------
+    estimators, X, y, random_state
+        As for `compare`.
+    shares : sequence of float
+        How many of the training labels are wrong.
+    progress : callable, optional
+        Called as progress(what, done, total).
+    **options
+        Of `compare`.
+
+    Returns
+    -------
+    Curve
+
+    Examples
+    --------
+    >>> from surebayes import MultinomialNB
+    >>> X, y = [[2, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 3]] * 20, [1, 0, 1, 0] * 20
+    >>> noise_curve([MultinomialNB()], X, y, shares=(0.0, 0.2), repeats=2).points
+    [0.0, 0.2]
+    """
+    if not shares or any(not 0 <= share < 1 for share in shares):
+        raise ValueError(f"shares must be numbers from 0 to below 1. Got {list(shares)}.")
+    classifiers = named(estimators)
+    comparisons = []
+    for k, share in enumerate(sorted(shares)):
+        noisy = {name: _Mislabelled(estimator, share, random_state) for name, estimator in classifiers.items()}
+        runs = len(classifiers) * options.get("repeats", 10)
+        step = _after(progress, k, len(shares), runs)
+        comparisons.append(compare(noisy, X, y, random_state=random_state, progress=step, **options))
+    return Curve("share of wrong labels", sorted(shares), comparisons)
+
+
+def _after(progress: Progress | None, k: int, points: int, runs: int) -> Progress | None:
+    """Return how to report the runs of the k-th point as part of all of them."""
+    if progress is None:
+        return None
+    return lambda what, done, total: progress(what, k * runs + done, points * runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Splits that are known already, as a cross-validator."""
+
+    chosen: list[tuple[np.ndarray, np.ndarray]]
+
+    def split(self, X: Any, y: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return them."""
+        return self.chosen
+
+
+def _at_random(train: np.ndarray, y: Any, share: float, seed: int) -> np.ndarray:
+    """Return a share of the training rows, two of each class at least so that every classifier can be fitted."""
+    shuffled = np.random.default_rng(seed).permutation(train)
+    count = max(2, round(share * len(train)))
+    if getattr(y, "ndim", 1) == 2:
+        return shuffled[:count]
+    labels = np.asarray(y)[shuffled]
+    first = [np.flatnonzero(labels == label)[:2] for label in np.unique(labels)]
+    needed = np.concatenate(first)
+    rest = np.setdiff1d(np.arange(len(shuffled)), needed)
+    places = np.concatenate([needed, rest])[: max(count, len(needed))]
+    return np.asarray(shuffled[np.sort(places)])
+
+
+def _in_time(train: np.ndarray, y: Any, share: float, seed: int) -> np.ndarray:
+    return train[-max(2, round(share * len(train))) :]
+
+
+def _delegates(name: str) -> Callable[[Any], bool]:
+    return lambda wrapped: hasattr(wrapped.estimator, name)
+
+
+class _Mislabelled(ClassifierMixin, BaseEstimator):
+    """A classifier that is trained with some labels wrong, and otherwise as it is."""
+
+    def __init__(self, estimator: Any, share: float, seed: int) -> None:
+        self.estimator, self.share, self.seed = estimator, share, seed
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def fit(self, X: Any, y: Any) -> _Mislabelled:
+        """Fit the classifier on what it is told."""
+        self.fitted_ = clone(self.estimator).fit(X, self._told(np.asarray(y)))
+        self.classes_ = getattr(self.fitted_, "classes_", None)
+        return self
+
+    def _told(self, y: np.ndarray) -> np.ndarray:
+        """Return the labels with a share of them wrong: of two classes the other one, of several any other."""
+        generator, labels = np.random.default_rng(self.seed), y.copy()
+        wrong = generator.permutation(len(y))[: round(self.share * len(y))]
+        if y.ndim == 2:
+            labels[wrong] = 1 - labels[wrong]
+            return labels
+        classes = np.unique(y)
+        codes = np.searchsorted(classes, y[wrong])
+        labels[wrong] = classes[(codes + generator.integers(1, len(classes), len(wrong))) % len(classes)]
+        return labels
+
+    def predict(self, X: Any) -> Any:
+        """Predict."""
+        return self.fitted_.predict(X)
+
+    @available_if(_delegates("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Score."""
+        return self.fitted_.decision_function(X)
+
+    @available_if(_delegates("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities."""
+        return self.fitted_.predict_proba(X)
