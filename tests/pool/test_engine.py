@@ -310,6 +310,25 @@ def test_reliability_is_the_stated_formula():
     assert weights[3] == 0  # an expert that always says the same says nothing
 
 
+def test_experts_that_are_alike_keep_as_much_of_their_voice_as_ranks_best():
+    chosen = set()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        inside = np.arange(400) % 2 == 0
+        loud, quiet = (rng.normal(size=400) + shift * inside for shift in rng.uniform(0.2, 3, 2))
+        scores = np.column_stack([2 * loud, quiet])
+        spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
+        area = np.array([metrics.partial_auc(inside, column) for column in scores.T])
+        expected = {by: spread**-by / (1 - area + 0.05) for by in (0.0, 0.5, 1.0)}
+        best = max(expected, key=lambda by: metrics.partial_auc(inside, scores @ expected[by], max_fpr=0.01))
+        chosen.add(best)
+        weights, _ = weigh_contrast(scores, inside, "reliability", alike=True)
+        np.testing.assert_allclose(weights / weights[0], expected[best] / expected[best][0], rtol=1e-9)
+        mean, _ = weigh_contrast(scores, inside, "equal", alike=True)
+        assert mean[0] == pytest.approx(mean[1])
+    assert len(chosen) > 1
+
+
 @pytest.mark.parametrize("how", ["reliability", "stack", "equal"])
 def test_weights_are_not_negative_and_the_gain_is_that_of_a_logistic_model(how):
     scores, inside = scores_of()

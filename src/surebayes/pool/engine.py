@@ -284,7 +284,7 @@ class Engine:
         if weights is not None:
             times = np.array([weights[d] for d in held], np.int64)
             scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
-        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest)
+        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest, alike=not self.stages)
 
     def freeze(
         self,

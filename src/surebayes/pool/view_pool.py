@@ -44,8 +44,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         "mail": documents are mails as they came (bytes, or str that is taken as the source). "text": plain text.
         Vectorizers and classifiers of a list follow scikit-learn's conventions; equal vectorizers are run once.
     weights : {"reliability", "stack", "equal"}, default="reliability"
-        How experts are weighed on held-out training documents: by (1 / (1 - AUC_0.1 + .002))^2, by a logistic model
-        with weights of at least 0, or all the same.
+        How experts are weighed on held-out training documents: by the AUC_0.1 of each, by a logistic model with
+        weights of at least 0, or all the same.
     n_features : int, default=2**22
         Hashed columns of each view of "mail" and "text". Only columns that were seen take room.
 
@@ -64,10 +64,15 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     -----
     `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by a digest of the
     contents, learns the others, weighs the experts by their scores on what it held out, then learns that as well. So
-    without `order` the order of the documents changes nothing, and copies stay together. `partial_fit` judges each
-    document before learning it and moves the weights a step; `forget` leaves the weights alone. The experts' sums are
-    exact: learning and forgetting a document leaves them as they were. What "text" has of a second stage is frozen by
-    `fit`.
+    without `order` the order of the documents changes nothing, and copies stay together. Reliability of "mail", whose
+    experts all score in log-odds, is 1 / (1 - AUC_0.1 + .05), on scores that are divided by their spread within the
+    classes, by its root, or left as they are, whichever has the higher AUC_0.01 on what was held out. Where second
+    stages or classifiers of one's own have units of their own it is (1 / (1 - AUC_0.1 + .002))^2, on scores divided by
+    their spread.
+
+    `partial_fit` judges each document before learning it and moves the weights a step; `forget` leaves the weights
+    alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. What "text" has of
+    a second stage is frozen by `fit`.
 
     More than two classes: each against the rest, with weights of its own.
 

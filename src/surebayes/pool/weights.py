@@ -126,7 +126,7 @@ class PoolWeights:
 
 
 def weigh(
-    opinions: "FloatArray", labels: "npt.NDArray[np.int64]", contrasts: "Sequence[int]", how: str, fewest: int = FEWEST
+    opinions: "FloatArray", labels: "npt.NDArray[np.int64]", contrasts: "Sequence[int]", how: str, fewest: int = FEWEST, alike: bool = False
 ) -> "tuple[PoolWeights, list[int]]":
     """Weigh experts by how they scored held-out documents.
 
@@ -139,14 +139,21 @@ def weigh(
     contrasts : list of int
         The class that each contrast tells from the rest.
     how : {"reliability", "stack", "equal"}
-        By (1 / (1 - AUC_0.1 + .002))^2, by a logistic model with weights of at least 0, or all the same.
+        By how well each ranks them (see the notes), by a logistic model with weights of at least 0, or all the same.
     fewest : int
         Documents that both sides of a contrast need; with fewer its pool is that of no evidence.
+    alike : bool
+        Whether all experts score in one unit, log-odds of the same kind.
 
     Returns
     -------
     PoolWeights, list of int
         And the contrasts that had too few documents.
+
+    Notes
+    -----
+    Reliability: experts that are `alike` weigh 1 / (1 - AUC_0.1 + .05) times their spread to the power of 1, 1/2 or 0,
+    others (1 / (1 - AUC_0.1 + .002))^2; scores are those divided by their spread.
     """
     import numpy as np
 
@@ -157,13 +164,15 @@ def weigh(
         if min(int(inside.sum()), int((~inside).sum())) < fewest:
             few.append(k)
             continue
-        weights, bias = weigh_contrast(opinions[:, k], inside, how)
+        weights, bias = weigh_contrast(opinions[:, k], inside, how, alike)
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
     return pool, few
 
 
-def weigh_contrast(scores: "FloatArray", inside: "BoolArray", how: str) -> "tuple[FloatArray, float]":
+def weigh_contrast(
+    scores: "FloatArray", inside: "BoolArray", how: str, alike: bool = False
+) -> "tuple[FloatArray, float]":
     """Weigh experts by how they scored held-out documents, (documents, experts), of which `inside` are the class's.
 
     Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
@@ -171,25 +180,41 @@ def weigh_contrast(scores: "FloatArray", inside: "BoolArray", how: str) -> "tupl
     """
     import numpy as np
 
-    from surebayes import metrics
-
     positive, rest = scores[inside], scores[~inside]
     centre = (positive.mean(0) + rest.mean(0)) / 2
     spread = np.sqrt((positive.var(0) + rest.var(0)) / 2)
     speaks = spread > 1e-9
-    z = np.where(speaks, (scores - centre) / np.where(speaks, spread, 1.0), 0.0)
+    spread = np.where(speaks, spread, 1.0)
+    z = np.where(speaks, (scores - centre) / spread, 0.0)
     if how == "stack":
         weights, bias = logistic_model(z, inside)
     else:
-        weights = np.ones(z.shape[1])
-        if how == "reliability":
-            area = np.array([metrics.partial_auc(inside, column) for column in z.T])
-            weights = (1 / (1 - area + 0.002)) ** 2
+        weights = _voices(z, inside, spread, how, alike)
         weights = weights / weights.sum()
         gain, bias = gain_and_bias(z @ weights, inside)
         weights = weights * gain
-    raw = np.where(speaks, weights / np.where(speaks, spread, 1.0), 0.0)
+    raw = np.where(speaks, weights / spread, 0.0)
     return raw, float(bias - raw @ np.where(speaks, centre, 0.0))
+
+
+def _voices(z: "FloatArray", inside: "BoolArray", spread: "FloatArray", how: str, alike: bool) -> "FloatArray":
+    """Return the weights of scores that were divided by their spread: all the same, or by reliability.
+
+    Where all experts speak in log-odds, one that is surer says so in larger numbers. Whether it should keep that voice
+    depends on the labels: it should where they can be trusted, and with 5% of them wrong it should not. So its spread
+    is left as it is, divided by its root or divided out, whichever pools the held-out documents best.
+    """
+    import numpy as np
+
+    from surebayes import metrics
+
+    if how == "equal":
+        return spread if alike else np.ones(z.shape[1])
+    area = np.array([metrics.partial_auc(inside, column) for column in z.T])
+    if not alike:
+        return np.asarray((1 / (1 - area + 0.002)) ** 2)
+    candidates = [spread**kept / (1 - area + 0.05) for kept in (1.0, 0.5, 0.0)]
+    return max(candidates, key=lambda weights: metrics.partial_auc(inside, z @ weights, max_fpr=0.01))
 
 
 def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":
