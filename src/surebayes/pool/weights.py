@@ -126,7 +126,12 @@ class PoolWeights:
 
 
 def weigh(
-    opinions: "FloatArray", labels: "npt.NDArray[np.int64]", contrasts: "Sequence[int]", how: str, fewest: int = FEWEST, alike: bool = False
+    opinions: "FloatArray",
+    labels: "npt.NDArray[np.int64]",
+    contrasts: "Sequence[int]",
+    how: str,
+    fewest: int = FEWEST,
+    alike: bool = False,
 ) -> "tuple[PoolWeights, list[int]]":
     """Weigh experts by how they scored held-out documents.
 
