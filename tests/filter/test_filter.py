@@ -514,10 +514,11 @@ def test_a_promise_for_one_of_many_classes(tmp_path):
         mine.train(
             [(f"{label}{label} word{i} thing{i % 7}", label) for i in range(150) for label in "abc"], reserve=0.5
         )
-        with pytest.raises(ValueError, match="name the positive one"):
-            mine.calibrate(max_fpr=0.2)
+        with pytest.raises(ValueError, match="Name the positive one"):
+            mine.calibrate(max_fpr=0.2, negatives=["new"])
         promise = mine.calibrate(max_fpr=0.2, positive="c")
         assert promise.pos_label == "c"
+        assert mine.certificate == promise
         assert mine.judge("cc word3").threshold in (0.0, promise.threshold)
 
 

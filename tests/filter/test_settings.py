@@ -92,11 +92,11 @@ def test_change_keeps_the_rest(tmp_path):
 
 
 def test_what_the_filter_needs_is_compiled(tmp_path):
-    assert compiled(tmp_path) == {"x_spam": False}
+    assert compiled(tmp_path) == {"x_spam": False, "budget": False}
     (tmp_path / "config.toml").write_text("x_spam = true\ntop = 3\n")
-    assert compiled(tmp_path) == {"x_spam": True}
+    assert compiled(tmp_path) == {"x_spam": True, "budget": False}
     (tmp_path / "config.toml").write_text("x_spam = \n")
-    assert compiled(tmp_path) == {"x_spam": False}
+    assert compiled(tmp_path) == {"x_spam": False, "budget": False}
 
 
 def test_change_makes_the_file(tmp_path):

@@ -39,7 +39,7 @@ def commands(debug: bool) -> None:
 
 commands.commands = Lazily(
     "surebayes.cli",
-    train_learn_forget="train learn forget",
+    train_learn_forget="train learn forget rescue",
     layers="merge",
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",

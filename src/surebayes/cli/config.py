@@ -72,6 +72,8 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
     from surebayes.filter import settings
 
     path = _target(ctx, model)
+    if model is not None and path == str(Path(model, settings.NAME)) and name in _IN_THE_FILTER:
+        _apply(model, name, settings.SETTINGS[name].checked(value))
     _show.say(f"{name} = {_written(settings.change(path, name, value))} in {path}")
 
 
@@ -84,8 +86,33 @@ def unset(ctx: click.Context, model: str | None, name: str) -> None:
     from surebayes.filter import settings
 
     path = _target(ctx, model)
+    if model is not None and path == str(Path(model, settings.NAME)) and name in _IN_THE_FILTER:
+        _apply(model, name, None)
     settings.change(path, name, None)
     _show.say(f"{name} is no longer set in {path}")
+
+
+_IN_THE_FILTER = ("budget", "burst", "presume_good_after")
+"""Settings of a budget: the filter itself keeps them, so that they hold for all of its processes at once."""
+
+
+def _apply(model: str, name: str, value: float | None) -> None:
+    """Make a setting of the budget hold in a filter; a value of None is its default, and for the budget its end."""
+    from surebayes.filter import settings
+    from surebayes.filter.filter import Filter, is_filter
+
+    if not is_filter(model):
+        return
+    wanted = settings.SETTINGS[name].default if value is None else value
+    with Filter.open(model) as opened:
+        if name == "budget" and value is None:
+            opened.end_budget()
+        elif name == "budget":
+            opened.calibrate(budget=value, burst=settings.resolve(model)["burst"].value)
+        elif name == "burst" and opened.budgets():
+            opened.calibrate(burst=wanted)
+        elif name == "presume_good_after":
+            opened.remember(presume_good_after=wanted)
 
 
 def _target(ctx: click.Context, model: str | None) -> str:

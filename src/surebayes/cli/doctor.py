@@ -141,6 +141,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
             status, lessons = opened.status(), _lessons(opened)
+            facts = opened.remember() if status["budgets"] else {}
     except (SurebayesError, OSError) as error:
         return [Check("store", "problem", str(error))]
     size = f"{status['bytes'] / 2**20:,.1f} MB, {status['rows']:,} rows"
@@ -150,7 +151,8 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
     checks.append(lessons)
     if status["unabsorbed"]:
         checks.append(Check("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
-    return [*checks, _balance(status["documents"]), _certificate(model, status["certificate"], status["reserved"])]
+    checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
+    return [*checks, *_budgets(model, status["budgets"], facts)]
 
 
 def _lessons(opened: Filter) -> Check:
@@ -174,6 +176,41 @@ def _balance(documents: Mapping[str, int]) -> Check:
     return Check("balance", "ok", counts)
 
 
+def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> list[Check]:
+    if certificate is None or "classes" not in certificate:
+        return [_certificate(model, certificate, reserved)]
+    return [_certificate(model, each, reserved) for each in certificate["classes"].values()]
+
+
+def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Check]:
+    """How each budget of alarms is; whether anything pays it back, and whether it can flag at all."""
+    checks = []
+    for label, budget in budgets.items():
+        name = "budget" if len(budgets) == 1 else f"budget {label}"
+        sentence = (
+            f"{budget['burst']:g} + {_show.percent(budget['rate'])} n alarms; debt {budget['debt']:.2f}, lift "
+            f"{budget['lift']:.0%}, {budget['left']:,} left; {budget['alarms']:,} alarms in {budget['negatives']:,} "
+            f"known good, {budget['in_flight']:,} in flight"
+        )
+        folder = shlex.quote(model)
+        if budget["mute"]:
+            heard = f"mute, so mail passes, until {budget['until_heard']:,} more good documents are known"
+            checks.append(Check(name, "problem", f"{sentence}: {heard}"))
+        elif budget["threshold"] is None:
+            checks.append(Check(name, "note", (
+                f"{sentence}: no good document's score is known, so nothing is flagged. Set some aside: "
+                f"surebayes calibrate -m {folder} --budget {budget['rate']:g} --ham PATH"
+            )))  # fmt: skip
+        elif budget["debt"] and not facts["presume_days"] and budget["negatives"] <= budget["alarms"]:
+            checks.append(Check(name, "note", (
+                f"{sentence}: nothing pays the debt back, since silence doesn't count and only mistakes are told. "
+                f"surebayes config set -m {folder} presume_good_after 7, or teach good mail too"
+            )))  # fmt: skip
+        else:
+            checks.append(Check(name, "ok", sentence))
+    return checks
+
+
 def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> Check:
     """Whether there is a promise, whether it holds, and what to do if it doesn't."""
     if certificate is None:
@@ -182,11 +219,16 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
         defaults = settings.SETTINGS["max_fpr"].default, settings.SETTINGS["confidence"].default
         advice = _next_step.after_training(model, reserved, *defaults)
         return Check("certificate", "note", f"none: the threshold is 0. Next: {advice.command} ({advice.why})")
+    if certificate["assumption"].startswith("prequential") or certificate["goal"] == "budget":
+        return Check("certificate", "ok", "none of a rate: a budget of alarms stands for the threshold")
     max_fpr, confidence = certificate["max_fpr"], certificate["confidence"]
-    promise = f"false alarms at most {_show.percent(max_fpr)} with confidence {_show.percent(confidence)}"
+    promise = f"false alarms at most {_show.percent(max_fpr)}" if max_fpr is not None else (
+        f"{certificate['pos_label']} right at least {_show.percent(certificate['min_precision'])}"
+    )  # fmt: skip
+    promise += f" with confidence {_show.percent(confidence)}"
     if not certificate["stale"]:
         return Check("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
-    needed = _next_step.needed(max_fpr, confidence)
+    needed = 1 if max_fpr is None else _next_step.needed(max_fpr, confidence)
     kept = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
     if kept < needed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,24 +18,31 @@ from surebayes.cli.shared.command import Command, model_option, setting
         ("surebayes history -m ~/mail-filter", "The latest 50 lessons, the latest first."),
         ("surebayes history -m ~/mail-filter --versions", "Versions that one can go back to."),
         ("surebayes history -m ~/mail-filter --document mail.eml", "What became of one document."),
+        ("surebayes history -m ~/mail-filter --alarms", "False alarms and what has paid for them."),
     ),
 )
 @model_option()
 @click.option("--versions", is_flag=True, help="Only trainings, calibrations and the like.")
 @click.option("--document", type=click.Path(), help="Only what concerns this document; - is standard input.")
+@click.option("--alarms", is_flag=True, help="What its budgets of alarms counted: debt, lift and what is left.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many rows. Default: 50.")
 @click.option("--all", "everything", is_flag=True, help="All rows.")
 @_show.output_options
 def history(
-    model: str, versions: bool, document: str | None, limit: int, everything: bool, as_json: bool | None
+    model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
 ) -> None:
     """Show what a filter has learnt and forgotten, when, and who said so."""
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter
 
     count = None if everything else limit
+    if alarms and (versions or document is not None):
+        raise click.UsageError("--alarms shows the whole filter's: leave out --versions and --document.")
     with Filter.open(model) as opened:
-        if document is not None:
+        budgets = opened.budgets()
+        if alarms:
+            rows = opened.alarms(count)
+        elif document is not None:
             content = next(iter(Sources([Source(document, labelled=False)]))).content
             rows = opened.history(content, limit=count)
         else:
@@ -45,11 +52,37 @@ def history(
             _show.print_json(row)
     elif not rows:
         click.echo("Nothing yet.")
+    elif alarms:
+        _print_alarms(rows)
     elif versions:
         _show.print_lines(("version", "time", "who", "what"), [(*_start(row), row["who"], row["note"]) for row in rows])
     else:
         cells = [(*_start(row), row["action"], row["label"], row["who"], row["fingerprint"]) for row in rows]
         _show.print_lines(("version", "time", "action", "class or note", "who", "fingerprint"), cells)
+    if budgets and not _show.wants_json(as_json):
+        from surebayes.cli.train_learn_forget import budget_sentence
+
+        for label, budget in budgets.items():
+            _show.say(budget_sentence(label, budget))
+
+
+def _print_alarms(rows: Sequence[Mapping[str, Any]]) -> None:
+    what = {"alarm": "false alarm", "paid": "told to be good", "presumed": "nobody complained"}
+    cells = [
+        (
+            row["time"].replace("T", " ").removesuffix("+00:00"),
+            row["label"],
+            what.get(row["kind"], row["kind"]),
+            f"{row['documents']:,}",
+            f"{row['debt']:.3f}",
+            f"{row['lift']:.0%}",
+            str(row["left"]),
+            row["who"],
+            row["fingerprint"],
+        )
+        for row in rows
+    ]
+    _show.print_lines(("time", "class", "what", "documents", "debt", "lift", "left", "who", "fingerprint"), cells)
 
 
 def _start(row: Mapping[str, Any]) -> tuple[str, str]:

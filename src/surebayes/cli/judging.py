@@ -104,7 +104,7 @@ class _FilterJudge:
     ) -> Iterator[tuple[SourceDocument, tuple[str, float, float, float]]]:
         """Yield each document with its label, score, threshold and probability."""
         for document in documents:
-            verdict = self.filter.judge(document.content)
+            verdict = self.filter.judge(document.content, remember=False)
             yield document, (verdict.label, verdict.score, verdict.threshold, verdict.probability)
 
 
@@ -173,7 +173,7 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
 
     with Filter.open(model) as opened:
         for document in Sources([Source(path, labelled=False)]):
-            verdict, why = opened.judge(document.content), opened.explain(document.content)
+            verdict, why = opened.judge(document.content, remember=False), opened.explain(document.content)
             if not hasattr(why, "views"):  # more than two classes: one explanation for each
                 why = why[opened.classes.index(verdict.label)]
             if _show.wants_json(as_json):

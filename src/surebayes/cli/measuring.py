@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.evaluation import Evaluation
     from surebayes.filter.filter import Filter
+    from surebayes.promises.certificate import Certificate
 
 
 @click.command(
@@ -51,7 +52,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
             raise click.UsageError("--plot needs a filter of two classes.")
         for document in _show.tracked(inputs.sources, counter):
             _check_label(document, classes)
-            verdict = opened.judge(document.content)
+            verdict = opened.judge(document.content, remember=False)
             truth.append(str(document.label))
             given.append(verdict.label)
             scores.append(verdict.score)
@@ -114,15 +115,22 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001", "From what `train` has set aside."),
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.0001 --confidence 0.99 --ham more-ham/",
          "With more documents that it has not learnt."),
+        ("surebayes calibrate -m ~/mail-filter --budget 0.001 --burst 5",
+         "A bound that holds whatever comes: 5 alarms and 1 for every 1,000 good mails."),
+        ("surebayes calibrate -m desk --min-precision 0.99", "A threshold for each class; mail above none is unsure."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @setting("max_fpr")
 @setting("confidence", about="The probability that the promise holds.")
-@click.option(
-    "--positive", metavar="NAME", help="The class whose false alarms are limited, if there are more than two."
-)
+@setting("min_precision")
+@setting("budget", about="Begin a budget of alarms: with --burst B at most B + RATE n in any n known good documents.")
+@setting("burst")
+@setting("presume_good_after")
+@click.option("--positive", metavar="NAME", help=(
+    "The class whose false alarms are limited, if there are more than two. Default: each of them."
+))  # fmt: skip
 @mislabelled_option
 @setting("together")
 @_show.output_options
@@ -131,11 +139,8 @@ def calibrate(
     ctx: click.Context,
     /,
     model: str,
-    max_fpr: float | None,
-    confidence: float | None,
     positive: str | None,
-    mislabelled: tuple[int, int] | None,
-    together: bool | None,
+    presume_good_after: float | None,
     as_json: bool | None,
     **options: Any,
 ) -> None:
@@ -143,49 +148,76 @@ def calibrate(
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it. Without --max-fpr, --confidence, --mislabelled and --together the promise that the filter has is renewed
-    at once.
+    renew it. Without --max-fpr, --confidence, --min-precision, --mislabelled and --together the promise that the filter
+    has is renewed at once.
+
+    --budget makes another promise, which holds whatever comes, and may stand beside the first: the filter remembers
+    what it said, counts false alarms as they become known, raises its threshold with them and falls mute rather than
+    make one too many. `surebayes rescue` tells it of them; mail that nobody complains about for --presume-good-after
+    days counts as good. `surebayes config unset -m DIR budget` ends it.
     """
     from surebayes.filter.filter import Filter
 
-    terms: dict[str, Any] = {
-        "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
-    }  # fmt: skip
-    if all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in terms):
-        terms = {}  # the promise of last time
+    terms = _terms(ctx, options)
     given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
     inputs = _inputs.taken(options) if given else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
-        wanted = positive or (opened.classes[1] if len(opened.classes) == 2 else None)
-        more: dict[str, Any] = {
-            "negatives": _of_side(inputs, False, wanted, opened.classes, counter),
-            "positives": _of_side(inputs, True, wanted, opened.classes, counter),
-        }
-        certificate = opened.calibrate(positive=positive, **terms, **more)
+        documents = _labelled(inputs, opened.classes, counter)
+        certificate = opened.calibrate(positive=positive, documents=documents, **terms)
+        if opened.budgets() and ctx.get_parameter_source("presume_good_after") is not ParameterSource.DEFAULT:
+            opened.remember(presume_good_after=presume_good_after)
     if inputs:
         inputs.report()
     if _show.wants_json(as_json):
         _show.print_json(certificate.to_dict())
         return
+    for each in certificate.values() if isinstance(certificate, dict) else [certificate]:
+        _print_promises(each)
+
+
+def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """Take the terms of promises out of the options: those that were given, by a flag, a variable or a file.
+
+    None of a kind means: as last time. A budget that only a file of settings names is the one that is on already.
+    """
+    rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together")
+    given = {name: options.pop(name) for name in (*rates, "budget", "burst")}
+    source = {name: ctx.get_parameter_source(name) for name in given}
+    flags = {name for name in given if source[name] is ParameterSource.COMMANDLINE}
+    if flags & {"budget", "burst"}:
+        return {name: given[name] for name in given if name in flags}
+    if given["budget"] is not None and not flags:
+        return {"budget": given["budget"], "burst": given["burst"]}
+    if "min_precision" in flags:
+        given["max_fpr"] = given["max_fpr"] if "max_fpr" in flags else None
+    elif "max_fpr" in flags:
+        given["min_precision"] = None
+    if all(source[name] is ParameterSource.DEFAULT for name in rates):
+        return {}
+    return {name: given[name] for name in rates}
+
+
+def _print_promises(certificate: Certificate) -> None:
     _show.say(f"{certificate}.", indent=2)
-    _show.say(
-        f"It rests on {certificate.n_negatives:,} documents that were never learnt, and holds for model "
-        f"{certificate.model}."
-    )
+    if certificate.goal != "budget" and certificate.guaranteed:
+        _show.say(
+            f"It rests on {certificate.n_negatives:,} documents that were never learnt, and holds for model "
+            f"{certificate.model}."
+        )
+    if certificate.budget is not None and not certificate.n_negatives:
+        _show.say(
+            "No good document's score is known, so nothing is flagged: set some aside with --ham PATH, or tell every "
+            "truth with `surebayes learn`."
+        )
 
 
-def _of_side(
-    inputs: _inputs.Inputs | None, positive: bool, wanted: str | None, classes: Sequence[str], counter: _show.Progress
-) -> Iterator[bytes | str]:
-    """Yield the contents of one side; sources of the other side's label aren't opened, tables are read for both."""
-    from surebayes.corpora.sources import Sources
-
-    every = inputs.sources.sources if inputs else []
-    sources = [source for source in every if source.label is None or (source.label == wanted) == positive]
-    for document in _show.tracked(Sources(sources), counter):
+def _labelled(
+    inputs: _inputs.Inputs | None, classes: Sequence[str], counter: _show.Progress
+) -> Iterator[tuple[bytes | str, str]]:
+    """Yield documents with their labels."""
+    for document in _show.tracked(inputs.sources, counter) if inputs else ():
         _check_label(document, classes)
-        if (document.label == wanted) == positive:
-            yield document.content
+        yield document.content, str(document.label)
 
 
 @click.command(

@@ -242,3 +242,52 @@ def forget(
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("surebayes rescue -m ~/mail-filter - < mail", "A good mail that was called spam."),
+        ("surebayes rescue -m ~/mail-filter ~/Maildir/.Rescued", "All that was dragged into a folder."),
+    ),
+)
+@model_option()
+@setting("who")
+@setting("renew")
+@_inputs.table_options
+@_show.output_options
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+def rescue(
+    model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
+    """Teach a filter good documents that it had flagged: false alarms.
+
+    As `learn --as` the first class; it also says whether each was an alarm, which a budget of alarms counts.
+    """
+    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    alarms = 0
+    budgets: dict[str, dict[str, Any]] = {}
+
+    def lesson(pupil: Filter, document: SourceDocument) -> str:
+        nonlocal alarms, budgets
+        rescued = pupil.rescue(document.content, who)
+        alarms, budgets = alarms + rescued.alarm, rescued.budgets
+        return f"{rescued.outcome}, a false alarm" if rescued.alarm else rescued.outcome
+
+    _lessons(model, renew, inputs, as_json, lesson, "rescuing")
+    if _show.wants_json(as_json):
+        _show.print_json({"alarms": alarms, "budgets": budgets})
+        return
+    for label, budget in budgets.items():
+        _show.say(budget_sentence(label, budget), indent=2)
+
+
+def budget_sentence(label: str, budget: dict[str, Any]) -> str:
+    """Say how a budget of alarms is."""
+    state = f"debt {budget['debt']:.2f} of {budget['burst']:g}, lift {budget['lift']:.0%}"
+    if not budget["mute"]:
+        return f"The budget of {label}: {state}; {budget['left']:,} more alarms until it is mute."
+    return (
+        f"The budget of {label} is spent: {state}. It is mute, and mail passes, until {budget['until_heard']:,} good "
+        "documents are known."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ from surebayes.filter import history, teaching, tuning
 from surebayes.filter.durable import Durable, Writing, is_left_over
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
+from surebayes.filter.memory.remembering import Remembering
 from surebayes.filter.state import Seen, State, check_classes
 from surebayes.persist.manifest import NAME
 from surebayes.pool.document import Document
@@ -20,12 +22,14 @@ from surebayes.pool.specs import READERS, views_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from surebayes.promises.certificate import Certificate
+    from surebayes.filter.memory.budgets import InForce
+    from surebayes.filter.memory.verdicts import Told
+    from surebayes.promises.certificate import Certificate, Certificates
 
 __all__ = ["Filter", "Verdict"]
 
 
-class Filter:
+class Filter(Remembering):
     r"""A filter: judge documents, teach it, let it forget. It lives in a folder that several processes may share.
 
     Make one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every message that is taught is
@@ -126,6 +130,7 @@ class Filter:
 
     def close(self) -> None:
         """Absorb what was taught, and close the files."""
+        self._close_memory()
         self._durable.close()
 
     def __enter__(self) -> Self:
@@ -178,13 +183,18 @@ class Filter:
 
     # ---- judging
 
-    def judge(self, document: bytes | str) -> Verdict:
+    def judge(self, document: bytes | str, *, remember: bool = True, person: str | None = None) -> Verdict:
         """Judge a document.
 
         Parameters
         ----------
         document : bytes or str
             A mail as it came (str is taken as its source), or a text.
+        remember : bool, default=True
+            Where the filter has a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on
+            disk, if it may become an alarm) before it is returned. False only looks, by the same thresholds.
+        person : str, optional
+            For whom it is judged; remembered with the verdict.
 
         Returns
         -------
@@ -197,10 +207,13 @@ class Filter:
                 judge = durable.fresh_map().judge
                 read = judge.engine.read(document)
                 seen = Seen(read, judge.engine.rows([read]))
-                return self._verdict(judge, judge.judge(seen.rows)[0], seen)
-            state = durable.fresh_state()
-            seen = self._see(document, state)
-            return self._verdict(state.judge, state.decide(seen), seen)
+                scores = judge.engine.scores(seen.rows)
+            else:
+                state = durable.fresh_state()
+                seen = self._see(document, state)
+                judge, scores = state.judge, state.ask(seen).scores
+        decision, budgets = self._answered(judge, scores, seen, document, remember, person)
+        return self._verdict(judge, decision, seen, budgets)
 
     def _see(self, document: bytes | str, state: State) -> Seen:
         """Read a document; one that is judged and then taught is read once."""
@@ -208,7 +221,9 @@ class Filter:
             self._last = document, state.see(document)
         return self._last[1]
 
-    def _verdict(self, judge: Judge, decision: tuple[str, float, float, float], seen: Seen) -> Verdict:
+    def _verdict(
+        self, judge: Judge, decision: tuple[str, float, float, float], seen: Seen, budgets: dict[str, InForce]
+    ) -> Verdict:
         label, score, threshold, probability = decision
 
         def reasons() -> list[tuple[str, float]]:
@@ -219,7 +234,8 @@ class Filter:
             with self._durable.mutex:
                 return _reversal(self._durable.fresh_state(), seen, label)
 
-        return Verdict(label, score, threshold, probability, reasons, reversal, seen.fingerprint, judge.model)
+        shown = {name: budget.to_dict() for name, budget in budgets.items()}
+        return Verdict(label, score, threshold, probability, reasons, reversal, seen.fingerprint, judge.model, shown)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Any:
         """Say what each view adds to the score, and within it each word or character.
@@ -263,16 +279,22 @@ class Filter:
         {"learnt", "already", "moved"}
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
+        return self._taught(document, label, who, None)[0]
+
+    def _taught(
+        self, document: bytes | str, label: str, who: str | None, person: str | None
+    ) -> tuple[str, Told | None]:
         state = self._durable.loaded()
         if label not in state.names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
         seen = self._see(document, state)
+        told = self._truth_told(seen, label, who, person)
 
         def lesson(write: Writing) -> str:
             return teaching.teach(write, seen, label, who)
 
         outcome: str = self._durable.submit(lesson)
-        return outcome
+        return outcome, told
 
     def is_set_aside(self, document: bytes | str) -> bool:
         """Whether a document is set aside for calibration, so that a promise rests on it.
@@ -345,15 +367,19 @@ class Filter:
         """
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
-        return teaching.train(self._durable, documents, reserve, journal, who, progress)
+        return teaching.train(self._durable, documents, reserve, journal, who, progress, self._many_told(who))
 
     # ---- thresholds and weights
 
     @property
-    def certificate(self) -> Certificate | None:
-        """The promise of the threshold, marked stale if the model has changed since; None without one."""
+    def certificate(self) -> Certificate | Certificates | None:
+        """What the filter promises; a rate is marked stale if the model has changed since. None without a promise.
+
+        With more than two classes and more than one promise, `Certificates` by class.
+        """
         with self._durable.mutex:
-            return _certificate(self._durable.fresh_state())
+            state = self._durable.fresh_state()
+        return self._promises(state)
 
     def calibrate(
         self,
@@ -363,9 +389,13 @@ class Filter:
         positive: str | None = None,
         negatives: Iterable[bytes | str] = (),
         positives: Iterable[bytes | str] = (),
+        documents: Iterable[tuple[bytes | str, str]] = (),
         mislabelled: tuple[int, int] | None = None,
         together: bool | None = None,
-    ) -> Certificate:
+        min_precision: float | None = None,
+        budget: float | None = None,
+        burst: float | None = None,
+    ) -> Certificate | Certificates:
         """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
 
         Those are what `train` has set aside, and the ones given here, which are set aside from now on; one that was
@@ -374,34 +404,65 @@ class Filter:
         Parameters
         ----------
         max_fpr : float, optional
-            Largest share of false alarms, by default .001.
+            Largest share of false alarms, by default .001, for documents like those set aside.
         confidence : float, optional
-            Probability that the promise holds, by default .95. A call without this, `max_fpr`, `mislabelled` and
-            `together` is a renewal, which repeats what was promised last.
+            Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
+            `mislabelled`, `together` and `budget` is a renewal, which repeats what was promised last.
         positive : str, optional
-            The class whose alarms are meant: the second of two, to be named if there are more.
+            The class whose alarms are meant: the second of two; of more than two any, and each one if it isn't given.
         negatives, positives : iterable of documents
             More documents of the first class (with more than two: of any other), and of the positive class.
+        documents : iterable of (document, label)
+            More documents of any class.
         mislabelled : (int, int), optional
             Wrong labels to allow for: at most so many documents that were set aside as negatives aren't, and at most
             so many true ones are missing. By default (0, 0).
         together : bool, optional
             Whether this certificate and all its renewals hold at once with `confidence`, by default not: each then has
             it for itself. Each renewal needs a higher confidence than the last, which costs recall.
+        min_precision : float, optional
+            Instead of `max_fpr`: the smallest share of right answers among documents given this class, at the shares
+            of the classes that were set aside.
+        budget : float, optional
+            A budget of false alarms, which holds whatever comes: in any stretch of n known good documents at most
+            `burst` + `budget` n alarms, and those in flight. The filter remembers its verdicts from then on. Given
+            alone it makes no other promise; one that was made before stays. `end_budget` ends it.
+        burst : float, optional
+            Alarms that may come at once, by default 5.
 
         Returns
         -------
-        Certificate
-            Kept with the model. Teaching makes it stale; it is renewed as `open` says, or by calling this again.
+        Certificate, or Certificates if there are several classes with a promise
+            Kept with the model. Teaching makes a promise on a rate stale; it is renewed as `open` says, or by calling
+            this again. A budget never is.
 
         Raises
         ------
         NotEnoughNegatives
             If there are too few for the promise; it says how many are needed.
         """
-        from surebayes.filter.promise import calibrate
+        from surebayes.filter import budgeting, promise
 
-        return calibrate(self._durable, max_fpr, confidence, positive, negatives, positives, mislabelled, together)
+        terms = {
+            "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
+            "min_precision": min_precision,
+        }  # fmt: skip
+        state = self._durable.loaded()
+        labels = promise.targets(state, positive)
+        if budget is not None or burst is not None:
+            budgeting.check(self.budgets(), labels, budget, burst)
+        if len(labels) > 1 and (negatives or positives):
+            raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
+        more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
+                for document in side)  # fmt: skip
+        promise.set_aside(self._durable, itertools.chain(more, documents))
+        if any(term is not None for term in terms.values()) or (budget is None and burst is None):
+            promise.calibrate(self._durable, positive, terms)
+        if budget is not None or burst is not None:
+            budgeting.begin(self, labels, budget, burst)
+        made = self.certificate
+        assert made is not None
+        return made[labels[0]] if isinstance(made, dict) and positive is not None else made
 
     def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
         """Weigh the experts anew, and fit second stages anew, from the messages in the journal.
@@ -472,14 +533,14 @@ class Filter:
         return history.rollback(self._durable, version, who)
 
     def status(self) -> dict[str, Any]:
-        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, certificate."""
+        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises."""
         with self._durable.mutex:
             state = self._durable.fresh_state()
             reserved = dict.fromkeys(state.names, 0)
             for action, label, _ in state.messages.values():
                 if action == "reserve":
                     reserved[label] += 1
-            promise = _certificate(state)
+            promise = self._promises(state)
             return {
                 "reader": state.engine.reader,
                 "model": state.model,
@@ -489,6 +550,7 @@ class Filter:
                 "rows": state.seq,
                 "unabsorbed": state.seq - self._durable.absorbed,
                 "certificate": None if promise is None else promise.to_dict(),
+                "budgets": self.budgets(),
                 "views": [view.name for view in state.engine.views],
                 "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
             }
@@ -582,14 +644,6 @@ class Filter:
 
     def __repr__(self) -> str:
         return f"Filter({self.path!r})"
-
-
-def _certificate(state: State) -> Certificate | None:
-    if state.settings.certificate is None:
-        return None
-    from surebayes.filter.promise import certificate  # brings scipy along, a third of a second
-
-    return certificate(state)
 
 
 def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:

@@ -14,23 +14,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from surebayes.errors import BadModel, TooFewDocuments
-from surebayes.filter.disk.journal import Event, pack_rows
+from surebayes.errors import BadModel
+from surebayes.filter.disk.journal import Event, Journal, pack_rows
 from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.state import State
-from surebayes.filter.teaching import BATCH, batched
+from surebayes.filter.teaching import BATCH, batched, is_reserved
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
 from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, certify
+from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates, certify
 from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
 
 
@@ -38,14 +40,14 @@ from surebayes.promises.order_statistics import Mislabelled, confidence_of_renew
 class Terms:
     """What is to be promised: a renewal repeats it, with the next number of its series."""
 
-    max_fpr: float
+    max_fpr: float | None
     confidence: float
-    positive: str
     mislabelled: Mislabelled = (0, 0)
     renewal: int = 0
+    min_precision: float | None = None
 
     @classmethod
-    def of(cls, made: dict[str, Any], names: Sequence[str]) -> Terms:
+    def of(cls, made: dict[str, Any], label: str) -> Terms:
         """Read the terms of a certificate that is kept; one of a series is followed by the next.
 
         BadModel where the file has no such terms.
@@ -54,76 +56,94 @@ class Terms:
             renewal = made.get("renewal", 0)
             confidence = made["series_confidence"] if renewal else made["confidence"]
             foreign, missing = made.get("mislabelled", (0, 0))
-            counts, rates = (foreign, missing, renewal), (made["max_fpr"], confidence)
+            max_fpr, precision = made["max_fpr"], made.get("min_precision")
+            counts, rates = (foreign, missing, renewal), (precision if max_fpr is None else max_fpr, confidence)
             if not all(type(n) is int and 0 <= n < 2**53 for n in counts) or not all(0 < rate < 1 for rate in rates):
                 raise ValueError(f"it promises {rates} with {counts}")
-            if made["pos_label"] not in names:
+            if made["pos_label"] != label:
                 raise ValueError(f"it is about {made['pos_label']!r}")
-            return cls(
-                made["max_fpr"], confidence, made["pos_label"], (foreign, missing), renewal + 1 if renewal else 0
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(max_fpr, confidence, (foreign, missing), renewal + 1 if renewal else 0, precision)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
 
 
-def certificate(state: State) -> Certificate | None:
-    """Read the certificate; it is stale for any model but its own."""
-    if state.settings.certificate is None:
-        return None
-    Terms.of(state.settings.certificate, state.names)
+def certificates(state: State, budgets: Mapping[str, Certificate]) -> Certificate | Certificates | None:
+    """Return every promise that the filter makes; one of a rate is stale for any model but its own.
+
+    `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is.
+    """
+    made = Certificates()
+    for label in state.names:
+        kept, budget = state.settings.certificates.get(label), budgets.get(label)
+        if kept is not None:
+            made[label] = _read(kept, label, state.model)
+            if budget is not None:
+                made[label] = replace(made[label], budget=budget.budget)
+        elif budget is not None:
+            made[label] = budget
+    return made if len(made) > 1 else next(iter(made.values()), None)
+
+
+def _read(kept: dict[str, Any], label: str, model: str) -> Certificate:
+    Terms.of(kept, label)
     try:
-        made = Certificate.from_json(json.dumps(state.settings.certificate))
+        made = Certificate.from_json(json.dumps(kept))
         str(made)  # whoever asks for it reads its sentences
     except (TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
-    if made.model != state.model:
-        return made.revoke(f"made for model {made.model}, which has changed to {state.model}; calibrate again")
-    return made
+    if made.model == model:
+        return made
+    return made.revoke(f"made for model {made.model}, which has changed to {model}; calibrate again")
 
 
 # ---------------------------------------------------------------------- making one
 
 
-def calibrate(
-    durable: Durable,
-    max_fpr: float | None,
-    confidence: float | None,
-    positive: str | None,
-    negatives: Iterable[bytes | str],
-    positives: Iterable[bytes | str],
-    mislabelled: Mislabelled | None,
-    together: bool | None,
-) -> Certificate:
-    """See `Filter.calibrate`."""
+def targets(state: State, positive: str | None) -> list[str]:
+    """Return the classes that a promise is about: the second of two; of more the one that is named, or each."""
+    names = state.names
+    if positive is not None and (positive not in names or (len(names) == 2 and positive != names[1])):
+        allowed = names[1:] if len(names) == 2 else names
+        raise ValueError(f"The positive class must be one of {allowed}. Got {positive!r}.")
+    if len(names) > 2 and UNSURE in names:
+        raise ValueError(f"A class is called {UNSURE!r}, which is what a document is called that no class vouches for.")
+    return [positive] if positive is not None else names[1:] if len(names) == 2 else list(names)
+
+
+def calibrate(durable: Durable, positive: str | None, terms: Mapping[str, Any]) -> None:
+    """Make the promise of a rate, or of a precision, for each class that is meant; see `Filter.calibrate`."""
     state = durable.loaded()
-    before = state.settings.certificate
-    if positive is None:
-        if len(state.names) > 2 and before is None:
-            raise ValueError(f"With {len(state.names)} classes, name the positive one. Classes: {state.names}.")
-        positive = state.names[1] if before is None or len(state.names) == 2 else before["pos_label"]
-    if positive not in state.names or (len(state.names) == 2 and positive != state.names[1]):
-        raise ValueError(f"The positive class must be one of {state.names[1:]}. Got {positive!r}.")
+    labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
-    given = (max_fpr, confidence, mislabelled, together)
-    if before is not None and all(setting is None for setting in given):
-        terms = replace(Terms.of(before, state.names), positive=positive)
+    if all(value is None for value in terms.values()) and any(label in before for label in labels):
+        wanted = {label: Terms.of(before[label], label) for label in labels if label in before}
     else:
-        terms = Terms(
-            0.001 if max_fpr is None else max_fpr,
-            0.95 if confidence is None else confidence,
-            positive,
-            (0, 0) if mislabelled is None else mislabelled,
-            1 if together else 0,
-        )
-    with durable.bulk():
-        _set_aside(durable, [(state.names[0], negatives), (positive, positives)])
+        wanted = dict.fromkeys(labels, _terms(terms))
 
-    def lesson(write: Writing) -> Certificate:
-        return _promise(write, terms, "calibrate")
+    def lesson(write: Writing) -> None:
+        held = held_out(write.state, write.journal)
+        for label, asked in wanted.items():
+            _promise(write, held, label, asked, "calibrate")
 
-    promise: Certificate = durable.submit(lesson)
-    durable.absorb_all(f"calibrated: false alarms at most {terms.max_fpr:g}")
-    return promise
+    durable.submit(lesson)
+    limits = {each.max_fpr for each in wanted.values() if each.max_fpr is not None}
+    said = f"false alarms at most {min(limits):g}" if limits else "a precision for each class"
+    durable.absorb_all(f"calibrated: {said}")
+
+
+def _terms(given: Mapping[str, Any]) -> Terms:
+    max_fpr, precision = given["max_fpr"], given["min_precision"]
+    if max_fpr is not None and precision is not None:
+        raise ValueError("max_fpr and min_precision fix the same threshold: give one of them.")
+    if precision is not None and any(given["mislabelled"] or (0, 0)):
+        raise ValueError("mislabelled documents can't be allowed for with min_precision: give max_fpr.")
+    return Terms(
+        0.001 if max_fpr is None and precision is None else max_fpr,
+        0.95 if given["confidence"] is None else given["confidence"],
+        given["mislabelled"] or (0, 0),
+        1 if given["together"] else 0,
+        precision,
+    )
 
 
 def renew(write: Writing) -> Certificate | None:
@@ -132,28 +152,24 @@ def renew(write: Writing) -> Certificate | None:
     The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
     old certificate stays, stale as it is.
     """
-    before = write.state.settings.certificate
-    assert before is not None
-    try:
-        return _promise(write, Terms.of(before, write.state.names), "renew")
-    except TooFewDocuments:
-        return None
+    made = None
+    held = held_out(write.state, write.journal)
+    for label, before in write.state.settings.certificates.items():
+        try:
+            made = _promise(write, held, label, Terms.of(before, label), "renew")
+        except ValueError as error:  # too few are left, or no threshold reaches the precision any more
+            if isinstance(error, BadModel):
+                raise
+    return made
 
 
-def _promise(write: Writing, terms: Terms, who: str) -> Certificate:
-    """Certify the model as it is, and set threshold and probability by it."""
+def _promise(write: Writing, held: HeldOut, label: str, terms: Terms, who: str) -> Certificate:
+    """Certify the model as it is, and set the class's threshold, and the probability, by it."""
     state = write.state
-    by_contrast, labels, rows = reserve_scores(state, write.journal)
-    before, labels_then, rows_then = judged_scores(state, write.journal)
-    by_contrast, labels, rows = by_contrast + before, labels + labels_then, rows + rows_then
-    k = 0 if len(state.names) == 2 else state.names.index(terms.positive)
-    scores = np.array([each[k] for each in by_contrast], float)
-    truth = np.array([label == terms.positive for label in labels], bool)
-    when = write.journal.times("reserve") | write.journal.times("judged")
-    days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows]
+    scores, truth, days = held.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
-    made = _certify(scores, truth, terms, days, state.model, other)
-    if before:
+    made = _certify(scores, truth, label, terms, days, state.model, other)
+    if held.corrected:
         made = replace(made, assumption=CORRECTED)
     elif not state.knows_what_it_learnt:
         made = replace(made, assumption=UNRECOGNISED)
@@ -162,42 +178,89 @@ def _promise(write: Writing, terms: Terms, who: str) -> Certificate:
         fitted = fit_probability(scores, truth)
         (centre, scale), (slope, intercept) = fitted.knots, fitted.values
         chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
-    thresholds = {**state.settings.thresholds, terms.positive: made.threshold}
-    change = {"thresholds": thresholds, "probability": chance, "certificate": json.loads(made.to_json())}
-    write.settings({**change, "certified_at": state.lessons}, who)
+    kept = state.settings
+    change = {
+        "thresholds": {**kept.thresholds, label: made.threshold}, "probability": chance,
+        "certificates": {**kept.certificates, label: json.loads(made.to_json())}, "certified_at": state.lessons,
+    }  # fmt: skip
+    write.settings(change, who)
     return made
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """What was set aside: scores for each contrast, labels, fingerprints, days; whether some were learnt since."""
+
+    scores: list[list[float]]
+    labels: list[str]
+    fingerprints: list[str]
+    days: list[str]
+    names: list[str]
+    corrected: bool
+
+    def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Return the scores of a class, what is of that class, and days.
+
+        Training sets aside twice the share of the first class. `as_they_come` leaves half of it out, by fingerprint:
+        for promises that depend on the shares of the classes.
+        """
+        k = 0 if len(self.names) == 2 else self.names.index(label)
+        rows = [
+            i for i, (name, fingerprint) in enumerate(zip(self.labels, self.fingerprints))
+            if not as_they_come or name != self.names[0] or is_reserved(fingerprint[16:], 0.5)
+        ]  # fmt: skip
+        scores = np.array([self.scores[i][k] for i in rows], float)
+        truth = np.array([self.labels[i] == label for i in rows], bool)
+        return scores, truth, [self.days[i] for i in rows]
+
+
+def held_out(state: State, journal: Journal) -> HeldOut:
+    """Score what was set aside with the model as it is; what was misjudged and learnt keeps the score that it got."""
+    by_contrast, labels, rows = reserve_scores(state, journal)
+    before, labels_then, rows_then = judged_scores(state, journal)
+    when = journal.times("reserve") | journal.times("judged")
+    days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows + rows_then]
+    by_row = {row: f for f, (_, _, row) in state.messages.items()} | {row: f for f, (_, row) in state.judged.items()}
+    fingerprints = [by_row[row] for row in rows + rows_then]
+    return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before))
+
+
 def _certify(
-    scores: np.ndarray, truth: np.ndarray, terms: Terms, days: list[str], model: str, other: str | None
+    scores: np.ndarray, truth: np.ndarray, label: str, terms: Terms, days: list[str], model: str, other: str | None
 ) -> Certificate:
     series = terms.confidence if terms.renewal else None
     confidence = confidence_of_renewal(terms.confidence, terms.renewal) if terms.renewal else terms.confidence
-    if truth.any():
+    if truth.any() or terms.max_fpr is None:
         made = certify(
-            scores, truth, max_fpr=terms.max_fpr, confidence=confidence, mislabelled=terms.mislabelled,
-            order=np.array(days), model=model, pos_label=terms.positive, neg_label=other,
+            scores, truth, max_fpr=terms.max_fpr, min_precision=terms.min_precision, confidence=confidence,
+            mislabelled=terms.mislabelled, order=np.array(days), model=model, pos_label=label, neg_label=other,
         )  # fmt: skip
         return replace(made, renewal=terms.renewal, series_confidence=series)
     threshold, allowed = order_statistic_threshold(scores, terms.max_fpr, confidence, terms.mislabelled)
     first, last = (min(days), max(days)) if days else (None, None)
     return Certificate(  # nothing is known of the recall without positives
         threshold, "max_fpr", confidence, len(scores), 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
-        0.0, EXACT, first, last, model, terms.positive, neg_label=other, mislabelled=terms.mislabelled,
+        0.0, EXACT, first, last, model, label, neg_label=other, mislabelled=terms.mislabelled,
         renewal=terms.renewal, series_confidence=series,
     )  # fmt: skip
 
 
-def _set_aside(durable: Durable, groups: Sequence[tuple[str, Iterable[bytes | str]]]) -> None:
-    """Put documents to the reserve that the filter doesn't know."""
+def set_aside(durable: Durable, documents: Iterable[tuple[bytes | str, str]]) -> None:
+    """Put documents to the reserve that the filter doesn't know, each with its label."""
     state = durable.loaded()
-    for label, documents in groups:
-        for batch in batched((state.see(content) for content in documents), BATCH):
-            packed = [(seen.fingerprint, pack_rows(packable(seen.rows))) for seen in batch]
 
-            def lesson(write: Writing, packed: list[tuple[str, bytes]] = packed, label: str = label) -> None:
-                for fingerprint, body in packed:
-                    if write.state.known(fingerprint) is None:
-                        write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
+    def seen() -> Iterator[tuple[str, str, bytes]]:
+        for content, label in documents:
+            if label not in state.names:
+                raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
+            read = state.see(content)
+            yield read.fingerprint, label, pack_rows(packable(read.rows))
 
-            durable.submit(lesson)
+    def lesson(write: Writing, batch: Sequence[tuple[str, str, bytes]]) -> None:
+        for fingerprint, label, body in batch:
+            if write.state.known(fingerprint) is None:
+                write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
+
+    with durable.bulk():
+        for batch in batched(seen(), BATCH):
+            durable.submit(partial(lesson, batch=batch))

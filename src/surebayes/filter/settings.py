@@ -129,6 +129,13 @@ SETTINGS = _settings(
     Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need."),
     Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True),
     Setting("confidence", float, 0.95, "How sure that promise and intervals are.", low=0, high=1, is_open=True),
+    Setting("min_precision", float, None, "The smallest share of right answers for a class, in place of max_fpr.",
+            low=0, high=1, is_open=True),
+    Setting("budget", float, None, "The budget's rate: false alarms that each known good document pays for.",
+            low=0, high=1, is_open=True),
+    Setting("burst", float, 5.0, "False alarms that a budget allows at once.", low=1, high=1_000_000),
+    Setting("presume_good_after", float, 7.0, "Days of silence after which mail counts as good in a budget; 0: never.",
+            low=0, high=36_500),
     Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale."),
     Setting("together", bool, False, "Whether a certificate and all its renewals hold at once; costs recall."),
     Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
@@ -288,14 +295,14 @@ def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
     --------
     >>> from surebayes.filter.settings import compiled
     >>> compiled("/no/such/filter")
-    {'x_spam': False}
+    {'x_spam': False, 'budget': False}
     """
     path = os.path.join(os.fspath(folder), NAME)
     try:
         found = read(path) if os.path.exists(path) else {}
     except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
         found = {}
-    return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default)}
+    return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default), "budget": "budget" in found}
 
 
 def as_toml(values: Mapping[str, Any] | None = None) -> str:

@@ -52,14 +52,14 @@ class Settings:
         What a class's score must be above.
     probability : list of three numbers, or None
         How scores become probabilities.
-    certificate : dict or None
-        The promise of the threshold.
+    certificates : dict of str to dict
+        The promises of the thresholds, by class.
     certified_at : int
         The number of lessons when it was made.
     """
 
     __slots__ = (
-        "bias", "certificate", "certified_at", "probability", "second_stage", "thresholds", "weights", "weights_since",
+        "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights", "weights_since",
     )  # fmt: skip
 
     def __init__(
@@ -70,12 +70,13 @@ class Settings:
         second_stage: int = 0,
         thresholds: dict[str, float] | None = None,
         probability: list[float] | None = None,
-        certificate: dict[str, Any] | None = None,
+        certificates: dict[str, dict[str, Any]] | None = None,
         certified_at: int = 0,
     ) -> None:
         self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
         self.thresholds: dict[str, float] = thresholds or {}
-        self.probability, self.certificate, self.certified_at = probability, certificate, certified_at
+        self.certificates: dict[str, dict[str, Any]] = certificates or {}
+        self.probability, self.certified_at = probability, certified_at
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
@@ -83,21 +84,34 @@ class Settings:
 
     def replace(self, change: dict[str, Any]) -> Settings:
         """Return settings that differ in some; BadModel for one that there isn't."""
-        return Settings.from_json({**self.to_json(), **change})
+        return Settings.from_json({**self.to_json(), **_of_now(change)})
 
     @classmethod
     def from_json(cls, value: Any) -> Settings:
         """Read them back; BadModel where they can't be settings."""
+        value = _of_now(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or of another release.")
         settings = cls(**value)
         whole = settings.weights_since, settings.second_stage, settings.certified_at
-        if not all(isinstance(n, int) and n >= 0 for n in whole) or not isinstance(settings.thresholds, dict):
+        if not all(isinstance(n, int) and n >= 0 for n in whole) or not all(
+            isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
+        ):
             raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
-        made = settings.certificate
-        if made is not None and not (isinstance(made, dict) and "model" in made):
-            raise BadModel("The settings of the filter have a certificate that names no model.")
+        for made in settings.certificates.values():
+            if not isinstance(made, dict) or not isinstance(made.get("model"), str):
+                raise BadModel("The settings of the filter have a certificate that names no model.")
         return settings
+
+
+def _of_now(value: Any) -> Any:
+    """Return settings as this release has them: those before it had a single certificate."""
+    if not isinstance(value, dict) or "certificate" not in value:
+        return value
+    made = value["certificate"]
+    rest = {name: setting for name, setting in value.items() if name != "certificate"}
+    label = made.get("pos_label") if isinstance(made, dict) else None
+    return rest | {"certificates": {} if made is None else {label if isinstance(label, str) else "": made}}
 
 
 class Seen:
@@ -337,8 +351,8 @@ class State:
 
     def lessons_since_certificate(self) -> int:
         """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
-        made = self.settings.certificate
-        if made is None or made["model"] == self.model:
+        made = self.settings.certificates.values()
+        if all(certificate["model"] == self.model for certificate in made):
             return 0
         return max(self.lessons - self.settings.certified_at, 1)
 

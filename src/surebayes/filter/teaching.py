@@ -418,11 +418,15 @@ def train(
     journal: bool,
     who: str | None,
     progress: Progress | None,
+    tell: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
 ) -> dict[str, int]:
-    """See `Filter.train`."""
+    """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
     training = _Training(durable, reserve, journal, who, progress)
     try:
         training.read(documents)
+        if tell is not None:
+            spool = training.spool
+            tell((f, label) for f, (label, _, _) in spool.places.items() if f not in spool.contradictory)
         training.done["contradictory"] = len(training.spool.contradictory)
         if journal:
             with durable.bulk(f"trained on {len(training.spool.places)}", renew=True):

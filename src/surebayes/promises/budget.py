@@ -156,6 +156,20 @@ class AlarmBudget:
         self.negatives += 1
         self.alarms += flagged
 
+    def pay(self, negatives: int) -> None:
+        """Count so many known negatives at once, none of which had been flagged.
+
+        Examples
+        --------
+        >>> budget = AlarmBudget(rate=0.25, burst=2)
+        >>> budget.record(True)
+        >>> budget.pay(3)
+        >>> budget.debt, budget.negatives
+        (0.25, 4)
+        """
+        self._debt_units = max(self._debt_units - negatives * self._rate_units, 0)
+        self.negatives += negatives
+
     @property
     def debt(self) -> float:
         """What earlier alarms still cost."""
@@ -266,4 +280,15 @@ def lifted(base: float, positives: Sequence[float], lift: float) -> float:
     """
     if lift <= 0 or not positives:
         return base
-    return max(base, positives[int(LIFTED_SHARE * lift**LIFTED_POWER * len(positives))])
+    return max(base, positives[lifted_place(lift, len(positives))])
+
+
+def lifted_place(lift: float, positives: int) -> int:
+    """Return which of so many positives, in the order of their scores, a debt lifts the threshold to.
+
+    Examples
+    --------
+    >>> [lifted_place(lift, 100) for lift in (0.0, 0.5, 1.0)]
+    [0, 14, 40]
+    """
+    return int(LIFTED_SHARE * lift**LIFTED_POWER * positives)

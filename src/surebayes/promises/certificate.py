@@ -232,6 +232,11 @@ class Certificates(dict[Any, Certificate]):
     def _repr_html_(self) -> str:
         return "".join(certificate._repr_html_() for certificate in self.values())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of them as plain values, by class, and whether one is stale."""
+        classes = {str(label): certificate.to_dict() for label, certificate in self.items()}
+        return {"stale": self.stale, "classes": classes}
+
     @property
     def stale(self) -> bool:
         """Whether one of them is."""

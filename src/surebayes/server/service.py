@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
+from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.access import Tokens
 from surebayes.server.limits import Memory, Rate, Refused, Slots, TooBusy
@@ -112,7 +113,7 @@ class Service:
         mine = self.filter_of(person)
 
         def judge_all() -> list[Verdict]:
-            return [mine.judge(document) for document in documents]
+            return [mine.judge(document, person=person) for document in documents]
 
         verdicts = await self._run(self._judges, judge_all)
         seconds = time.perf_counter() - began
@@ -129,7 +130,7 @@ class Service:
     async def judge_mail(self, mail: bytes, door: str, person: str | None = None) -> Judgement:
         """Judge a mail on its way, for a door that may mark it."""
         (verdict,) = await self.verdicts([mail], door, person)
-        positive = verdict.label != self.classes[0]
+        positive = verdict.label not in (self.classes[0], UNSURE)
         changed = self.surge.record(positive)
         if changed is not None:
             self._tell_state()

@@ -15,7 +15,7 @@ else:
     ParamType = click.ParamType  # which older releases don't subscribe
 
 SECTIONS = {
-    "Train and teach": ("train", "learn", "forget", "merge"),
+    "Train and teach": ("train", "learn", "forget", "rescue", "merge"),
     "Judge": ("classify", "filter", "explain", "serve"),
     "Measure and decide": ("evaluate", "calibrate", "tune", "certify", "audit", "compare", "trec"),
     "Take care": ("history", "rollback", "doctor", "config", "export", "import", "dump", "restore", "completion"),

@@ -165,9 +165,9 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
             state.floor = state.seq
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
         settings = Settings.from_json(header["settings"]).replace(change).to_json()
-        made = settings["certificate"]
-        if made and made.get("model") == header["model"]:  # the same model under another name
-            settings["certificate"] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
+        for label, made in settings["certificates"].items():
+            if made.get("model") == header["model"]:  # the same model under another name
+                settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
         write.settings(settings, "restore", weights=True)
         write.add(Event("mark", label="restored", time=time.time(), who="restore"))
         write.commit()

@@ -11,6 +11,7 @@ from typing import Any
 
 from surebayes.errors import StoreError
 from surebayes.filter.lean.judge import Decision, MappedModel
+from surebayes.filter.memory.verdicts import Memory, is_there
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.table import FileTable, Sums, Table
@@ -46,6 +47,8 @@ class BulkJudge:
     """
 
     def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._memory: Memory | None = None
         self.model = MappedModel(folder, hold=True)
         self.engine = self.model.judge.engine
         self.judged = 0
@@ -88,7 +91,13 @@ class BulkJudge:
 
     def _decide(self, contents: list[Any]) -> list[Decision]:
         engine = self.engine
-        return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]))
+        return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]), self.budgets())
+
+    def budgets(self) -> dict[str, Any] | None:
+        """Return what budgets of alarms say now: their thresholds hold, and nothing is remembered."""
+        if self._memory is None and is_there(self.folder):
+            self._memory = Memory(self.folder)
+        return None if self._memory is None else self._memory.in_force()
 
     def _count(self, documents: int) -> None:
         self.judged += documents

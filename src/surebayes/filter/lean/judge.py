@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     SumsOf = Callable[[ViewSpec, dict[str, Any], Numbers], tuple[Sums, list["StageParts"]]]
 
 KIND = "filter"
+UNSURE = "unsure"
+"""The label of a document where no class of several is above its threshold."""
+MUTE = 1e9
+"""The threshold that is shown where nothing can be above it: a number that every reader of headers and JSON takes."""
 
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
@@ -58,33 +62,50 @@ class Judge:
         self.engine, self.names, self.model = engine, names, model
         self.thresholds, self.probability = thresholds, probability
 
-    def decide(self, scores: "Numbers | list[float]") -> Decision:
+    def flags(self, label: str) -> bool:
+        """Whether a verdict is an alarm: of any class but the first, and no doubt."""
+        return label not in (self.names[0], UNSURE)
+
+    def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
         """Return label, score, threshold and probability of the label's score.
 
         Two classes: the second where the score is above its threshold. More: the best of the classes that have
-        documents and whose score is above their threshold (where they have one); the first class if there is none.
+        documents and whose score is above their threshold (where they have one). If there is none, "unsure", with the
+        best score; the first class where nothing was learnt. `budgets` have thresholds that hold as well, by class.
         """
         names, thresholds, documents = self.names, self.thresholds, self.engine.documents
+        if budgets:
+            thresholds = _stricter(thresholds, budgets)
         if len(names) == 2:
             score, threshold = scores[0], thresholds.get(names[1], 0.0)
             slope, shift, floor = self.probability or (1.0, 0.0, 0.0)
             chance = min(max(logistic(slope * score + shift), floor), 1.0 - floor)
-            return names[score > threshold], score, threshold, chance
+            return names[score > threshold], score, min(threshold, MUTE), chance
         able = [
             c
             for c, name in enumerate(names)
             if documents[c] and (name not in thresholds or scores[c] > thresholds[name])
         ]
-        best = max(able, key=lambda c: (scores[c], -c)) if able else 0
-        known = [score for score, n in zip(scores, documents) if n] or [0.0]
+        learnt = [c for c, n in enumerate(documents) if n]
+        best = max(able or learnt or [0], key=lambda c: (scores[c], -c))
+        known = [scores[c] for c in learnt] or [0.0]
         top = max(known)
-        share = exp(scores[best] - top) / sum(exp(score - top) for score in known) if able else 0.0
-        return names[best], scores[best], thresholds.get(names[best], 0.0), share
+        share = exp(scores[best] - top) / sum(exp(score - top) for score in known) if learnt else 0.0
+        label = names[best] if able or not learnt else UNSURE
+        return label, scores[best], min(thresholds.get(names[best], 0.0), MUTE), share
 
-    def judge(self, rows: "list[Rows]") -> "list[Decision]":
+    def judge(self, rows: "list[Rows]", budgets: "dict[str, Any] | None" = None) -> "list[Decision]":
         """Judge documents."""
         scores, step = self.engine.scores(rows), len(self.engine.contrasts)
-        return [self.decide(scores[i : i + step]) for i in range(0, len(scores), step)]
+        return [self.decide(scores[i : i + step], budgets) for i in range(0, len(scores), step)]
+
+
+def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dict[str, float]":
+    """Return thresholds with those of budgets, whichever is higher."""
+    in_force = dict(thresholds)
+    for label, budget in budgets.items():
+        in_force[label] = max(budget.threshold, thresholds.get(label, budget.threshold))
+    return in_force
 
 
 # ---------------------------------------------------------------------- a model from its files alone
@@ -184,7 +205,8 @@ class MappedModel:
             manifest = read_manifest(folder, KIND)
             try:
                 entry = manifest["files"]["tables"]
-                self.x_spam = bool(manifest.get("config", {}).get("x_spam"))
+                config = manifest.get("config", {})
+                self.x_spam, self.has_budget = bool(config.get("x_spam")), bool(config.get("budget"))
                 name, size = entry["file"], entry["size"]
                 if os.path.basename(name) != name or not name:
                     raise BadModel(f"The manifest names a file outside its folder: {name!r}.")

@@ -150,8 +150,18 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
 
     kernel("pool").end_on_bus_error()
     model = MappedModel(folder)
-    judge = model.judge
-    label, score, threshold, probability = judge.decide(model.scores(raw))
+    judge, engine = model.judge, model.judge.engine
+    document = engine.read(raw)
+    scores = engine.scores(engine.rows([document]))
+    budgets: dict = {}
+    if model.has_budget or os.path.exists(os.path.join(folder, "verdicts.sqlite")):
+        from surebayes.filter.memory.verdicts import Memory
+
+        (label, score, threshold, probability), budgets = Memory(folder, one_shot=True).answer(
+            judge, scores, document.fingerprint
+        )
+    else:
+        label, score, threshold, probability = judge.decide(scores)
     fields = [
         (b"X-Surebayes-Label", _ascii(label)),
         (b"X-Surebayes-Score", repr(score).encode()),
@@ -159,7 +169,10 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         (b"X-Surebayes-Probability", b"%.6f" % probability),
         (b"X-Surebayes-Model", _ascii(judge.model)),
     ]
-    positive = label != judge.names[0]
+    for budget in budgets.values():
+        of = _ascii(f" ({budget.label})") if len(judge.names) > 2 else b""
+        fields.append((b"X-Surebayes-Budget", _ascii(str(budget)) + of))
+    positive = judge.flags(label)
     if model.x_spam if x_spam is None else x_spam:
         answer = b"Yes" if positive else b"No"
         fields += [

@@ -31,6 +31,9 @@ class Verdict:
         What names the document's content.
     model : str
         The version of the model.
+    budgets : dict
+        Where the filter has a budget of alarms, by class: debt, lift (how much of the burst is spent), left (alarms
+        that may come before it is mute) and mute.
 
     Examples
     --------
@@ -38,7 +41,9 @@ class Verdict:
     Verdict(label='spam', score=1.5, threshold=0, probability=0.82)
     """
 
-    __slots__ = ("_reasons", "_reversal", "fingerprint", "label", "model", "probability", "score", "threshold")
+    __slots__ = (
+        "_reasons", "_reversal", "budgets", "fingerprint", "label", "model", "probability", "score", "threshold",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,6 +55,7 @@ class Verdict:
         reversal: "float | Callable[[], float] | None" = None,
         fingerprint: str = "",
         model: str = "",
+        budgets: "dict[str, dict[str, Any]] | None" = None,
     ) -> None:
         self.label = label
         self.score = score
@@ -59,6 +65,12 @@ class Verdict:
         self.model = model
         self._reasons = reasons
         self._reversal = reversal
+        self.budgets = budgets or {}
+
+    @property
+    def mute(self) -> bool:
+        """Whether a class can't be called because its budget of alarms is spent: such mail passes."""
+        return any(budget["mute"] for budget in self.budgets.values())
 
     @property
     def reasons(self) -> "Reasons | tuple[()]":
@@ -79,6 +91,9 @@ class Verdict:
         fields = {
             name: getattr(self, name) for name in ("label", "score", "threshold", "probability", "fingerprint", "model")
         }
+        if self.budgets:
+            fields["budgets"] = self.budgets
+            fields["mute"] = self.mute
         if reasons:
             fields["reasons"] = [[text, share] for text, share in self.reasons]
             fields["reversal"] = self.reversal if self.reversal is not None and self.reversal < 1e300 else None

@@ -105,7 +105,7 @@ async def explain(call: Call) -> dict[str, Any]:
 
 
 def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
-    verdict, why = mine.judge(document), mine.explain(document, top)
+    verdict, why = mine.judge(document, remember=False), mine.explain(document, top)
     if not hasattr(why, "views"):  # more than two classes: one explanation for each
         why = why[mine.classes.index(verdict.label)]
     views = []

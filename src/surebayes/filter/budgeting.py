@@ -1,0 +1,99 @@
+"""Budgets of false alarms of a filter: begun, changed and ended, and the certificates that state them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from surebayes.filter import settings
+from surebayes.filter.memory import budgets as kept
+from surebayes.filter.promise import held_out
+from surebayes.metrics.significance import Interval, rate_interval
+from surebayes.promises.budget import AlarmBudget
+from surebayes.promises.certificate import PREQUENTIAL, Certificate
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
+    from surebayes.filter.memory.verdicts import Memory
+
+BURST = 5.0
+_NOWHERE = 1e9
+
+
+def check(now: Mapping[str, Mapping[str, Any]], labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+    """Refuse terms that can't be, before anything is done."""
+    for label in labels:
+        if rate is None and label not in now:
+            raise ValueError("burst is of a budget, and there is none: give the budget's rate too.")
+        AlarmBudget(now[label]["rate"] if rate is None else rate, BURST if burst is None else burst)
+    if burst is not None and burst > kept.MOST_BURST:
+        raise ValueError(f"burst must be at most {kept.MOST_BURST:,.0f}. Got {burst!r}.")
+
+
+def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+    """Begin budgets, or change them; what was set aside places their thresholds. Debt stays."""
+    durable = mine._durable
+    memory = mine._begin_to_remember()
+    with durable.mutex:
+        state = durable.fresh_state()
+        held = held_out(state, durable.reading())
+    now, terms = mine.budgets(), (0.0, 0.0)
+    with memory.lock, memory.database.writing():
+        for label in labels:
+            before = now.get(label, {"rate": 0.0, "burst": BURST})
+            terms = (before["rate"] if rate is None else rate, before["burst"] if burst is None else burst)
+            scores, truth, _ = held.of(label)
+            place = 0 if len(state.names) == 2 else state.names.index(label)
+            kept.set_terms(memory.database, label, place, *terms, who="calibrate")
+            kept.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
+    _note_terms(durable.path, *terms)
+    durable.absorb_all(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with the gist of the settings
+
+
+def _note_terms(folder: str, rate: float, burst: float) -> None:
+    """Keep the file of settings in step: whoever finds a budget there and no verdicts knows that these are lost."""
+    path = os.path.join(folder, settings.NAME)
+    for name, value in (("budget", rate), ("burst", burst)):
+        if settings.read(path).get(name) != value if os.path.exists(path) else True:
+            settings.change(path, name, repr(float(value)))
+
+
+def end(mine: Filter, labels: Sequence[str], who: str | None) -> list[str]:
+    """End budgets, with their debt; return those that there were."""
+    memory, path = mine._remembering(), os.path.join(mine.path, settings.NAME)
+    ended: list[str] = []
+    if memory is not None:
+        with memory.lock, memory.database.writing():
+            ended = [label for label in labels if kept.end(memory.database, label, who)]
+    if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):
+        settings.change(path, "budget", None)
+    if ended:
+        mine.absorb(f"budget ended: {', '.join(ended)}")
+    return ended
+
+
+def certificates(memory: Memory, names: Sequence[str], model: str) -> dict[str, Certificate]:
+    """Return what stands behind each budget, by class."""
+    other = names[0] if len(names) == 2 else None
+    return {
+        label: _certificate(memory, label, budget, other, model)
+        for label, budget in kept.budgets(memory.database).items()
+    }
+
+
+def _certificate(memory: Memory, label: str, budget: AlarmBudget, other: str | None, model: str) -> Certificate:
+    database = memory.database
+    base = kept.base_threshold(database, label)
+    scored, allowed = database.rows("SELECT scored, allowed FROM budgets WHERE label = ?", (label,))[0]
+    threshold = _NOWHERE if base is None else base
+    found, recent = kept.recall(database, label, threshold)
+    measured = allowed >= 0
+    return Certificate(
+        threshold=threshold, goal="max_fpr" if measured else "budget", confidence=kept.CONFIDENCE, n_negatives=scored,
+        n_positives=recent, allowed=max(allowed, 0), max_fpr=budget.rate if measured else None, min_recall=None,
+        min_precision=None, recall=found / recent if recent else 0.0,
+        recall_interval=rate_interval(found, recent) if recent else Interval(0.0, 1.0),
+        positive_share=recent / (recent + scored) if recent else 0.0, assumption=PREQUENTIAL, model=model,
+        pos_label=label, neg_label=other, budget=budget.bound(memory.in_flight(label)),
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""The file of remembered verdicts: SQLite in the filter's folder, shared by its processes; without numpy.
+
+A write-ahead log, and two kinds of commit: what may become an alarm is flushed to disk before it is answered
+(``FULL``), what only pays back is left to the system (``NORMAL``). Whoever writes does so in a transaction that begins
+by locking the file, so that no two processes spend the same alarm.
+"""
+
+import os
+import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+NAME = "verdicts.sqlite"
+VERSION = 1
+LOG_PAGES = 200
+"""Pages of the log after which it is moved into the main file: a process that finds a log reads it whole."""
+_TIMEOUT = 20.0
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value);
+CREATE TABLE verdicts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, fingerprint TEXT NOT NULL, person TEXT NOT NULL, time REAL NOT NULL,
+    model TEXT NOT NULL, label TEXT NOT NULL, flagged INTEGER NOT NULL, score REAL NOT NULL, threshold REAL NOT NULL,
+    scores TEXT NOT NULL, asked INTEGER NOT NULL, truth TEXT, told REAL, who TEXT, counted TEXT NOT NULL DEFAULT '',
+    sender TEXT, subject TEXT, content BLOB, UNIQUE (fingerprint, person)
+);
+CREATE INDEX unknown ON verdicts (flagged, time) WHERE truth IS NULL;
+CREATE INDEX in_time ON verdicts (time);
+CREATE TABLE budgets (
+    label TEXT PRIMARY KEY, place INTEGER NOT NULL, rate REAL NOT NULL, burst REAL NOT NULL, debt INTEGER NOT NULL,
+    alarms INTEGER NOT NULL, negatives INTEGER NOT NULL, threshold REAL, mute INTEGER NOT NULL, lift REAL NOT NULL,
+    spare INTEGER NOT NULL, scored INTEGER NOT NULL, allowed INTEGER NOT NULL, next_at INTEGER NOT NULL, dropped REAL,
+    told INTEGER NOT NULL, presumed INTEGER NOT NULL
+);
+CREATE TABLE scores (id INTEGER PRIMARY KEY, label TEXT NOT NULL, positive INTEGER NOT NULL, score REAL NOT NULL);
+CREATE INDEX ranks ON scores (label, positive, score);
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, label TEXT NOT NULL, kind TEXT NOT NULL,
+    documents INTEGER NOT NULL, debt REAL NOT NULL, lift REAL NOT NULL, spare INTEGER NOT NULL, fingerprint TEXT,
+    who TEXT
+);
+"""
+_STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+
+
+class Database:
+    """A connection to the file of a folder.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Make the file if it isn't there.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        self.path = os.path.join(folder, NAME)
+        if create and not os.path.exists(self.path):
+            _make(folder, self.path)
+        try:
+            self.connection = _connected(self.path)
+            self._check()
+        except FileNotFoundError:
+            from surebayes.errors import BadModel
+
+            raise BadModel(
+                f"{self.path} is missing: the filter has a budget of alarms, and its debt was kept there. Restore it, "
+                "or begin anew with `surebayes calibrate --budget`."
+            ) from None
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def _check(self) -> None:
+        """Refuse a file that is not of this release: a view or a trigger would run when rows are read or added."""
+        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == VERSION and not self.connection.execute(_STRANGE).fetchone()[0]:
+            return
+        self.connection.close()
+        from surebayes.errors import BadModel, NewerModel
+
+        if version > VERSION:
+            raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
+        raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
+
+    def rows(self, query: str, values: "tuple[Any, ...]" = ()) -> "list[Any]":
+        """Return the rows of a query."""
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def run(self, statement: str, values: "tuple[Any, ...]" = ()) -> int:
+        """Run a statement; return how many rows it changed."""
+        try:
+            return self.connection.execute(statement, values).rowcount
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def writing(self, flush: bool = True) -> "_Transaction":
+        """Return a context: what is written in it is there whole or not at all, and on disk at its end if `flush`."""
+        return _Transaction(self, flush)
+
+    def failed(self, error: "sqlite3.Error") -> "NoReturn":
+        """Raise an error of ours for one of SQLite's."""
+        from surebayes.filter.disk.journal_file import errors_named
+
+        with errors_named(self.path):
+            raise error
+        raise AssertionError  # the context above raises
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+
+class _Transaction:
+    """A transaction that locks the file at its beginning."""
+
+    def __init__(self, database: Database, flush: bool) -> None:
+        self.database, self.flush = database, flush
+
+    def __enter__(self) -> None:
+        self.database.run(f"PRAGMA synchronous={'FULL' if self.flush else 'NORMAL'}")
+        self.database.run("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            try:
+                self.database.connection.execute("COMMIT")
+                return
+            except sqlite3.Error as failure:
+                self._undo()
+                self.database.failed(failure)
+        self._undo()
+
+    def _undo(self) -> None:
+        if self.database.connection.in_transaction:
+            self.database.connection.execute("ROLLBACK")
+
+
+def _connected(path: str) -> "sqlite3.Connection":
+    os.stat(path)  # SQLite would make a file that isn't there
+    connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+    return connection
+
+
+def _make(folder: str, path: str) -> None:
+    """Make the file whole under another name, then give it its own, unless somebody else was quicker."""
+    from contextlib import suppress
+
+    from surebayes.persist.folder import adopt_named, flush_folder, locked
+
+    name = f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{NAME}"
+    beside = os.path.join(folder, name)
+    with locked(folder):  # who holds it may remove what others left half done
+        if os.path.exists(path):
+            return
+        try:
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            adopt_named(folder, name)
+            connection = _connected(beside)
+            try:
+                connection.executescript(_SCHEMA)
+                connection.execute(f"PRAGMA user_version={VERSION}")
+                connection.execute("PRAGMA journal_mode=WAL")
+            finally:
+                connection.close()
+            os.rename(beside, path)
+            flush_folder(folder)
+        finally:
+            for each in (beside, f"{beside}-wal", f"{beside}-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(each)
