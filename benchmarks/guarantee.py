@@ -18,7 +18,7 @@ from scipy import stats
 from surebayes import DriftMonitor, ViewPool
 from surebayes.core.decide import threshold_at
 from surebayes.errors import NotEnoughNegatives
-from surebayes.promises.certificate import certify
+from surebayes.promises.certifying import certify
 from surebayes.promises.order_statistics import negatives_needed, order_statistic_threshold
 from surebayes.research import suites
 

@@ -35,7 +35,7 @@ _HOME = {
     "read_message": "mail.message",
     "Filter": "filter.filter",
     "Verdict": "filter.lean.verdict",
-    "certify": "promises.certificate",
+    "certify": "promises.certifying",
     "compare": "research.compare",
     "load": "persist.estimators",
     "save": "persist.estimators",

@@ -112,7 +112,7 @@ def test_train_on_texts_of_three_classes(run, tmp_path):
     ran = run("evaluate", "-m", tmp_path / "f", *table)
     assert ran.records()[0]["accuracy"] > 0.8
     assert "flatter" in ran.err
-    ran = run("calibrate", "-m", tmp_path / "f", "--max-fpr", 0.3, "--confidence", 0.5)
+    ran = run("calibrate", "-m", tmp_path / "f", "--max-fpr", "0.3", "--confidence", "0.5")
     assert ran.code == 0, ran.err
     assert list(ran.records()[0]["classes"]) == names  # every class has its own
 

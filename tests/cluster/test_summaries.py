@@ -13,7 +13,7 @@ import surebayes as sb
 from surebayes import cluster, metrics
 from surebayes.cluster.summaries import ScoreSummary, bins_of
 from surebayes.errors import BadInput, NotEnoughNegatives
-from surebayes.promises.certificate import certify
+from surebayes.promises.certifying import certify
 from surebayes.promises.order_statistics import order_statistic_threshold
 
 

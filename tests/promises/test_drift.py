@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from surebayes.promises.certificate import certify
+from surebayes.promises.certifying import certify
 from surebayes.promises.drift import DriftMonitor, ScoreMonitor
 
 MAX_FPR = 0.02

@@ -33,7 +33,8 @@ from sklearn.svm import LinearSVC
 import surebayes
 from surebayes import metrics
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives
-from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, certify
+from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate
+from surebayes.promises.certifying import certify
 from surebayes.promises.guaranteed_threshold import Certificates, GuaranteedThreshold
 
 
@@ -634,3 +635,15 @@ def test_one_class_only_in_the_calibration_rows():
 def test_the_guide_does_what_it_says():
     guide = Path(__file__).parents[2] / "docs" / "guarantee.md"
     assert doctest.testfile(str(guide), module_relative=False).failed == 0
+
+
+def test_one_that_was_saved_before_wrong_labels_were_allowed_for_still_works(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(400, 2)), np.arange(400) % 2 == 0
+    fitted = GuaranteedThreshold(surebayes.MultinomialNB(), max_fpr=0.2).fit(np.abs(X), y)
+    before = fitted.predict(np.abs(X))
+    del fitted.mislabelled  # as a release had it that didn't know the parameter
+    surebayes.save(fitted, tmp_path / "old")
+    for old in (surebayes.load(tmp_path / "old"), pickle.loads(pickle.dumps(fitted))):
+        assert old.get_params()["mislabelled"] == (0, 0)
+        assert (old.predict(np.abs(X)) == before).all()
+        assert (clone(old).fit(np.abs(X), y).predict(np.abs(X)) == before).all()

@@ -8,10 +8,10 @@ from scipy import stats
 
 import surebayes as sb
 from surebayes.errors import NotEnoughNegatives
-from surebayes.promises.certificate import certify
+from surebayes.promises.certifying import certify
 from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
 from surebayes.promises.order_statistics import (
-    _allowed_errors,
+    allowed_errors,
     confidence_of_renewal,
     negatives_needed,
     order_statistic_threshold,
@@ -76,7 +76,7 @@ def test_the_allowance_is_the_worst_case_over_all_wrong_labels_within_it(n, rate
     assert (scores > threshold).sum() == allowed
     for foreign in range(min(a, n) + 1):
         for missing in range(m + 1):
-            assert allowed + missing <= _allowed_errors(n - foreign + missing, rate, confidence)
+            assert allowed + missing <= allowed_errors(n - foreign + missing, rate, confidence)
 
 
 @settings(max_examples=60, deadline=None)

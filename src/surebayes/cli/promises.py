@@ -88,7 +88,7 @@ def certify(
     """
     from surebayes.corpora.score_tables import positive_label, read_scores
     from surebayes.corpora.sources import Source
-    from surebayes.promises.certificate import certify as certified
+    from surebayes.promises.certifying import certify as certified
 
     left_out: list[str] = []
     options["delimiter"] = _inputs.delimiter_of(options["delimiter"])

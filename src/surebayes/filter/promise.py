@@ -32,7 +32,8 @@ from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
 from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates, certify
+from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
+from surebayes.promises.certifying import certify
 from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
 
 

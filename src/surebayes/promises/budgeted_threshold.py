@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -30,6 +30,7 @@ from surebayes.promises.class_scores import (
     with_unsure,
 )
 from surebayes.promises.prequential import PrequentialThreshold
+from surebayes.promises.thresholded import ThresholdedClassifier
 
 __all__ = ["BudgetedThreshold"]
 
@@ -41,7 +42,7 @@ def _inner_has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
-class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class BudgetedThreshold(ThresholdedClassifier):
     """A classifier on a stream that never gives more false alarms than was agreed, whatever comes.
 
     A certificate holds for rows like the held-out ones. This threshold is for streams that change: it keeps an
@@ -295,9 +296,6 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ answers
 
-    def _raw(self, X: Any) -> Floats:
-        return raw_scores(self.estimator_, X, self._kind == "multilabel")
-
     @property
     def budget_(self) -> Any:
         """The budget, or one for each class by its label."""
@@ -352,37 +350,6 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             neg_label=None if other is None else other.item(),
             budget=self._budgets[k].bound(),
         )
-
-    def scores(self, X: Any) -> Any:
-        """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or sequence of length n
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, K) if there are several thresholds
-        """
-        check_is_fitted(self, "classes_")
-        columns = by_class(self._raw(X), self._kind)
-        return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
-
-    def decision_function(self, X: Any) -> Any:
-        """Scores of the classifier itself (the threshold is not subtracted); higher means ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or sequence of length n
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-        """
-        check_is_fitted(self, "classes_")
-        return self._raw(X)
 
     def predict(self, X: Any) -> Any:
         """Call positive what scores strictly above the threshold of now; nothing while the budget is mute.
@@ -455,14 +422,6 @@ class BudgetedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         self.partial_fit([x], [y])
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
-        tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
-        return tags
 
 
 def _labels(y: Any) -> NDArray[Any]:

@@ -113,7 +113,7 @@ class DriftMonitor:
     Examples
     --------
     >>> import numpy as np
-    >>> from surebayes.promises.certificate import certify
+    >>> from surebayes.promises.certifying import certify
     >>> random = np.random.default_rng(0)
     >>> positive = random.random(20_000) < 0.5
     >>> certificate = certify(random.normal(size=20_000) + 4 * positive, positive, max_fpr=0.01)

@@ -9,9 +9,9 @@ from typing import Any
 import joblib
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
@@ -20,7 +20,8 @@ from surebayes.core.checks import fraction
 from surebayes.core.decide import cost_threshold
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives
 from surebayes.promises.calibration import constant_probability, fit_probability
-from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, Certificates, certify, checked_order
+from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, Certificates
+from surebayes.promises.certifying import certify, checked_order
 from surebayes.promises.class_scores import (
     LOG_OF_ZERO,
     by_class,
@@ -34,6 +35,7 @@ from surebayes.promises.class_scores import (
 )
 from surebayes.promises.holding_out import is_share, split, weight_parameter
 from surebayes.promises.order_statistics import checked_mislabelled
+from surebayes.promises.thresholded import ThresholdedClassifier
 
 __all__ = ["Certificate", "Certificates", "GuaranteedThreshold", "NotEnoughNegatives", "NotEnoughPositives"]
 
@@ -42,7 +44,7 @@ def _gives_probabilities(self: GuaranteedThreshold) -> bool:
     return self.probabilities is not None or hasattr(getattr(self, "estimator_", self.estimator), "predict_proba")
 
 
-class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class GuaranteedThreshold(ThresholdedClassifier):
     """A classifier whose false-positive rate is guaranteed, not hoped for.
 
     "At most 0.1% false positives on the held-out rows" ends above 0.1% on new rows more than half of the time. This
@@ -363,43 +365,6 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ answers
 
-    def _raw(self, X: Any) -> Any:
-        return raw_scores(self.estimator_, X, self._kind == "multilabel")
-
-    def scores(self, X: Any) -> Any:
-        """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
-
-        They are the classifier's `decision_function`, negated if `pos_label` is ``classes_[0]`` of two classes; for a
-        classifier without one, log-odds.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or sequence of length n
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, K) if there are several thresholds
-        """
-        check_is_fitted(self, "threshold_")
-        columns = by_class(self._raw(X), self._kind)
-        return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
-
-    def decision_function(self, X: Any) -> Any:
-        """Scores of the classifier itself (the threshold is not subtracted); higher means ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or sequence of length n
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-        """
-        check_is_fitted(self, "threshold_")
-        return self._raw(X)
-
     def predict(self, X: Any) -> Any:
         """Call positive what scores strictly above the threshold.
 
@@ -466,11 +431,3 @@ class GuaranteedThreshold(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             chances = self.predict_proba(X)
             return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
-        tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
-        return tags

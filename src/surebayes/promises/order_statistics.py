@@ -50,11 +50,11 @@ def negatives_needed(max_fpr: float, confidence: float, *, allowed: int = 0, mis
     foreign, missing = checked_mislabelled(mislabelled)
     errors = allowed + missing
     too_few, enough = errors, errors + 1  # n rows can't hold n errors at most k(n) < n of which are allowed
-    while _allowed_errors(enough, max_fpr, confidence, errors) < errors:
+    while allowed_errors(enough, max_fpr, confidence, errors) < errors:
         too_few, enough = enough, 2 * enough
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if _allowed_errors(middle, max_fpr, confidence, errors) < errors:
+        if allowed_errors(middle, max_fpr, confidence, errors) < errors:
             too_few = middle
         else:
             enough = middle
@@ -81,8 +81,14 @@ def checked_mislabelled(mislabelled: Mislabelled) -> Mislabelled:
     return foreign, missing
 
 
-def _allowed_errors(n: int, rate: float, confidence: float, most: int | None = None) -> int:
-    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none, `most` where it is more."""
+def allowed_errors(n: int, rate: float, confidence: float, most: int | None = None) -> int:
+    """Largest k with P(Binomial(n, rate) <= k) <= 1 - confidence; -1 where there is none, `most` where it is more.
+
+    Examples
+    --------
+    >>> allowed_errors(2994, 0.001, 0.95), allowed_errors(2995, 0.001, 0.95), allowed_errors(9151, 0.001, 0.95)
+    (-1, 0, 4)
+    """
     if most is not None and most < n and special.bdtr(most, n, rate) <= 1 - confidence:
         return most
     low, high = -1, n if most is None else min(most, n)  # the probability is within the limit at low, not at high
@@ -206,7 +212,7 @@ def _allowed_or_raise(
     if n < needed:
         offer = (smallest_rate(n, confidence, mislabelled) or 0.0) if foreign or missing else None
         raise error(needed, n, rate, confidence, offer)
-    return _allowed_errors(n - foreign + missing, rate, confidence) - missing
+    return allowed_errors(n - foreign + missing, rate, confidence) - missing
 
 
 def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) -> float | None:

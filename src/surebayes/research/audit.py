@@ -19,7 +19,8 @@ from surebayes import metrics
 from surebayes.errors import BadInput, TooFewDocuments
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
 from surebayes.metrics.significance import rate_interval
-from surebayes.promises.certificate import EXACT, PREQUENTIAL, Certificate, certify
+from surebayes.promises.certificate import EXACT, PREQUENTIAL, Certificate
+from surebayes.promises.certifying import certify
 from surebayes.research import trec
 
 LOW_RATES = (0.0001, 0.001, 0.01)

@@ -153,12 +153,12 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
     judge, engine = model.judge, model.judge.engine
     document = engine.read(raw)
     scores = engine.scores(engine.rows([document]))
-    budgets: dict = {}
+    budgets: dict[str, Any] = {}
     if model.has_budget or os.path.exists(os.path.join(folder, "verdicts.sqlite")):
         from surebayes.filter.memory.verdicts import Memory
 
         (label, score, threshold, probability), budgets = Memory(folder, one_shot=True).answer(
-            judge, scores, document.fingerprint
+            judge, list(scores), document.fingerprint
         )
     else:
         label, score, threshold, probability = judge.decide(scores)

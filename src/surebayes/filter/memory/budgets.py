@@ -110,12 +110,11 @@ def set_terms(database: Database, label: str, place: int, rate: float, burst: fl
 
 def _calibrate_from(database: Database, label: str, rate: float) -> None:
     """Find anew how many of the negatives that were counted may lie above the threshold."""
-    from surebayes.promises.order_statistics import negatives_needed
+    from surebayes.promises.order_statistics import allowed_errors, negatives_needed
 
     scored = database.rows("SELECT scored FROM budgets WHERE label = ?", (label,))[0][0]
-    allowed = -1
-    while (next_at := negatives_needed(rate, CONFIDENCE, allowed=allowed + 1)) <= scored:
-        allowed += 1
+    allowed = allowed_errors(scored, rate, CONFIDENCE)
+    next_at = negatives_needed(rate, CONFIDENCE, allowed=allowed + 1)
     database.run("UPDATE budgets SET allowed = ?, next_at = ? WHERE label = ?", (allowed, next_at, label))
 
 
@@ -242,7 +241,8 @@ def base_threshold(database: Database, label: str) -> "float | None":
     )
     if not found:
         return None if dropped is None else float(dropped)
-    return float(found[0][0]) if dropped is None else max(float(found[0][0]), dropped)
+    score = float(found[0][0])
+    return score if dropped is None else max(score, float(dropped))
 
 
 def lifted_threshold(database: Database, label: str, lift: float) -> "float | None":
@@ -257,7 +257,7 @@ def lifted_threshold(database: Database, label: str, lift: float) -> "float | No
     quantile = database.rows(
         "SELECT score FROM scores WHERE label = ? AND positive = 1 ORDER BY score LIMIT 1 OFFSET ?", (label, place)
     )
-    return max(base, quantile[0][0])
+    return max(base, float(quantile[0][0]))
 
 
 def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]":

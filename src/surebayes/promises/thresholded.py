@@ -1,0 +1,72 @@
+"""What classifiers with thresholds of their own share: scores as the thresholds mean them, and scikit-learn's tags."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from surebayes.promises.class_scores import Kind, by_class, raw_scores
+
+
+class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier around another one, which is called by thresholds on its scores."""
+
+    estimator: Any
+    estimator_: Any
+    _kind: Kind
+    _targets: list[int]
+
+    def _raw(self, X: Any) -> Any:
+        return raw_scores(self.estimator_, X, self._kind == "multilabel")
+
+    def scores(self, X: Any) -> Any:
+        """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
+
+        They are the classifier's `decision_function`, negated if `pos_label` is ``classes_[0]`` of two classes; for a
+        classifier without one, log-odds.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, K) if there are several thresholds
+        """
+        check_is_fitted(self, "classes_")
+        columns = by_class(self._raw(X), self._kind)
+        return columns[:, self._targets[0]] if len(self._targets) == 1 else columns
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the classifier itself (the threshold is not subtracted); higher means ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sequence of length n
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+        """
+        check_is_fitted(self, "classes_")
+        return self._raw(X)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a state that was kept; parameters that came after it have their defaults."""
+        defaults = {name: each.default for name, each in signature(type(self).__init__).parameters.items()}
+        missing = {name: defaults[name] for name in self._get_param_names() if name not in state and name in defaults}
+        super().__setstate__({**missing, **state})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
+        tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
+        return tags

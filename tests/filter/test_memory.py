@@ -1,0 +1,469 @@
+"""Remembered verdicts and budgets in a filter's folder: the bound holds across restarts, processes and kill -9."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surebayes.errors import BadModel, NewerModel
+from surebayes.filter.lean.judge import Judge
+from surebayes.filter.memory import budgets as kept
+from surebayes.filter.memory.database import NAME, Database
+from surebayes.filter.memory.listing import packed, unpacked
+from surebayes.filter.memory.verdicts import About, Memory
+from surebayes.promises.budget import AlarmBudget
+from surebayes.promises.prequential import PrequentialThreshold
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where to flush costs nothing
+JUDGE = Judge(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+THREE = Judge(SimpleNamespace(documents=[5, 5, 5]), ["a", "b", "c"], {}, None, "m-1")
+HIGH, LOW = [9.0], [-9.0]
+
+
+@pytest.fixture
+def tmp_path():
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+def begun(folder, rate=0.25, burst=2, negatives=(0.0,), positives=(5.0, 6.0), labels=("spam",)):
+    """Make the memory of a filter with budgets, calibrated on scores."""
+    memory = Memory(str(folder), create=True)
+    with memory.database.writing():
+        for place, label in enumerate(labels):
+            kept.set_terms(memory.database, label, place, rate, burst)
+            kept.calibrate(memory.database, label, list(negatives), list(positives))
+    return memory
+
+
+def state_of(memory, label="spam"):
+    return kept.budgets(memory.database)[label]
+
+
+def ask(memory, name, scores=HIGH, judge=JUDGE):
+    return memory.answer(judge, scores, name)[0][0]
+
+
+# ---------------------------------------------------------------------- the bound
+
+
+def worst(known, rate):
+    """The largest alarms - rate n over all stretches, exactly."""
+    total = lowest = highest = Fraction(0)
+    for alarm in known:
+        total += int(alarm) - rate
+        highest = max(highest, total - lowest)
+        lowest = min(lowest, total)
+    return highest
+
+
+steps = st.lists(
+    st.tuples(
+        st.floats(-5, 10, allow_nan=False),
+        st.booleans(),
+        st.integers(0, 6),
+        st.sampled_from(("go on", "restart", "other")),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(steps, st.sampled_from((0.01, 0.1, 0.5)), st.sampled_from((1, 1.5, 3)))
+@settings(max_examples=60, deadline=None)
+def test_whatever_comes_alarms_stay_within_the_bound(stream, rate, burst):
+    """Scores, labels, delays, restarts and several processes (as connections): the bound holds in every stretch."""
+    exact = Fraction(int(rate * 2**40), 2**40)
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        one, other = begun(folder, rate, burst), Memory(folder)
+        waiting, known, in_flight = [], [], 0
+        for i, (score, good, delay, then) in enumerate(stream):
+            here = other if then == "other" else one
+            flagged = ask(here, f"f{i}", [score]) == "spam"
+            if flagged:
+                in_flight = max(in_flight, sum(each_flagged and each_good for _, _, each_good, each_flagged in waiting))
+            waiting.append((i + delay, f"f{i}", good, flagged))
+            for due in [each for each in waiting if each[0] <= i]:
+                waiting.remove(due)
+                told = here.tell(due[1], "ham" if due[2] else "spam")
+                assert told.alarm == (due[2] and due[3])
+                if due[2]:
+                    known.append(due[3])
+            if then == "restart":
+                one.close()
+                one = Memory(folder)
+        assert worst(known, exact) <= Fraction(burst) + in_flight
+        expected = AlarmBudget(rate, burst)
+        for alarm in known:
+            expected.record(alarm)
+        assert state_of(one) == state_of(other) == expected
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0.01, 5), (0.25, 2), (0.1, 1)])
+def test_an_adversary_who_knows_the_rule_comes_within_one_alarm_and_never_passes(tmp_path, rate, burst):
+    memory, known = begun(tmp_path, rate, burst), []
+    for i in range(300):
+        heard = not memory.in_force()["spam"].mute
+        alarm = ask(memory, f"f{i}", [1e9 * (i + 1) if heard else -1e9]) == "spam"
+        assert alarm == heard
+        assert memory.tell(f"f{i}", "ham").alarm == alarm
+        known.append(alarm)
+    assert burst - 1 < worst(known, Fraction(int(rate * 2**40), 2**40)) <= burst
+    assert burst + rate * len(known) - 3 <= sum(known) <= burst + rate * len(known)
+
+
+def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
+    """The same truths give the threshold of `PrequentialThreshold`, lifted by the debt of `AlarmBudget`."""
+    draw = random.Random(3)
+    memory = begun(tmp_path, 0.02, 3, negatives=(), positives=())
+    budget, calibration = AlarmBudget(0.02, 3), PrequentialThreshold(0.02, kept.CONFIDENCE)
+    ask(memory, "first", LOW)
+    memory.tell("first", "ham")  # the first truth told shows that truths are told
+    budget.record(False)
+    for i in range(400):
+        spam = draw.random() < 0.4
+        score = draw.gauss(4 if spam else 0, 1.5)
+        flagged = ask(memory, f"f{i}", [score]) == "spam"
+        expected = float("inf") if budget.mute else calibration.lifted(budget.lift)
+        assert flagged == (score > expected)
+        memory.tell(f"f{i}", "spam" if spam else "ham")
+        if spam or budget.lift <= kept.CALM:
+            calibration.add(score, spam)
+        if not spam:
+            budget.record(flagged)
+    assert state_of(memory) == budget
+    assert budget.alarms > 2
+    assert kept.base_threshold(memory.database, "spam") == calibration.threshold
+
+
+def test_two_processes_spend_one_budget(tmp_path):
+    one = begun(tmp_path, 0.01, 2)
+    code = (
+        "import sys; from types import SimpleNamespace as N\n"
+        "from surebayes.filter.lean.judge import Judge; from surebayes.filter.memory.verdicts import Memory\n"
+        "memory = Memory(sys.argv[1]); judge = Judge(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
+        "for i in range(30):\n"
+        "    name = sys.argv[2] + str(i)\n"
+        "    memory.answer(judge, [9.0], name); memory.tell(name, 'ham')\n"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name]) for name in "ab"]
+    assert [other.wait() for other in others] == [0, 0]
+    budget = state_of(one)
+    assert budget.negatives == 60
+    assert 2 <= budget.alarms <= 2 + 1  # at most one of the other was in flight
+    assert budget.mute
+
+
+# ---------------------------------------------------------------------- kill -9
+
+_KILLED = """
+import os, sys
+from types import SimpleNamespace as N
+from surebayes.filter.lean.judge import Judge
+from surebayes.filter.memory.verdicts import Memory
+memory = Memory(sys.argv[1])
+judge = Judge(N(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+for i in range(10_000):
+    label = memory.answer(judge, [9.0 if i % 3 else -9.0], f"f{i}")[0][0]
+    os.write(1, f"answered {i} {label}\\n".encode())
+    if i % 2:
+        told = memory.tell(f"f{i}", "ham")
+        os.write(1, f"told {i} {told.alarm}\\n".encode())
+"""
+
+
+@pytest.mark.parametrize("after", [0.02, 0.05, 0.11, 0.2])
+def test_kill_nine_loses_no_acknowledged_truth_and_forgives_no_debt(tmp_path, after):
+    begun(tmp_path, 0.001, 1000).close()
+    process = subprocess.Popen([sys.executable, "-c", _KILLED, tmp_path], stdout=subprocess.PIPE)
+    first = process.stdout.readline()
+    time.sleep(after)
+    os.kill(process.pid, signal.SIGKILL)
+    lines = [line.split() for line in (first + process.communicate()[0]).decode().splitlines() if line.count(" ") == 2]
+    memory = Memory(str(tmp_path))
+    rows = dict(memory.database.rows("SELECT fingerprint, truth FROM verdicts"))
+    flagged = {f"f{i}" for what, i, label in lines if (what, label) == ("answered", "spam")}
+    told = {f"f{i}": alarm == "True" for what, i, alarm in lines if what == "told"}
+    assert flagged <= set(rows)  # durable before they were answered
+    assert all(rows[name] == "ham" for name in told)
+    budget, least = state_of(memory), AlarmBudget(0.001, 1000)
+    for alarm in told.values():
+        least.record(alarm)
+    assert budget.alarms >= least.alarms
+    assert budget.debt >= least.debt - 0.001
+    assert budget.negatives - len(told) in (0, 1)  # the one that was not acknowledged
+    assert memory.database.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+# ---------------------------------------------------------------------- which documents count
+
+
+def test_a_document_counts_once_however_often_it_is_judged_and_told(tmp_path):
+    memory = begun(tmp_path, 0.25, 10)
+    assert [ask(memory, "x") for _ in range(3)] == ["spam"] * 3
+    assert memory.in_flight("spam") == 1
+    assert memory.tell("x", "ham").alarm
+    assert not memory.tell("x", "ham").alarm
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)
+    memory.tell("x", "spam")
+    memory.tell("x", "ham")
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)  # minds may change, debt isn't forgiven
+    ask(memory, "x", LOW)
+    memory.tell("x", "ham")
+    assert state_of(memory).negatives == 1  # nor does a known document pay twice
+    assert ask(memory, "x") == "spam"
+    assert memory.tell("x", "ham").alarm  # flagged anew after it was rescued: another alarm
+    assert state_of(memory).alarms == 2
+
+
+def test_what_was_flagged_stays_so_until_its_truth_is_known(tmp_path):
+    memory = begun(tmp_path, 0.25, 10)
+    assert ask(memory, "x") == "spam"
+    assert ask(memory, "x", LOW) == "ham"
+    assert memory.tell("x", "ham").alarm
+
+
+def test_spam_that_was_flagged_costs_nothing(tmp_path):
+    memory = begun(tmp_path)
+    ask(memory, "x")
+    assert not memory.tell("x", "spam").alarm
+    assert state_of(memory).negatives == 0
+    assert memory.tell("x", "ham").alarm  # a truth that turns out to be wrong
+    assert state_of(memory).alarms == 1
+
+
+def test_one_without_a_verdict_is_judged_first(tmp_path):
+    memory = begun(tmp_path)
+    assert memory.tell("x", "ham", judged=(JUDGE, HIGH)).alarm
+    assert not memory.tell("y", "ham", judged=(JUDGE, LOW)).alarm
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 2)
+    assert memory.tell("z", "ham").documents == 0  # nothing to judge it by: nothing is counted
+
+
+def test_persons_have_verdicts_of_their_own(tmp_path):
+    memory = begun(tmp_path, 0.25, 10)
+    for person in ("ann", "bob"):
+        memory.answer(JUDGE, HIGH, "x", About(person))
+    assert memory.tell("x", "ham", person="ann").documents == 1
+    assert state_of(memory).alarms == 1
+    assert memory.tell("x", "ham").documents == 1  # everybody's
+    assert state_of(memory).alarms == 2
+
+
+def test_while_mute_nothing_is_flagged_and_good_documents_end_it(tmp_path):
+    memory = begun(tmp_path, 0.25, 1)
+    ask(memory, "x")
+    memory.tell("x", "ham")
+    force = memory.in_force()["spam"]
+    assert (force.mute, force.left, force.lift) == (True, 0, 1.0)
+    assert "mute" in str(force)
+    (label, _, threshold, _), shown = memory.answer(JUDGE, [1e300], "y")
+    assert (label, threshold) == ("ham", 1e9)
+    assert shown["spam"].mute
+    for i in range(4):
+        ask(memory, f"g{i}", LOW)
+        memory.tell(f"g{i}", "ham")
+    assert ask(memory, "z") == "spam"
+
+
+# ---------------------------------------------------------------------- silence
+
+
+def aged(memory, days):
+    with memory.database.writing():
+        memory.database.run("UPDATE verdicts SET time = time - ?", (days * 86_400,))
+
+
+def test_silence_pays_back_and_never_calibrates(tmp_path):
+    memory = begun(tmp_path, 0.25, 3)
+    ask(memory, "x")
+    memory.tell("x", "ham")
+    for i in range(3):
+        ask(memory, f"g{i}", [-3.0])
+    ask(memory, "flagged")
+    before = kept.base_threshold(memory.database, "spam"), state_of(memory).debt
+    aged(memory, 6.9)
+    assert not memory.presume()
+    aged(memory, 0.2)
+    assert memory.presume()
+    budget = state_of(memory)
+    assert budget.debt == before[1] - 0.75
+    assert budget.negatives == 4  # those that nobody complained about, and not what was flagged
+    assert kept.base_threshold(memory.database, "spam") == before[0]
+    assert not memory.presume()
+    assert not memory.tell("g0", "ham").alarm
+    assert state_of(memory) == budget  # it had paid already
+    memory.set(presume_days=0)
+    ask(memory, "late", LOW)
+    aged(memory, 100)
+    assert not memory.presume()
+
+
+def test_who_tells_mistakes_only_does_not_move_the_threshold(tmp_path):
+    memory = begun(tmp_path, 0.25, 50, negatives=[float(i) / 10 for i in range(10)])
+    base = kept.base_threshold(memory.database, "spam")
+    for i in range(20):
+        ask(memory, f"x{i}", [8.0 + i])
+        memory.tell(f"x{i}", "ham")
+    assert kept.base_threshold(memory.database, "spam") == base
+    for i in range(40):  # now truths of quiet documents come too
+        ask(memory, f"y{i}", [1.5])
+        memory.tell(f"y{i}", "ham")
+    assert kept.base_threshold(memory.database, "spam") > base
+
+
+def test_one_shot_processes_leave_payments_to_others_until_they_add_up(tmp_path):
+    memory = begun(tmp_path, 0.01, 1)
+    for i in range(5):
+        ask(memory, f"g{i}", LOW)
+    aged(memory, 8)
+    alone = Memory(str(tmp_path), one_shot=True)
+    assert not alone.presume()  # no debt: nothing is waiting for it
+    ask(memory, "x")  # a process that lives on counts them at once
+    assert state_of(memory).negatives == 5
+    memory.tell("x", "ham")
+    ask(memory, "late", LOW)
+    aged(memory, 8)
+    assert alone.presume()  # mute: every payment counts
+
+
+# ---------------------------------------------------------------------- bounds
+
+
+def test_memory_is_bounded_in_size_and_age_and_what_may_become_an_alarm_goes_last(tmp_path):
+    memory = begun(tmp_path, 0.5, 1_000_000)
+    memory.set(keep_most=1000)
+    for i in range(300):
+        ask(memory, f"x{i}")
+    for i in range(2000):
+        ask(memory, f"g{i}", LOW)
+    names = [name for (name,) in memory.database.rows("SELECT fingerprint FROM verdicts")]
+    assert len(names) <= 1000 + 256
+    assert {f"x{i}" for i in range(300)} <= set(names)
+    assert "g1999" in names
+    aged(memory, 61)
+    for i in range(256):
+        ask(memory, f"new{i}", LOW)
+    names = {name for (name,) in memory.database.rows("SELECT fingerprint FROM verdicts")}
+    assert all(name.startswith("new") for name in names)
+
+
+def test_scores_and_ledger_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "SPARE", 50)
+    monkeypatch.setattr(kept, "RECENT", 40)
+    monkeypatch.setattr(kept, "MOST_ROWS", 30)
+    memory = begun(tmp_path, 0.5, 1000)
+    draw = random.Random(1)
+    for i in range(600):
+        spam, score = draw.random() < 0.3, draw.gauss(0, 1)
+        ask(memory, f"f{i}", [score])
+        memory.tell(f"f{i}", "spam" if spam else "ham")
+    assert memory.database.rows("SELECT count(*) FROM scores WHERE positive")[0][0] <= 40
+    assert memory.database.rows("SELECT count(*) FROM ledger")[0][0] <= 30
+
+
+# ---------------------------------------------------------------------- several classes
+
+
+def test_every_class_has_its_own_budget(tmp_path):
+    memory = begun(tmp_path, 0.25, 1, labels=("a", "b", "c"))
+    assert ask(memory, "x", [-5.0, 9.0, -5.0], THREE) == "b"
+    assert memory.tell("x", "c").alarm
+    force = memory.in_force()
+    assert [force[label].mute for label in "abc"] == [False, True, False]
+    assert [state_of(memory, label).negatives for label in "abc"] == [1, 1, 0]
+    assert ask(memory, "y", [-5.0, 9.0, -5.0], THREE) == "unsure"
+    assert ask(memory, "z", [-5.0, 9.0, 7.0], THREE) == "c"
+
+
+# ---------------------------------------------------------------------- the file
+
+
+def test_files_that_are_none_of_ours_are_refused(tmp_path):
+    with pytest.raises(BadModel, match="missing"):
+        Database(str(tmp_path))
+    assert not os.listdir(tmp_path)
+    (tmp_path / NAME).write_bytes(b"not a database at all, whatever it is" * 100)
+    with pytest.raises(BadModel):
+        Database(str(tmp_path))
+    (tmp_path / NAME).unlink()
+    begun(tmp_path).close()
+    with sqlite3.connect(tmp_path / NAME) as file:
+        file.execute("CREATE TRIGGER forgive AFTER INSERT ON verdicts BEGIN UPDATE budgets SET debt = 0; END")
+    file.close()
+    with pytest.raises(BadModel, match="trigger"):
+        Database(str(tmp_path))
+    with sqlite3.connect(tmp_path / NAME) as file:
+        file.execute("DROP TRIGGER forgive")
+        file.execute("PRAGMA user_version=7")
+    file.close()
+    with pytest.raises(NewerModel, match="version 7"):
+        Database(str(tmp_path))
+
+
+def test_a_failed_transaction_leaves_nothing(tmp_path):
+    memory = begun(tmp_path)
+    before = state_of(memory)
+
+    def fail():
+        with memory.database.writing():
+            kept.record(memory.database, "spam", True, "x", None)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert state_of(memory) == before
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst", "message"),
+    [(0, 5, "rate"), (1, 5, "rate"), (float("nan"), 5, "rate"), (0.1, 0.5, "burst"), (0.1, 1e9, "burst")],
+)
+def test_bad_terms_are_refused_and_leave_nothing(tmp_path, rate, burst, message):
+    memory = Memory(str(tmp_path), create=True)
+    with pytest.raises(ValueError, match=message), memory.database.writing():
+        kept.set_terms(memory.database, "spam", 0, rate, burst)
+    assert kept.budgets(memory.database) == {}
+
+
+def test_permissions_are_those_of_the_folder(tmp_path):
+    tmp_path.chmod(0o770)
+    begun(tmp_path).close()
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o660
+
+
+@given(st.one_of(st.binary(max_size=2000), st.text(max_size=2000)))
+def test_documents_are_kept_as_they_were(document):
+    assert unpacked(packed(document)) == document
+
+
+def test_large_documents_are_not_kept():
+    assert packed(random.Random(0).randbytes(200_000)) is None
+    assert packed(b"x" * 10_000_000) is None
+
+
+def test_the_ledger_says_what_happened(tmp_path):
+    memory = begun(tmp_path, 0.25, 3)
+    for i in range(3):
+        ask(memory, f"g{i}", LOW)
+        memory.tell(f"g{i}", "ham")
+    ask(memory, "x")
+    memory.tell("x", "ham", who="ann")
+    rows = kept.ledger(memory.database)
+    assert [(row["kind"], row["documents"]) for row in rows] == [("alarm", 1), ("paid", 3), ("terms", 0)]
+    assert (rows[0]["debt"], rows[0]["left"], rows[0]["fingerprint"], rows[0]["who"]) == (1.0, 2, "x", "ann")
+    json.dumps(rows)
