@@ -58,7 +58,8 @@ class Terms:
             confidence = made["series_confidence"] if renewal else made["confidence"]
             foreign, missing = made.get("mislabelled", (0, 0))
             max_fpr, precision = made["max_fpr"], made.get("min_precision")
-            counts, rates = (foreign, missing, renewal), (precision if max_fpr is None else max_fpr, confidence)
+            rates: tuple[Any, ...] = (precision if max_fpr is None else max_fpr, confidence)
+            counts = (foreign, missing, renewal)
             if not all(type(n) is int and 0 <= n < 2**53 for n in counts) or not all(0 < rate < 1 for rate in rates):
                 raise ValueError(f"it promises {rates} with {counts}")
             if made["pos_label"] != label:
