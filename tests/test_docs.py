@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -95,3 +96,10 @@ def test_the_code_beside_an_equation_is_found_and_cites_it():
     for page in (ROOT / "docs" / "papers").glob("*.md"):
         for name in site_hooks.CODE.findall(page.read_text()):
             assert "eq" in site_hooks.source(name), f"{page.name}: {name} names no equation"
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples" / "gallery").glob("*.py")), ids=lambda path: path.stem)
+def test_the_gallery_runs(script, tmp_path):
+    finished = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout

@@ -69,6 +69,20 @@ def reference() -> Iterator[tuple[str, str]]:
     yield "index.md", "\n".join(index) + "\n"
 
 
+def gallery() -> Iterator[tuple[str, str]]:
+    """Return a page for each script of examples/gallery: what it shows, and the script itself."""
+    index = ["# Examples", "", "Each is a script of `examples/gallery` that the tests run as it stands.", ""]
+    for path in sorted((ROOT / "examples" / "gallery").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        about = ast.get_docstring(ast.parse(source)) or ""
+        title, _, text = about.partition("\n\n")
+        code = source.split('"""', 2)[2].strip()
+        page = f"{path.stem.replace('_', '-')}.md"
+        index.append(f"- [{title.rstrip('.')}]({page})")
+        yield page, f"# {title.rstrip('.')}\n\n{text}\n\n```python\n{code}\n```\n"
+    yield "index.md", "\n".join(index) + "\n"
+
+
 def inside(text: str, folder: str) -> str:
     """Turn links of a file outside docs/ into links of the site; what the site does not have becomes plain text."""
 
@@ -90,11 +104,10 @@ def inside(text: str, folder: str) -> str:
 
 def main() -> None:
     """Write all of them."""
-    navigation = []
-    for page, text in reference():
-        with mkdocs_gen_files.open(f"api/{page}", "w") as file:
-            file.write(text)
-        navigation.append(page)
+    for folder, written in (("api", reference()), ("examples", gallery())):
+        for page, text in written:
+            with mkdocs_gen_files.open(f"{folder}/{page}", "w") as file:
+                file.write(text)
     for source, page in (
         ("ARCHITECTURE.md", "architecture.md"),
         ("CHANGELOG.md", "changes.md"),

@@ -54,7 +54,8 @@ def canonical_rows(X: Any, estimator_name: str) -> csr_array:
     least = rows.data.min() if rows.nnz else 1
     if least < 0:
         raise ValueError(
-            f"Negative values in data passed to {estimator_name} (input X): counts of terms are 0 or above."
+            f"Negative values in data passed to {estimator_name} (input X): counts of terms are 0 or above. "
+            "A HashingVectorizer gives such rows with alternate_sign=False, norm=None."
         )
     if rows.has_canonical_format and least > 0:
         return rows
