@@ -26,18 +26,18 @@ HERE = Path(__file__).resolve().parent
 MEASURED = HERE.parent / "docs" / "scale" / "measured.json"
 PART = 10_000
 COMMON, RARE = 60, 80
+TEXT = " ".join(["c%x"] * COMMON + ["r%x"] * RARE)
 
 
 def texts(first, n):
     """Return n invented texts from number `first` on, a multiple of PART, and their labels."""
     generator = np.random.default_rng([7, first])
     labels = generator.integers(0, 2, n)
-    common = (generator.random((n, COMMON)) ** 3 * 20_000).astype(int) + 300 * labels[:, None]
-    rare = (1 / (generator.random((n, RARE)) + 1e-4) ** 4).astype(np.int64)
-    made = [
-        " ".join([f"c{k:x}" for k in some] + [f"r{k:x}" for k in others])
-        for some, others in zip(common.tolist(), rare.tolist())
-    ]
+    words = np.empty((n, COMMON + RARE), np.int64)
+    words[:, :COMMON] = generator.random((n, COMMON)) ** 3 * 20_000
+    words[:, :COMMON] += 300 * labels[:, None]
+    words[:, COMMON:] = 1 / (generator.random((n, RARE)) + 1e-4) ** 4
+    made = list(map(TEXT.__mod__, map(tuple, words.tolist())))
     return made, np.array(["ham", "spam"])[labels]
 
 

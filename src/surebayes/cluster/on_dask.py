@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 import warnings
 from functools import partial
@@ -17,7 +18,9 @@ from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
 FAN_IN = 8
-"""Answers that are added up by one task."""
+"""Answers of tasks that are added up by another."""
+TOGETHER = 16
+"""Parts that a task asks at most: what is lost when its worker dies."""
 
 
 def fit_dask(
@@ -101,7 +104,12 @@ def _scores(estimator: Any, part: Any) -> Any:
 
 
 class DaskEngine:
-    """Asks parts by tasks of Dask and adds up the answers in a tree of tasks."""
+    """Asks parts by tasks of Dask and adds up the answers, on the workers.
+
+    A task asks several parts one after the other and adds each answer to the others as it comes: an answer that is
+    handed to another task is packed, sent and unpacked, which costs more than adding it. The answers of tasks are added
+    up in a tree.
+    """
 
     def __init__(self, parts: list[Any], client: Any, retries: int = 2, progress: bool | None = None) -> None:
         if not parts:
@@ -117,34 +125,73 @@ class DaskEngine:
         self.passes += 1
         distributed = _distributed()
         shared = _lazy(task, traverse=False)  # one copy for a worker, whatever the number of parts
-        names = {f"part-{number}-{uuid.uuid4().hex}": number for number in range(len(self.parts))}
-        asked = [_lazy(_ask)(shared, k, part, dask_key_name=name) for (name, k), part in zip(names.items(), self.parts)]
+        names = {f"part-{some[0]}-{uuid.uuid4().hex}": some for some in self._together()}
+        again = 0 if self._computed else self.retries  # else Dask itself tries again
+        asked = [_lazy(_ask)(shared, some, self._given(some), again, dask_key_name=n) for n, some in names.items()]
         level = asked
-        while len(level) > 1 or level is asked:
+        while len(level) > 1:
             level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
         with warnings.catch_warnings():  # the vocabulary is in the graph, so that it survives any worker's death
             warnings.filterwarnings("ignore", message="Sending large graph")
-            futures = self.client.compute([*asked, level[0]], retries=self.retries, traverse=False)
+            futures = self.client.compute([*asked, level[0]], retries=self.retries - again, traverse=False)
         root = futures.pop()
-        with bar(f"pass {self.passes}: {what}", len(asked), self.progress) as advance:
+        sizes = {future.key: len(names[future.key]) for future in futures}
+        with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
             waiting = distributed.as_completed(futures)
             del futures  # an answer is let go as soon as it was added to others
-            for _ in waiting:
-                advance()
+            for future in waiting:
+                for _ in range(sizes[future.key]):
+                    advance()
         try:
             return root.result()
         except distributed.KilledWorker as error:
             if error.task not in names:
                 raise
             raise PartFailed(
-                names[error.task],
-                "every worker that had it in hand, or in its queue, died: of too little memory, mostly. Make parts "
-                "smaller, or give workers more",
+                names[error.task][0],
+                f"every worker that had part {_span(names[error.task])} in hand, or in its queue, died: of too little "
+                "memory, mostly. Make parts smaller, or give workers more",
             ) from error
 
+    @property
+    def _computed(self) -> bool:
+        """Whether there are parts that Dask computes."""
+        return any(hasattr(part, "__dask_graph__") for part in self.parts)
 
-def _ask(task: Any, number: int, part: Any) -> Any:
-    return task(number, part)
+    def _given(self, numbers: range) -> Any:
+        """Return parts as an argument of a task; Dask doesn't look into those that it need not compute."""
+        some = [self.parts[k] for k in numbers]
+        return [_delayed(part) for part in some] if self._computed else _lazy(some, traverse=False, pure=False)
+
+    def _together(self) -> list[range]:
+        """Return the parts that each task asks: four tasks a worker, and no more than `TOGETHER` parts each.
+
+        Parts that Dask computes are all in a worker's memory before a task begins, so that each has a task of its own.
+        """
+        threads = sum(self.client.nthreads().values()) or 1
+        size = 1 if self._computed else max(1, min(TOGETHER, len(self.parts) // (4 * threads)))
+        return [range(k, min(k + size, len(self.parts))) for k in range(0, len(self.parts), size)]
+
+
+def _ask(task: Any, numbers: range, parts: list[Any], retries: int) -> Any:
+    """Ask parts one after the other, each again where it could not be read; add up the answers."""
+    total = task.nothing()
+    for number, part in zip(numbers, parts):
+        for attempt in itertools.count():
+            try:
+                answer = task(number, part)
+                break
+            except PartFailed:
+                if attempt >= retries:
+                    raise
+        total = total.merge(answer)
+        if total.refusal:
+            break
+    return total
+
+
+def _span(numbers: range) -> str:
+    return f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any]:
@@ -158,7 +205,7 @@ def delayed_parts(parts: Any, estimator: Any, text: str, label: str) -> list[Any
         return [_lazy(cut)(frame) for frame in parts.to_delayed()]
     if hasattr(parts, "to_delayed"):
         return [_lazy(_bag_pair)(pairs) for pairs in parts.to_delayed()]
-    return [_delayed(part) for part in parts]
+    return list(parts)
 
 
 def _delayed(part: Any) -> Any:
