@@ -1,22 +1,28 @@
 """Fits and scores on a Dask cluster of two worker processes: what one machine makes, to the last byte."""
 
+import json
 import os
 import signal
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 from alike import cut, invented, same, same_pool
+from click.testing import CliRunner
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import surebayes as sb
 from surebayes import cluster
+from surebayes.cli.train_learn_forget import train
+from surebayes.cluster.pools import spread
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
+from surebayes.filter import teaching
 from surebayes.synthetic import mail_stream
 from variants import CHOOSING, VARIANTS
 
@@ -206,6 +212,79 @@ def test_a_pool_of_views_also_after_a_worker_was_killed(views, client, tmp_path)
     same_pool(cluster.fit_dask(sb.ViewPool(views, "stack", 2**14), fatal, client), whole, X)
     killer.join(10)
     assert (tmp_path / "pid").exists()
+
+
+# ---------------------------------------------------------------------- a filter
+
+
+def files(folder):
+    """Everything that a filter's scores depend on."""
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    scoring = {name: value for name, value in manifest["scoring"].items() if name != "model"}
+    return (folder / manifest["files"]["tables"]["file"]).read_bytes(), scoring
+
+
+@pytest.fixture(scope="module")
+def mailboxes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mail")
+    for number, mail in enumerate(mail_stream(120, seed=4)):
+        (folder / mail.label).mkdir(exist_ok=True)
+        (folder / mail.label / f"{number}.eml").write_bytes(mail.raw)
+    return ["--ham", str(folder / "ham"), "--spam", str(folder / "spam")]
+
+
+@pytest.mark.parametrize("options", [["--views", "words", "--no-journal"], ["--width", "16384"]], ids=["words", "pool"])
+def test_a_filter_by_command(options, client, mailboxes, tmp_path, monkeypatch):
+    monkeypatch.setattr(spread, "PIECES", 2)
+    monkeypatch.setattr(teaching, "CHUNK", 7)
+    for name, more in (("here", []), ("there", ["--dask", client.scheduler.address])):
+        done = CliRunner().invoke(train, ["-m", str(tmp_path / name), *mailboxes, *options, *more])
+        assert done.exit_code == 0, done.output
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+class KillsOnce:
+    """Cuts documents, but the first time its worker is killed."""
+
+    def __init__(self, folder, cut):
+        self.folder, self.cut = folder, cut
+
+    def __call__(self, documents):
+        if not (self.folder / "killed").exists():
+            (self.folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.cut(documents)
+
+
+def test_a_filter_whose_worker_is_killed(client, tmp_path):
+    mails = [(mail.raw, mail.label) for mail in mail_stream(60, seed=4)]
+    with sb.Filter.create(tmp_path / "here", width=2**14) as here:
+        here.train(mails, reserve=0.1)
+    with sb.Filter.create(tmp_path / "there", width=2**14) as there:
+        workers = cluster.DaskSpread(client)
+        there.train(mails, reserve=0.1, spread=lambda cut, items: workers(KillsOnce(tmp_path, cut), items))
+    assert (tmp_path / "killed").exists()
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+def away(documents):
+    raise OSError("the share was away")
+
+
+def test_a_filter_that_can_not_be_trained_there(client, tmp_path, mailboxes):
+    for address in ("tcp://127.0.0.1:9", "nowhere:x"):
+        with pytest.raises(BadInput, match=f"(?s)no Dask scheduler answers at '{address}'.*`dask scheduler`"):
+            cluster.DaskSpread(address, timeout=0.5)
+    done = CliRunner().invoke(train, ["-m", str(tmp_path / "f"), *mailboxes, "--dask", "nowhere:x"])
+    assert done.exit_code != 0
+    assert not (tmp_path / "f").exists()
+    with (
+        sb.Filter.create(tmp_path / "g", width=2**14) as mine,
+        pytest.raises(PartFailed, match="part 0 could not be read: OSError: the share was away"),
+    ):
+        mine.train([(b"a", "ham")], spread=lambda cut, items: cluster.DaskSpread(client)(away, items))
+    with mock.patch.object(sb, "__version__", "0.0.1"), pytest.raises(BadInput, match=r"install surebayes 0.0.1 there"):
+        cluster.DaskSpread(client)
 
 
 def dies():

@@ -14,6 +14,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, setting
 
 if TYPE_CHECKING:
+    from surebayes.cluster import DaskSpread
     from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.filter import Filter
 
@@ -36,9 +37,14 @@ if TYPE_CHECKING:
 @setting("width")
 @setting("reserve")
 @setting("journal", about="Keep what forgetting and retuning need; --no-journal gives them up for these documents.")
+@click.option("--dask", metavar="SCHEDULER", help=(
+    "Have the documents cut into terms by a Dask cluster: the address of its scheduler, such as tcp://head:8786."
+))  # fmt: skip
 @setting("renew")
 @_show.output_options
-def train(model: str, positive: str | None, renew: bool, as_json: bool | None, **options: Any) -> None:
+def train(
+    model: str, positive: str | None, dask: str | None, renew: bool, as_json: bool | None, **options: Any
+) -> None:
     """Train a filter on labelled documents.
 
     DIR is made if it isn't there; a filter that is there learns on. Documents are learnt once, however often they come.
@@ -54,13 +60,14 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new else []
     made = False
+    spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
         trained, made = _made_or_opened(model, renew, classes, kind)
         with trained:
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
-                done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step)
+                done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
             report = _summary(trained, done, len(inputs.skipped))
             certificate = trained.certificate
             advice = (
@@ -70,6 +77,9 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
         if made:
             remove_unused(model)
         raise
+    finally:
+        if spread is not None:
+            spread.close()
     inputs.report()
     if done["contradictory"]:
         _show.note(
@@ -82,6 +92,15 @@ def train(model: str, positive: str | None, renew: bool, as_json: bool | None, *
         _print_summary(model, report, advice)
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
+
+
+def _spread(scheduler: str | None) -> DaskSpread | None:
+    """Return what has documents read by a Dask cluster, if one is named."""
+    if scheduler is None:
+        return None
+    from surebayes.cluster import DaskSpread
+
+    return DaskSpread(scheduler)
 
 
 def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str, Any]) -> tuple[Filter, bool]:

@@ -335,6 +335,7 @@ class Filter(Remembering):
         journal: bool = True,
         who: str | None = "train",
         progress: Callable[[str, int, int | None], None] | None = None,
+        spread: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] | None = None,
     ) -> dict[str, Any]:
         """Learn many documents at once; the result doesn't depend on the order in which they are given.
 
@@ -358,6 +359,10 @@ class Filter(Remembering):
         progress : callable, optional
             Called now and then with the step ("reading", then "learning"), the documents done, and of how many (None
             while they are read).
+        spread : callable, optional
+            Where documents are read and cut into terms: called with a function and an iterable, it yields what the
+            function returns for each item, in order. None does it on threads; `surebayes.cluster.DaskSpread` on the
+            workers of a Dask cluster.
 
         Returns
         -------
@@ -367,7 +372,8 @@ class Filter(Remembering):
         """
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
-        return teaching.train(self._durable, documents, reserve, journal, who, progress, self._many_told(who))
+        told = self._many_told(who)
+        return teaching.train(self._durable, documents, reserve, journal, who, progress, told, spread)
 
     # ---- thresholds and weights
 

@@ -16,7 +16,7 @@ from surebayes.filter.durable import Durable, Writing
 from surebayes.filter.state import Seen, State, batch_of
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
-from surebayes.pool.document import Rows, packable
+from surebayes.pool.document import Cutting, Rows, packable
 from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
 
@@ -32,6 +32,8 @@ WEIGHING = {"mail": "reliability", "text": "stack"}
 """How experts are weighed, by what documents are."""
 
 Progress = Callable[[str, int, "int | None"], None]
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each of many items, wherever, and yields what it returns, in order."""
 
 
 # ---------------------------------------------------------------------- one message
@@ -244,15 +246,11 @@ class _Training:
         self.learnt: list[str] = []  # fingerprints of what was learnt together
         self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
 
-    def read(self, documents: Iterable[tuple[bytes | str, str]]) -> None:
+    def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
-
-        def cut(chunk: list[tuple[bytes | str, str]]) -> tuple[list[Rows], list[tuple[str, str]]]:
-            seen = [state.engine.read(content) for content, _ in chunk]
-            return state.engine.rows(seen), [(document.fingerprint, c) for document, (_, c) in zip(seen, chunk)]
-
-        for rows, messages in ahead(cut, _chunks(documents, state.names)):
+        cut = Cutting(state.engine.reader, state.engine.views)
+        for rows, messages in spread(cut, _chunks(documents, state.names)):
             self.done["already"] += self.spool.add(rows, messages)
             read += len(messages)
             if self.progress is not None:
@@ -419,11 +417,12 @@ def train(
     who: str | None,
     progress: Progress | None,
     tell: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
+    spread: Spread | None = None,
 ) -> dict[str, int]:
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
     training = _Training(durable, reserve, journal, who, progress)
     try:
-        training.read(documents)
+        training.read(documents, ahead if spread is None else spread)
         if tell is not None:
             spool = training.spool
             tell((f, label) for f, (label, _, _) in spool.places.items() if f not in spool.contradictory)

@@ -210,6 +210,27 @@ def _indptr(lengths: "Buffer") -> Numbers:
     return ints(accumulate(_words(lengths), initial=0))
 
 
+class Cutting:
+    """Reads labelled documents and cuts them into terms: a function that other processes can be sent.
+
+    Parameters
+    ----------
+    reader : {"mail", "text"}
+        What documents are.
+    views : sequence of ViewSpec
+        The views.
+    """
+
+    def __init__(self, reader: str, views: "Sequence[ViewSpec]") -> None:
+        self.reader, self.views = reader, tuple(views)
+
+    def __call__(self, documents: "Sequence[tuple[bytes | str, str]]") -> "tuple[list[Rows], list[tuple[str, str]]]":
+        """Return the rows of (document, label) pairs in each view, and their (fingerprint, label) pairs."""
+        seen = [Document(content, self.reader) for content, _ in documents]
+        messages = [(document.fingerprint, label) for document, (_, label) in zip(seen, documents)]
+        return rows_of(self.views, seen), messages
+
+
 # ---------------------------------------------------------------------- rows as the journal keeps them
 
 
