@@ -48,9 +48,10 @@ def _is_from_line(buffer: bytes, start: int = 0) -> bool:
     """Whether a message of a mailbox starts here. One search after the other: a single pattern takes quadratic time."""
     if not buffer.startswith(b"From ", start):
         return False
-    line = buffer[start : start + _LONGEST_FROM].partition(b"\n")[0]
-    time = _TIME.search(line, 5)
-    return time is not None and _YEAR.search(line, time.end()) is not None
+    end = buffer.find(b"\n", start, start + _LONGEST_FROM)
+    end = end if end >= 0 else start + _LONGEST_FROM
+    time = _TIME.search(buffer, start + 5, end)
+    return time is not None and _YEAR.search(buffer, time.end(), end) is not None
 
 
 @dataclass(frozen=True)

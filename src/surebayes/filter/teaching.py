@@ -264,8 +264,10 @@ class _Training:
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
+        if state.engine.n_experts < 2:
+            return False
         new = sum(self.is_new(state, f, label) for f, (label, _, _) in self.spool.places.items())
-        return state.engine.n_experts > 1 and new >= max(sum(state.engine.documents), 1)
+        return new >= max(sum(state.engine.documents), 1)
 
     def learn(self, write: Writing, batch: Sequence[tuple[str, str, list[Rows]]], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
@@ -309,8 +311,10 @@ class _Training:
         state = self.durable.loaded()
         together = self.weighs(state)
         one_by_one = state.engine.n_experts > 1 and not together
-        held = [f for f, (label, _, _) in self.spool.places.items() if is_held_out(f) and self.is_new(state, f, label)]
-        tail = set(held) if together else set()
+        tail: set[str] = set()
+        if together:
+            places = self.spool.places.items()
+            tail = {f for f, (label, _, _) in places if is_held_out(f) and self.is_new(state, f, label)}
         if together and not self.journal:
             self.done["already"] += sum(state.known(f) is not None for f in self.spool.places)
             new = [f for f, (c, _, _) in self.spool.places.items() if f not in tail and self.is_new(state, f, c)]

@@ -103,9 +103,15 @@ class Rows:
     def of(self, i: int) -> "Rows":
         """Return one document as a batch of one."""
         start, end = self.indptr[i], self.indptr[i + 1]
-        columns = memoryview(self.columns).cast("B")[4 * start : 4 * end].tobytes()
-        times = None if self.times is None else memoryview(self.times).cast("B")[4 * start : 4 * end].tobytes()
-        return Rows(ints((0, end - start)), columns, times)
+        times = None if self.times is None else _part(self.times, start, end)
+        return Rows(ints((0, end - start)), _part(self.columns, start, end), times)
+
+
+def _part(numbers: "Buffer", start: int, end: int) -> bytes:
+    """Copy some numbers of 4 bytes."""
+    if type(numbers) is bytes:  # as the kernel makes them: no view of them is needed
+        return numbers[4 * start : 4 * end]
+    return memoryview(numbers).cast("B")[4 * start : 4 * end].tobytes()
 
 
 def joined(parts: "list[Rows]") -> Rows:
