@@ -8,8 +8,10 @@ Run it (corpora in the folder that SUREBAYES_DATA names; one to three minutes of
     python benchmarks/choose_views.py weights
 
 The rule, written down before it was run: of the candidate sets below the default is **the one that takes the least
-CPU among those whose mean AUC_0.1 is within .001 of the best mean**. The mean is over corpora and, for mail, labels: as
-they are, and with 5% of the training labels flipped, three seeds.
+CPU among those whose AUC_0.1 is within .001 of the best on every corpus**; where no set is, among those whose largest
+distance from the best of a corpus is within .001 of the smallest such distance. (Until the views of bytes came, the rule
+went by the mean over the corpora: that a set is ahead on most of them hid that it was behind on one.) A corpus of mail
+counts once with its labels as they are, and once with 5% of the training labels flipped, the mean of three seeds.
 
 Mail: the first third of SpamAssassin and of Enron-Spam, the part that trains in the mail suite. Its first two thirds
 train (their last third weighs the experts, "reliability"), its last third judges, by its true labels.
@@ -91,30 +93,26 @@ def text_sets():
     """Return the candidate sets for text."""
     words = ViewSpec("words", "text", "word", 1, 1, times=True)
     pairs = ViewSpec("words and pairs", "text", "word", 1, 2)
-    counted_pairs = pairs.replace(times=True)
     phrases = ViewSpec("phrases", "text", "word", 1, 3)
-    four = ViewSpec("bytes 4", "text", "bytes", 4, 4, max_bytes=10_000, times=True)
-    five, six, seven = (ViewSpec(f"bytes {n}", "text", "bytes", n, n, max_bytes=10_000) for n in (5, 6, 7))
+    seen = ViewSpec("bytes", "text", "bytes", 3, 5, max_bytes=10_000)
+    counted = seen.replace(times=True)
     both = [SMOOTH, ALL]
     stage, frequent = [*both, LOG_ODDS], [*both, LOG_ODDS, TF_IDF]
-    opinions = [(view, both) for view in (words, pairs, phrases, five, six, seven)]
-    first = ExpertSpec(1.0, second_stage="log-odds")
+    before = [(words, frequent), (pairs, stage), (phrases, stage)]
+    strict = ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
     return {
-        "6 views: opinions only": opinions,
-        "and log-odds of pairs, phrases, bytes 7": [
-            (view, [*both, first] if view in (pairs, phrases, seven) else both) for view, _ in opinions
-        ],
-        "3 views of words: log-odds": [(words, stage), (pairs, stage), (phrases, stage)],
-        "3 views of words: tf-idf of words": [(words, [*both, TF_IDF]), (pairs, both), (phrases, both)],
-        "3 views of words: log-odds, tf-idf of words": [(words, frequent), (pairs, stage), (phrases, stage)],
-        "the same and tf-idf of pairs": [(words, frequent), (counted_pairs, frequent), (phrases, stage)],
-        "the fifth and opinions of bytes 5": [(words, frequent), (pairs, stage), (phrases, stage), (five, both)],
-        "the fifth and tf-idf of bytes 4": [(words, frequent), (pairs, stage), (phrases, stage), (four, [TF_IDF])],
-        "the same without phrases": [(words, frequent), (pairs, stage), (four, [TF_IDF])],
-        "6 views: log-odds of words, tf-idf of words": [
-            (words, frequent), (pairs, stage), (phrases, stage), (five, both), (six, both), (seven, both),
-        ],
-    }  # fmt: skip
+        "3 views of words": before,
+        "and opinions of bytes": [*before, (seen, [ALL])],
+        "and tf-idf of bytes, presence": [*before, (seen, [strict])],
+        "and tf-idf of bytes, cost 1": [*before, (counted, [ExpertSpec(1.0, second_stage="idf", least=2)])],
+        "and tf-idf of bytes": [*before, (counted, [strict])],
+        "and tf-idf, opinions of bytes": [*before, (counted, [ALL, strict])],
+        "and tf-idf, opinions, log-odds of bytes": [*before, (counted, [ALL, LOG_ODDS, strict])],
+        "the sixth without tf-idf of words": [(words, stage), (pairs, stage), (phrases, stage), (counted, [ALL, strict])],
+        "the sixth without phrases": [(words, frequent), (pairs, stage), (counted, [ALL, strict])],
+        "the sixth without pairs": [(words, frequent), (phrases, stage), (counted, [ALL, strict])],
+        "words, bytes": [(words, frequent), (counted, [ALL, LOG_ODDS, strict])],
+    }
 
 
 def word_sets():
@@ -189,31 +187,34 @@ def experts_of(case: Case, wanted: list, advance) -> tuple[dict, dict]:
     scores, cost = {}, {}
     for view in dict.fromkeys(view for view, _ in wanted):
         started = time.process_time()
-        rows = Engine(case.reader, (view,), case.n_classes).cut(case.documents)
+        rows = engine_of(case, view, ALL).cut(case.documents)
         cost[view, None] = time.process_time() - started
         train, judge = part(rows, case.train), part(rows, case.judge)
-        counting = 0.0
-        for expert in [None, *(e for v, e in wanted if v == view and fits(e, case))]:
+        started = time.process_time()
+        for _, labels, _ in case.labellings:
+            engine_of(case, view, ALL).learn(train, array("q", labels))
+        counting = (time.process_time() - started) / len(case.labellings)
+        cost[view, None] += counting
+        for expert in [e for v, e in wanted if v == view and fits(e, case)]:
             started = time.process_time()
             for n, (_, labels, _) in enumerate(case.labellings):
-                experts = () if expert is None else (expert,)
-                engine = Engine(case.reader, (view.replace(experts=experts),), case.n_classes)
+                engine = engine_of(case, view, expert)
                 scores[view, expert, n] = scored(engine, train, labels, held_out(case, labels), judge)
             spent = (time.process_time() - started) / len(case.labellings)
-            if expert is None:
-                counting = spent
-                cost[view, None] += counting
-            else:  # fitted alone, an expert counts as well: only what it adds is its own
-                cost[view, expert] = max(spent - counting, 0.0)
+            cost[view, expert] = max(spent - counting, 0.0)  # fitted alone, it counts as well: that is shared
         advance()
     return scores, cost
+
+
+def engine_of(case: Case, view: ViewSpec, expert: ExpertSpec) -> Engine:
+    return Engine(case.reader, (view.replace(experts=(expert,)),), case.n_classes)
 
 
 def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarray, judge: list[Rows]) -> tuple:
     """Fit as `Engine.fit` does; return the scores of the held-out documents before they were learnt, and of others."""
     known, tail = array("q", labels), array("q", np.flatnonzero(held))
     head = array("q", np.flatnonzero(~held))
-    shape = (-1, len(engine.contrasts), max(engine.n_experts, 1))
+    shape = (-1, len(engine.contrasts), engine.n_experts)
     engine.learn(train, known, head)
     engine.freeze(train, known, head)
     before = np.reshape(engine.opinions(train, tail), shape)
@@ -342,21 +343,23 @@ def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
     table = Table(title=f"{kind}: AUC_0.1 / recall at 0.1% false positives on training documents")
     for column in ("set", *corpora, "mean", "CPU s"):
         table.add_column(column, justify="left" if column == "set" else "right")
-    mean = {}
+    area = {}
     for name, found in figures.items():
         cells = [np.mean([f[1:] for f in found if f[0] == corpus], axis=0) for corpus in corpora]
-        # of mail every labelling counts the same; of text every corpus
-        means = np.mean(cells if kind == "text" else [f[1:] for f in found], axis=0)
-        mean[name] = float(means[0])
-        shown = [f"{auc:.4f} / {tpr:.3f}" for auc, tpr in [*cells, means]]
+        area[name] = np.array(cells)[:, 0]
+        shown = [f"{auc:.4f} / {tpr:.3f}" for auc, tpr in [*cells, np.mean(cells, axis=0)]]
         table.add_row(name, *shown, f"{seconds[name]:.1f}")
     Console(width=220 if not sys.stdout.isatty() else None).print(table)
     if kind == "words":
         return
-    good = [name for name in sets if mean[name] >= max(mean.values()) - WITHIN]
+    best = np.max(list(area.values()), axis=0)
+    behind = {name: float((best - values).max()) for name, values in area.items()}
+    limit = max(WITHIN, min(behind.values()) + WITHIN if min(behind.values()) > WITHIN else 0.0)
+    good = [name for name in sets if behind[name] <= limit]
     chosen = min(good, key=seconds.get)
     now = [view.replace(experts=experts) for view, experts in sets[chosen]] == list(views_of("pool", kind))
-    print(f"Within {WITHIN} of the best: {', '.join(good)}.")
+    print("Behind the best, on the worst corpus: " + "; ".join(f"{name} {lost:.4f}" for name, lost in behind.items()))
+    print(f"Within {limit:.4f} of the best on every corpus: {', '.join(good)}.")
     print(f"The rule picks: {chosen}. {'That is the default.' if now else 'That is NOT the default now.'}")
 
 

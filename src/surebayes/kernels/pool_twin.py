@@ -216,6 +216,13 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
         scores[i] = total
 
 
+def separate(*given) -> int:
+    """Fit second stages: see `surebayes.kernels.machine_twin`, which needs numpy."""
+    from surebayes.kernels import machine_twin
+
+    return machine_twin.separate(*given)
+
+
 # ---------------------------------------------------------------------- rows of the journal, and tokens
 
 

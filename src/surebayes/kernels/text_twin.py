@@ -194,23 +194,28 @@ def hash_rows(
     n_features: int,
     documents: Sequence[str | bytes],
     terms: list[list[str] | bytes] | None = None,
-) -> tuple[array[int], array[int]]:
+    counted: bool = False,
+) -> tuple[array[int], ...]:
     """Return the columns that tokens of documents are hashed to: (lengths, columns), ascending in each row, each once.
 
-    `terms` has for each document a list of str that are hashed too, or their columns: bytes of uint32.
+    `terms` has for each document a list of str that are hashed too, or their columns: bytes of uint32. With `counted`
+    (lengths, columns, counts), for words and bytes.
     """
     if terms is not None and (not isinstance(terms, list) or len(terms) != len(documents)):
         raise ValueError(f"terms must be a list with one list of str for each of the {len(documents)} documents")
-    lengths, ids, _ = hash_count(analyzer, n_features, documents)
-    at, columns = 0, array("I")
+    if counted and analyzer.kind not in ("word", "bytes"):
+        raise ValueError("hash_rows counts words and bytes only")
+    lengths, ids, counts = hash_count(analyzer, n_features, documents)
+    at, columns, times = 0, array("I"), array("I")
     for i, length in enumerate(lengths):
-        row = set(ids[at : at + length])
+        row = dict(zip(ids[at : at + length], counts[at : at + length]))
         at += length
-        if terms is not None:
-            row.update(_columns_of(terms[i], n_features))
+        for column in () if terms is None else _columns_of(terms[i], n_features):
+            row[column] = row.get(column, 0) + 1
         columns.extend(sorted(row))
+        times.extend([row[column] for column in sorted(row)])
         lengths[i] = len(row)
-    return lengths, columns
+    return (lengths, columns, times) if counted else (lengths, columns)
 
 
 def hash_word_views(
@@ -239,20 +244,8 @@ def hash_word_views(
             raise ValueError(f"a view needs n-grams of 1 to at most {analyzer.high} words, and terms for each document")
         shorter = copy(analyzer)
         shorter.high = high
-        if counted:
-            lengths, ids, counts = hash_count(shorter, n_features, documents)
-            columns, times, at = array("I"), array("I"), 0
-            for i, length in enumerate(lengths):
-                row = dict(zip(ids[at : at + length], counts[at : at + length]))
-                at += length
-                for column in _columns_of(terms[i], n_features) if terms is not None else ():
-                    row[column] = row.get(column, 0) + 1
-                columns.extend(sorted(row))
-                times.extend([row[column] for column in sorted(row)])
-                lengths[i] = len(row)
-            result.append((lengths, columns, times))
-        else:
-            result.append((*hash_rows(shorter, n_features, documents, terms), None))
+        lengths, columns, *counts = hash_rows(shorter, n_features, documents, terms, counted)
+        result.append((lengths, columns, counts[0] if counts else None))
     return result
 
 

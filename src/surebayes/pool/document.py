@@ -4,7 +4,7 @@ A mail is read as it was before filters and servers handled it: verdict fields o
 once for all views of words.
 """
 
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns, header_tokens
@@ -187,19 +187,10 @@ def _cut_words(views: "list[ViewSpec]", documents: "list[Document]") -> "list[Ro
 
 
 def _cut_alone(view: ViewSpec, documents: "list[Document]") -> Rows:
-    text, seen = kernel("text"), [read_by(view, document) for document in documents]
-    if not view.times:
-        lengths, columns = text.hash_rows(analyzer_of(view), view.width, seen, _tokens(view, documents))
-        return Rows(_indptr(lengths), columns)
-    from array import array
-
-    lengths, ids, counts = (_words(part) for part in text.hash_count(analyzer_of(view), view.width, seen))
-    indptr, columns, times = ints(accumulate(lengths, initial=0)), array("i"), array("I")
-    for start, end in pairwise(indptr):
-        pairs = sorted(zip(ids[start:end], counts[start:end]))
-        columns.extend([column for column, _ in pairs])
-        times.extend([often for _, often in pairs])
-    return Rows(indptr, columns, times)
+    seen = [read_by(view, document) for document in documents]
+    analyzer, tokens = analyzer_of(view), _tokens(view, documents)
+    lengths, *parts = kernel("text").hash_rows(analyzer, view.width, seen, tokens, view.times)
+    return Rows(_indptr(lengths), *parts)
 
 
 def _tokens(view: ViewSpec, documents: "list[Document]") -> "list[bytes] | None":

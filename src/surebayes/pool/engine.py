@@ -314,12 +314,15 @@ class Engine:
         weights: "npt.NDArray[np.int64] | None" = None,
     ) -> None:
         """Fit the second stages on just these documents: places `which` of arrays."""
+        documents, chosen = sum(self.documents), labels[which]
         times = None if weights is None else weights[which]
-        for batch, sums, experts in zip(rows, self.sums, self.experts):
-            stages = [expert for expert in experts if isinstance(expert, SecondStage)]
-            chosen = taken(batch, which) if stages and len(which) < len(batch) else batch
-            for stage in stages:
-                stage.fit(sums, sum(self.documents), chosen, labels[which], self.contrasts, times)
+
+        def fit_view(v: int) -> None:
+            for stage in self.experts[v]:
+                if isinstance(stage, SecondStage):
+                    stage.fit(self.sums[v], documents, rows[v], which, chosen, self.contrasts, times)
+
+        self._each_view(fit_view, len(which))
 
     # ---- copies and files
 

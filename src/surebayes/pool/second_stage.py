@@ -9,7 +9,8 @@ What is kept of a column is its strength, which a row's length is of, and a coef
 bytes: a table like that of counts, in memory or in a file.
 """
 
-from surebayes.pool.buffers import reals
+from surebayes.kernels import kernel
+from surebayes.pool.buffers import ints, real_zeros, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.table import FileTable, Sums, Table
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+
+_kernel = kernel("pool")
+
+ENOUGH, MOST = 0.3, 50
+"""How far from that of the best machine a gradient may be when fitting ends, and after how many passes it always does.
+
+On rows of the movie reviews and SMS, .3 and .001 differ by at most .001 in AUC_0.1, and by 3 to 8 times in CPU."""
 
 
 class SecondStage:
@@ -78,6 +86,7 @@ class SecondStage:
         sums: Sums,
         documents: int,
         rows: Rows,
+        which: "IntArray",
         labels: "IntArray",
         contrasts: "Sequence[int]",
         weights: "IntArray | None" = None,
@@ -91,35 +100,32 @@ class SecondStage:
         documents : int
             How many documents they are of.
         rows : Rows
-            Documents that the model is fitted on.
+            Documents.
+        which : ndarray of int
+            Those of them that the model is fitted on.
         labels : ndarray of int
             Their classes.
         contrasts : list of int
             The classes to tell from the rest; for log-odds there can be one only.
         weights : ndarray, optional
-            How often each document counts.
+            How often each counts.
         """
         import numpy as np
 
         place, counts = arrays_of(sums.own)
+        everything = counts.sum(1)
         if self.spec.second_stage == "log-odds":
-            weight = log_odds_of_rows(counts, sums, contrasts[0], self.spec.smoothing)
+            strength = np.abs(log_odds_of_rows(counts, sums, contrasts[0], self.spec.smoothing))
         else:
-            weight = np.log((1 + documents) / (1 + counts.sum(1))) + 1
-        weight[counts.sum(1) < self.spec.least] = 0.0
-        column_of = np.zeros(len(counts), np.int64)
-        seen = np.flatnonzero(place)
-        column_of[place[seen] - 1] = seen
-        used = np.flatnonzero(weight)
-        used = used[np.argsort(column_of[used])]  # whatever was learnt first: the machine adds in this order
-        z = _unit_rows(weight, used, place, rows, self.counted)
-        fitted = [_machine(z, labels == c, weights) for c in contrasts]
-        values = np.zeros((len(used), 1 + len(contrasts)), np.float32)
-        values[:, 0] = np.abs(weight[used])
-        for k, (coefficients, _) in enumerate(fitted):
-            values[:, 1 + k] = coefficients * weight[used]
-        self.table = _table_of(column_of[used], values, sums.own.width)
-        self.intercepts = reals([intercept for _, intercept in fitted])
+            strength = np.log((1 + documents) / (1 + everything)) + 1
+        strength[everything < self.spec.least] = 0.0
+        self.table = _table_of(place, strength.astype(np.float32), 1 + len(contrasts))
+        self.intercepts = real_zeros(len(contrasts))
+        costs = np.full(len(which), float(self.spec.cost)) * (1.0 if weights is None else weights)
+        asked = ints([c if (labels == c).any() and (labels != c).any() else -1 for c in contrasts])
+        _kernel.separate(
+            rows, which.astype(np.int64), self.table, self.counted, labels, costs, asked, self.intercepts, MOST, ENOUGH
+        )
 
 
 def arrays_of(table: Table) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]":
@@ -143,55 +149,15 @@ def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smooth
     return result
 
 
-def _table_of(columns: "IntArray", values: "npt.NDArray[np.float32]", width: int) -> Table:
+def _table_of(place: "npt.NDArray[np.int32]", strength: "npt.NDArray[np.float32]", each: int) -> Table:
+    """Return a table of the columns that have a strength, their coefficients 0."""
     import numpy as np
 
-    table = Table(width, values.shape[1])
-    order = np.argsort(columns)
-    np.frombuffer(table.place, np.int32)[columns[order]] = np.arange(1, len(columns) + 1, dtype=np.int32)
-    table.values, table.size = bytearray(values[order].tobytes()), len(columns)
+    used = strength > 0
+    number = np.append(np.int32(0), np.cumsum(used, dtype=np.int32) * used)
+    table = Table(len(place), each)
+    np.take(number, place, out=np.frombuffer(table.place, np.int32))
+    values = np.zeros((int(number.max(initial=0)), each), np.float32)
+    values[:, 0] = strength[used]
+    table.values, table.size = bytearray(values), len(values)
     return table
-
-
-def _unit_rows(
-    weight: "FloatArray", used: "npt.NDArray[np.intp]", place: "npt.NDArray[np.int32]", rows: Rows, counted: bool
-) -> "Any":
-    """Make rows of length 1; the places `used` become columns in that order."""
-    import numpy as np
-    from scipy.sparse import csr_array
-
-    indptr = np.frombuffer(rows.indptr, np.int64)
-    where = place[np.frombuffer(rows.columns, np.int32)]
-    column = np.full(len(weight) + 1, -1, np.int32)
-    column[1 + used] = np.arange(len(used), dtype=np.int32)
-    columns, values = column[where], np.append(0.0, weight)[where]
-    if counted and rows.times is not None:
-        values = values * (1 + np.log(np.frombuffer(rows.times, np.uint32)))
-    kept = columns >= 0
-    ends = np.append(0, np.cumsum(kept))[indptr]
-    values = values[kept]
-    length = np.sqrt(_row_sums(values * values, ends))
-    values /= np.repeat(np.where(length > 0, length, 1.0), np.diff(ends))
-    return csr_array((values, columns[kept], ends.astype(np.int32)), shape=(len(rows), len(used)))
-
-
-def _row_sums(values: "FloatArray", indptr: "npt.NDArray[np.intp]") -> "FloatArray":
-    import numpy as np
-
-    total = np.zeros(len(indptr) - 1)
-    filled = np.flatnonzero(np.diff(indptr))
-    if len(filled):
-        total[filled] = np.add.reduceat(values, indptr[filled])
-    return total
-
-
-def _machine(
-    z: "Any", inside: "npt.NDArray[np.bool_]", weights: "IntArray | None"
-) -> "tuple[FloatArray | float, float]":
-    """Set one class against the rest: coefficients and intercept."""
-    if not inside.any() or inside.all() or not z.shape[1]:
-        return 0.0, 0.0
-    from sklearn.svm import LinearSVC
-
-    machine = LinearSVC(random_state=0, tol=1e-2).fit(z, inside, weights)
-    return machine.coef_[0], float(machine.intercept_[0])

@@ -59,6 +59,8 @@ class ExpertSpec(_Value):
         `surebayes.pool.second_stage`.
     least : int, default=1
         In how many documents a term must be for the second stage to see it.
+    cost : float, default=1.0
+        What an error costs the second stage: C of a support vector machine.
 
     Examples
     --------
@@ -68,19 +70,19 @@ class ExpertSpec(_Value):
     'idf'
     """
 
-    __slots__ = ("smoothing", "top", "second_stage", "least")  # noqa: RUF023 - the order of the parameters
+    __slots__ = ("smoothing", "top", "second_stage", "least", "cost")  # noqa: RUF023 - the order of the parameters
 
     smoothing: float
     top: int
     second_stage: "str | None"
     least: int
+    cost: float
 
-    def __init__(self, smoothing: float, top: int = 0, second_stage: "str | None" = None, least: int = 1) -> None:
-        put = object.__setattr__
-        put(self, "smoothing", smoothing)
-        put(self, "top", top)
-        put(self, "second_stage", second_stage)
-        put(self, "least", least)
+    def __init__(
+        self, smoothing: float, top: int = 0, second_stage: "str | None" = None, least: int = 1, cost: float = 1.0
+    ) -> None:
+        for slot, value in zip(self.__slots__, (smoothing, top, second_stage, least, cost)):
+            object.__setattr__(self, slot, value)
 
     @property
     def name(self) -> str:
@@ -93,20 +95,22 @@ class ExpertSpec(_Value):
         """Return it as plain values."""
         if self.second_stage is None:
             return {"smoothing": self.smoothing, "top": self.top or None}
-        return {"second_stage": self.second_stage, "smoothing": self.smoothing, "least": self.least}
+        fields = {"second_stage": self.second_stage, "smoothing": self.smoothing, "least": self.least}
+        return fields if self.cost == 1.0 else {**fields, "cost": self.cost}
 
     @classmethod
     def from_json(cls, value: object) -> "ExpertSpec":
         """Read it back; BadModel where it can't be one."""
         fields = _object(value, "an expert")
-        smoothing = fields.get("smoothing")
-        if not isinstance(smoothing, (int, float)) or not isfinite(smoothing) or not 0 < smoothing < 1e9:
-            raise BadModel(f"An expert needs a smoothing above 0 and below 1e9; the manifest has {smoothing!r}.")
+        smoothing, cost = fields.get("smoothing"), fields.get("cost", 1.0)
+        for name, number in (("smoothing", smoothing), ("cost", cost)):
+            if not isinstance(number, (int, float)) or not isfinite(number) or not 0 < number < 1e9:
+                raise BadModel(f"An expert needs a {name} above 0 and below 1e9; the manifest has {number!r}.")
         stage = fields.get("second_stage")
         if stage not in (None, "log-odds", "idf"):
             raise BadModel(f"The manifest has an expert with an unknown second stage: {stage!r}.")
         top = 0 if fields.get("top") is None else _whole(fields, "top", 1, MAX_WIDTH)
-        return cls(float(smoothing), top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1))
+        return cls(float(smoothing), top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1), float(cost))
 
 
 class ViewSpec(_Value):

@@ -1,8 +1,8 @@
 /* The kernel of the pool: documents' columns against tables of counts, learning them and the opinions of experts on
  * them.
  *
- * tables.c has the tables, in memory and in a file; score.c what experts say of a document; packing.c rows of the
- * journal and hashed tokens. `pool_twin.py` is all of it in Python; keep them equal, to the last bit of a score.
+ * tables.c has the tables, in memory and in a file; score.c what experts say of a document; machine.c fits second
+ * stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python; keep them equal, to the last bit of a score.
  */
 #include "pool.h"
 
@@ -147,6 +147,7 @@ static PyMethodDef functions[] = {
     {"score", (PyCFunction)(void (*)(void))pool_score, METH_VARARGS | METH_KEYWORDS, score_doc},
     {"weigh", pool_weigh, METH_VARARGS, weigh_doc},
     {"lacking", pool_lacking, METH_VARARGS, lacking_doc},
+    {"separate", pool_separate, METH_VARARGS, separate_doc},
     {"pack_views", pool_pack_views, METH_O, pack_views_doc},
     {"unpack_columns", pool_unpack_columns, METH_VARARGS, unpack_columns_doc},
     {"hash_tokens", pool_hash_tokens, METH_VARARGS, hash_tokens_doc},

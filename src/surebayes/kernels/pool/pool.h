@@ -120,11 +120,12 @@ HIDDEN PyObject *pool_block_checksums(PyObject *module, PyObject *data);
 HIDDEN PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs);
 HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_lacking(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_separate(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
 HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
-    score_doc[], weigh_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[], lacking_doc[];
+    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[], lacking_doc[];
 HIDDEN void make_crc_table(void);
 
 #endif

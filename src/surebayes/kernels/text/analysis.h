@@ -28,7 +28,7 @@ Status find_word_columns(Workspace *ws, size_t n);
 uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width);
 
 /* The columns found become a row at the end of ws->ids. */
-Status settle_columns(Workspace *ws);
+Status settle_columns(Workspace *ws, bool counted);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

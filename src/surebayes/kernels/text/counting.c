@@ -100,6 +100,7 @@ typedef struct {
     uint32_t *columns, *lengths; /* lengths: of the rows made so far */
     size_t *ends, used, room, text_room;
     uint8_t *text;
+    bool counted;
 } Terms;
 
 static void terms_close(Terms *terms)
@@ -217,28 +218,44 @@ static Status settle_row(Workspace *ws, size_t index, void *context)
         memcpy(ws->found + ws->found_used, terms->columns + start, more * sizeof *ws->found);
         ws->found_used += more;
     }
-    Status status = settle_columns(ws);
+    Status status = settle_columns(ws, terms->counted);
     terms->lengths[index] = (uint32_t)(ws->used - ws->row);
     return status;
 }
 
+/* An array of a workspace: as it is where it is too large to be kept for the next call, otherwise a copy. */
+static PyObject *kept_or_given(State *state, void **array, size_t *room, size_t items)
+{
+    if (items <= 1u << 20)
+        return block_copy(state, *array, items * sizeof(uint32_t));
+    PyObject *result = block_of(state, *array, items * sizeof(uint32_t));
+    *array = NULL;
+    *room = 0;
+    return result;
+}
+
 PyDoc_STRVAR(hash_rows_doc,
-             "hash_rows(analyzer, n_features, documents, terms=None)\n--\n\n"
+             "hash_rows(analyzer, n_features, documents, terms=None, counted=False)\n--\n\n"
              "Which columns the tokens of documents are hashed to: (lengths, columns) as uint32, ascending in each "
              "row, each once.\n\n"
-             "terms: for each document a list of str that are hashed too, or their columns: bytes of uint32.");
+             "terms: for each document a list of str that are hashed too, or their columns: bytes of uint32. counted: "
+             "(lengths, columns, counts),\nfor words and bytes.");
 static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"analyzer", "n_features", "documents", "terms", NULL};
+    static char *names[] = {"analyzer", "n_features", "documents", "terms", "counted", NULL};
     State *state = PyModule_GetState(module);
     PyObject *analyzer, *documents, *more = Py_None;
     Py_ssize_t n_features;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO|O:hash_rows", names, state->analyzer_type, &analyzer,
-                                     &n_features, &documents, &more) ||
+    int counted = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO|Op:hash_rows", names, state->analyzer_type, &analyzer,
+                                     &n_features, &documents, &more, &counted) ||
         !is_list(documents))
         return NULL;
     if (n_features < 1 || n_features > 0x7fffffff)
         return PyErr_Format(PyExc_ValueError, "n_features must be between 1 and 2147483647, got %zd", n_features);
+    Kind kind = ((Analyzer *)analyzer)->kind;
+    if (counted && kind != WORDS && kind != BYTES)
+        return PyErr_Format(PyExc_ValueError, "hash_rows counts words and bytes only");
     Workspace *ws = workspace_take(state);
     if (!ws)
         return NULL;
@@ -248,24 +265,22 @@ static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
     ws->alternate_sign = false;
     ws->presence = true;
     size_t n = (size_t)PyList_Size(documents);
-    Terms terms = {.lengths = calloc(n ? n : 1, sizeof(uint32_t))};
-    PyObject *result = NULL, *lengths = NULL, *columns = NULL;
+    Terms terms = {.lengths = calloc(n ? n : 1, sizeof(uint32_t)), .counted = counted};
+    PyObject *result = NULL, *lengths = NULL, *columns = NULL, *counts = NULL;
     if (!terms.lengths)
         PyErr_NoMemory();
     else if ((more != Py_None && terms_open(&terms, more, (Py_ssize_t)n, ws->columns) < 0) ||
              drive(ws, documents, settle_row, &terms) < 0)
         free(terms.lengths);
     else if ((lengths = block_of(state, terms.lengths, n * sizeof(uint32_t)))) {
-        if (ws->used > 1u << 20) { /* too large to be kept for the next call: handed over as it is */
-            columns = block_of(state, ws->ids, ws->used * sizeof *ws->ids);
-            ws->ids = NULL;
-            ws->ids_room = 0;
-        } else
-            columns = block_copy(state, ws->ids, ws->used * sizeof *ws->ids);
-        result = columns ? PyTuple_Pack(2, lengths, columns) : NULL;
+        columns = kept_or_given(state, (void **)&ws->ids, &ws->ids_room, ws->used);
+        counts = counted ? kept_or_given(state, (void **)&ws->counts, &ws->counts_room, ws->used) : NULL;
+        if (columns && (counts || !counted))
+            result = counted ? PyTuple_Pack(3, lengths, columns, counts) : PyTuple_Pack(2, lengths, columns);
     }
     Py_XDECREF(lengths);
     Py_XDECREF(columns);
+    Py_XDECREF(counts);
     terms_close(&terms);
     workspace_give_back(ws);
     return result;

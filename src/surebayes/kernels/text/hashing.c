@@ -41,14 +41,15 @@ uint64_t hash_bytes(const uint8_t *p, size_t n)
 #define WIDE
 #endif
 
-/* The columns of n-grams of 4 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width
+/* The columns of n-grams of 3 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width
  * less 1 if that is a power of two, otherwise all ones. */
 static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint32_t mask, uint32_t *restrict out,
                                  const uint32_t size)
 {
     const uint32_t tail = size > 4 && size < 8 ? 0xffffffffu >> (32 - 8 * (size & 3)) : 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t h = rotate(rotate(words[i] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+        uint32_t h = size == 3 ? rotate((words[i] & 0xffffffu) * 0xcc9e2d51u, 15) * 0x1b873593u
+                               : rotate(rotate(words[i] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
         if (size == 8)
             h = rotate(h ^ rotate(words[i + 4] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
         else if (size > 4)
@@ -65,6 +66,7 @@ static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint3
 WIDE void hash_short_grams(const uint32_t *words, size_t n, size_t size, uint32_t mask, uint32_t *out)
 {
     switch (size) { /* constants, so that the compiler makes a loop of each */
+    case 3: hash_grams_of(words, n, mask, out, 3); break;
     case 4: hash_grams_of(words, n, mask, out, 4); break;
     case 5: hash_grams_of(words, n, mask, out, 5); break;
     case 6: hash_grams_of(words, n, mask, out, 6); break;

@@ -15,7 +15,7 @@ int take_secrets(void);
 
 uint64_t hash_bytes(const uint8_t *p, size_t n);
 
-/* The columns of n-grams of 4 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width
+/* The columns of n-grams of 3 to 8 bytes: words[i] are the four bytes from i on, little-endian. `mask` is the width
  * less 1 if that is a power of two, otherwise all ones. */
 void hash_short_grams(const uint32_t *words, size_t n, size_t size, uint32_t mask, uint32_t *out);
 

@@ -25,7 +25,7 @@ Status find_byte_columns(Workspace *ws, const Document *document)
             return NO_MEMORY;
         uint32_t *out = ws->found + ws->found_used;
         ws->found_used += grams;
-        if (size < 4 || size > 8) {
+        if (size < 3 || size > 8) {
             for (size_t i = 0; i < grams; i++)
                 out[i] = column_of(murmur3(ws->text + i, size), width);
             continue;
@@ -113,23 +113,30 @@ uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width
     return n < 1000 ? sort_by_digits(from, spare, n, bits, 8) : sort_by_digits(from, spare, n, bits, 11);
 }
 
-/* The columns found become a row at the end of ws->ids. */
-Status settle_columns(Workspace *ws)
+/* The columns found become a row at the end of ws->ids, and how often each was found at the end of ws->counts if that is
+ * wanted. */
+Status settle_columns(Workspace *ws, bool counted)
 {
     size_t n = ws->found_used;
     if (reserve(&ws->ids, &ws->ids_room, ws->used + n + 1, sizeof *ws->ids) != OK ||
-        reserve(&ws->spare, &ws->spare_room, n + 1, sizeof *ws->spare) != OK)
+        reserve(&ws->spare, &ws->spare_room, n + 1, sizeof *ws->spare) != OK ||
+        (counted && reserve(&ws->counts, &ws->counts_room, ws->used + n + 1, sizeof *ws->counts) != OK))
         return NO_MEMORY;
     if (!n)
         return OK;
     const uint32_t *sorted = sort_columns(ws->found, ws->spare, n, ws->columns);
     uint32_t *row = ws->ids + ws->used;
-    size_t used = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
+    int32_t *often = counted ? ws->counts + ws->used : NULL;
+    size_t used = 0, from = 0;
+    for (size_t i = 0; i < n; i++) {
         row[used] = sorted[i];
-        used += sorted[i] != sorted[i + 1];
+        size_t last = i + 1 == n || sorted[i] != sorted[i + 1];
+        if (counted) {
+            often[used] = (int32_t)(i + 1 - from);
+            from = last ? i + 1 : from;
+        }
+        used += last;
     }
-    row[used++] = sorted[n - 1];
     ws->used += used;
     return OK;
 }

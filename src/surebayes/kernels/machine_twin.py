@@ -1,0 +1,106 @@
+"""Linear support vector machines on rows of length 1 with numpy: the twin of the kernel's, equal to the last bit.
+
+Sums are running ones (`numpy.cumsum`), because `numpy.sum` adds in another order than the kernel.
+"""
+
+import numpy as np
+
+_TOO_SMALL = 1e-12
+
+
+class _Machine:
+    """The machines of all contrasts, and the rows that they see."""
+
+    def __init__(self, rows, which, table, counted, labels, costs, contrasts, intercepts):
+        self.labels, self.costs, self.contrasts, self.bias = (
+            np.frombuffer(part, kind) if memoryview(part).nbytes else np.empty(0, kind)
+            for part, kind in ((labels, "i8"), (costs, "f8"), (contrasts, "i8"), (intercepts, "f8"))
+        )
+        each = 1 + len(self.contrasts)
+        self.values = np.frombuffer(table.values, "f4", table.size * each).reshape(-1, each)
+        place, indptr = np.frombuffer(table.place, "i4"), np.frombuffer(rows.indptr, "i8")
+        which = range(len(indptr) - 1) if which is None else np.frombuffer(which, "i8")
+        columns = np.frombuffer(rows.columns, "i4") if memoryview(rows.columns).nbytes else np.empty(0, "i4")
+        good = len(self.labels) == len(self.costs) == len(which) and len(self.bias) == len(self.contrasts) > 0
+        good = good and bool(((self.costs > 0) & (self.costs < 1e30)).all()) and (not counted or rows.times is not None)
+        if not good:
+            raise ValueError("rows, labels, costs, contrasts and intercepts don't belong together")
+        times = np.frombuffer(rows.times, "u4") if counted and len(columns) else None
+        self.rows = [self._row(place, columns, times, indptr[d], indptr[d + 1]) for d in which]
+        self.alpha = np.zeros((len(which), len(self.contrasts)))
+
+    def _row(self, place, columns, times, start, end):
+        """Return where the entries of a row are, what each counts, and 1 / the row's length."""
+        at = place[columns[start:end]].astype(np.int64) - 1
+        kept = (at >= 0) & (at < len(self.values))
+        often = np.ones(len(at)) if times is None else (1.0 + _logs(times[start:end])).astype("f4").astype("f8")
+        at, often = at[kept], often[kept]
+        square = _total((self.values[at, 0].astype("f8") * often) ** 2)
+        return at, often, 1.0 / np.sqrt(square) if square > 0 else 0.0
+
+    def visit(self, i, limit, span) -> bool:
+        """Visit a row; return whether it can be left out of the next passes."""
+        at, often, scale = self.rows[i]
+        alpha, diagonal = self.alpha[i], 0.5 / self.costs[i]
+        whole = (2.0 if scale > 0 else 1.0) + diagonal
+        values = self.values[at].astype("f8")
+        margins = _total(values[:, 1:] * often[:, None]) * scale + self.bias
+        sign = np.where(self.labels[i] == self.contrasts, 1.0, -1.0)
+        slope = sign * margins - 1.0 + alpha * diagonal
+        asked = self.contrasts >= 0
+        resting = asked & (alpha == 0.0) & (slope > 0)
+        working = asked & ~resting
+        if working.any():
+            span[0], span[1] = max(span[0], slope[working].max()), min(span[1], slope[working].min())
+        moving = working & (np.abs(slope) > _TOO_SMALL)
+        if moving.any():
+            after = np.where(moving, np.maximum(alpha - slope / whole, 0.0), alpha)
+            step = (after - alpha) * sign
+            self.alpha[i] = after
+            self.bias += step
+            gain = values[:, 0] * values[:, 0] * often
+            self.values[at, 1:] = values[:, 1:] + gain[:, None] * (step * scale)
+        return not working.any() and bool((slope[resting] > limit).all())
+
+
+def _total(values):
+    return np.cumsum(values, axis=0)[-1] if len(values) else np.zeros(values.shape[1:])
+
+
+def _logs(times):
+    from math import log
+
+    return np.array([log(n) for n in times.tolist()])
+
+
+def separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough) -> int:
+    """Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.
+
+    The parameters are those of the compiled `separate`.
+    """
+    machine = _Machine(rows, which, table, counted, labels, costs, contrasts, intercepts)
+    n, state, passes, limit = len(machine.rows), 2463534242, 0, float("inf")
+    order, active = list(range(n)), n
+    while passes < most:
+        span = [0.0, 0.0]
+        passes += 1
+        for i in range(active):
+            state ^= state << 13 & 0xFFFFFFFF
+            state ^= state >> 17
+            state ^= state << 5 & 0xFFFFFFFF
+            j = i + state % (active - i)
+            order[i], order[j] = order[j], order[i]
+        i = 0
+        while i < active:
+            if machine.visit(order[i], limit, span):
+                active -= 1
+                order[i], order[active] = order[active], order[i]
+            else:
+                i += 1
+        if span[0] - span[1] > enough:
+            limit = span[0] if span[0] > 0 else float("inf")
+        elif active == n:
+            break
+        else:
+            active, limit = n, float("inf")
+    return passes

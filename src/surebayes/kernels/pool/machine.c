@@ -1,0 +1,266 @@
+/* Linear support vector machines on rows of length 1, one for each contrast: what second stages are fitted by.
+ *
+ * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as LIBLINEAR has it. What differs is the
+ * memory that it goes through: a row is a list of places, 4 bytes each, because the value of an entry is that of its
+ * column; the machines of all classes visit a row together; and what is kept of a column is what the table of a second
+ * stage keeps, its strength and strength times coefficient for each contrast.
+ *
+ * Real numbers of 4 bytes in memory, of 8 in all sums, whose order is that of `pool_twin.py`: the same to the last bit.
+ */
+#include "pool.h"
+
+typedef struct {
+    size_t n, contrasts, each;
+    size_t *start; /* where the entries of each row begin */
+    uint32_t *at;  /* the place of each in the table */
+    float *often;  /* 1 + log of how often, or NULL */
+    double *scale; /* 1 / length of each row */
+    float *values;
+    const int64_t *labels, *wanted;
+    const double *costs;
+    double *alpha, *bias, *margin, *step;
+    uint32_t *order;
+} Machine;
+
+/* ------------------------------------------------------------------------------------------------ rows */
+
+static int take_rows(Machine *m, const Rows *rows, const Table *table, int counted)
+{
+    size_t used = 0, most = rows->total;
+    m->n = rows->n_which;
+    m->start = malloc((m->n + 1) * sizeof *m->start);
+    m->at = malloc((most + 1) * sizeof *m->at);
+    m->often = counted ? malloc((most + 1) * sizeof *m->often) : NULL;
+    m->scale = malloc((m->n + 1) * sizeof *m->scale);
+    if (!m->start || !m->at || (counted && !m->often) || !m->scale)
+        return -1;
+    for (size_t i = 0; i < m->n; i++) {
+        int64_t d = rows_at(rows, i);
+        double square = 0.0;
+        m->start[i] = used;
+        for (int64_t j = rows->indptr[d]; j < rows->indptr[d + 1]; j++) {
+            if (j + AHEAD < (int64_t)rows->n_columns)
+                PREFETCH(table->place + rows->columns[j + AHEAD]);
+            uint32_t at = (uint32_t)table->place[rows->columns[j]] - 1u;
+            if (at >= table->rows)
+                continue;
+            double strength = (double)m->values[at * m->each];
+            if (counted) {
+                m->often[used] = (float)(1.0 + log((double)rows->times[j]));
+                strength *= (double)m->often[used];
+            }
+            m->at[used++] = at;
+            square += strength * strength;
+        }
+        m->scale[i] = square > 0 ? 1.0 / sqrt(square) : 0.0;
+    }
+    m->start[m->n] = used;
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ one row */
+
+static inline void margins(Machine *m, size_t i, const size_t contrasts)
+{
+    const size_t each = contrasts + 1, end = m->start[i + 1];
+    double *margin = m->margin;
+    for (size_t k = 0; k < contrasts; k++)
+        margin[k] = 0.0;
+    for (size_t j = m->start[i]; j < end; j++) {
+        PREFETCH(m->values + (size_t)m->at[j + AHEAD < end ? j + AHEAD : j] * each);
+        const float *value = m->values + (size_t)m->at[j] * each + 1;
+        const double often = m->often ? (double)m->often[j] : 1.0;
+        for (size_t k = 0; k < contrasts; k++)
+            margin[k] += (double)value[k] * often;
+    }
+    for (size_t k = 0; k < contrasts; k++)
+        margin[k] = margin[k] * m->scale[i] + m->bias[k];
+}
+
+static inline void move(Machine *m, size_t i, const size_t contrasts)
+{
+    const size_t each = contrasts + 1, end = m->start[i + 1];
+    for (size_t k = 0; k < contrasts; k++) {
+        m->bias[k] += m->step[k];
+        m->step[k] *= m->scale[i];
+    }
+    for (size_t j = m->start[i]; j < end; j++) {
+        float *value = m->values + (size_t)m->at[j] * each;
+        const double strength = (double)value[0], often = m->often ? (double)m->often[j] : 1.0;
+        const double gain = strength * strength * often;
+        for (size_t k = 0; k < contrasts; k++)
+            value[1 + k] = (float)((double)value[1 + k] + m->step[k] * gain);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ all rows, again and
+ * again */
+
+static uint32_t next_random(uint32_t *state)
+{
+    uint32_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return *state = x;
+}
+
+/* How far the gradients of a pass are from those of a solution. */
+typedef struct {
+    double high, low;
+} Span;
+
+/* Visit a row; whether it can be left out of the next passes: no machine needs it, by more than `limit`. */
+static inline int visit(Machine *m, size_t i, double limit, Span *span, const size_t contrasts)
+{
+    int idle = 1, moves = 0;
+    double *alpha = m->alpha + i * contrasts;
+    const double diagonal = 0.5 / m->costs[i], whole = (m->scale[i] > 0 ? 2.0 : 1.0) + diagonal;
+    margins(m, i, contrasts);
+    for (size_t k = 0; k < contrasts; k++) {
+        const double sign = m->labels[i] == m->wanted[k] ? 1.0 : -1.0;
+        double slope = sign * m->margin[k] - 1.0 + alpha[k] * diagonal;
+        m->step[k] = 0.0;
+        if (m->wanted[k] < 0)
+            continue;
+        if (alpha[k] == 0.0 && slope > 0) {
+            idle &= slope > limit;
+            continue;
+        }
+        idle = 0;
+        if (slope > span->high)
+            span->high = slope;
+        if (slope < span->low)
+            span->low = slope;
+        if (fabs(slope) > 1e-12) {
+            const double before = alpha[k], after = before - slope / whole;
+            alpha[k] = after > 0 ? after : 0.0;
+            m->step[k] = (alpha[k] - before) * sign;
+            moves = 1;
+        }
+    }
+    if (moves)
+        move(m, i, contrasts);
+    return idle;
+}
+
+static inline size_t descend(Machine *m, size_t most, double enough, const size_t contrasts)
+{
+    uint32_t state = 2463534242u;
+    size_t active = m->n, pass = 0;
+    double limit = INFINITY;
+    for (size_t i = 0; i < m->n; i++)
+        m->order[i] = (uint32_t)i;
+    while (pass < most) {
+        Span span = {0.0, 0.0};
+        pass++;
+        for (size_t i = 0; i < active; i++) {
+            size_t j = i + next_random(&state) % (uint32_t)(active - i);
+            uint32_t swap = m->order[i];
+            m->order[i] = m->order[j];
+            m->order[j] = swap;
+        }
+        for (size_t i = 0; i < active; i++)
+            if (visit(m, m->order[i], limit, &span, contrasts)) {
+                uint32_t swap = m->order[i];
+                m->order[i--] = m->order[--active];
+                m->order[active] = swap;
+            }
+        if (span.high - span.low <= enough) {
+            if (active == m->n)
+                break;
+            active = m->n; /* once more with those that were left out */
+            limit = INFINITY;
+        } else
+            limit = span.high > 0 ? span.high : INFINITY;
+    }
+    return pass;
+}
+
+/* ------------------------------------------------------------------------------------------------ from Python */
+
+static int make_room(Machine *m)
+{
+    size_t k = m->contrasts;
+    if (m->n > UINT32_MAX || (k && m->n > SIZE_MAX / 16 / k))
+        return -1;
+    m->alpha = calloc(m->n * k + 1, sizeof *m->alpha);
+    m->margin = calloc(k + 1, sizeof *m->margin);
+    m->step = calloc(k + 1, sizeof *m->step);
+    m->order = malloc((m->n + 1) * sizeof *m->order);
+    return m->alpha && m->margin && m->step && m->order ? 0 : -1;
+}
+
+static void close_machine(Machine *m)
+{
+    free(m->start), free(m->at), free(m->often), free(m->scale);
+    free(m->alpha), free(m->margin), free(m->step), free(m->order);
+}
+
+static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias, int counted)
+{
+    int good = n_labels == rows->n_which && n_costs == rows->n_which && n_bias == m->contrasts && m->contrasts &&
+               (!counted || rows->times);
+    for (size_t i = 0; good && i < n_costs; i++)
+        good = m->costs[i] > 0 && m->costs[i] < 1e30;
+    for (size_t i = 0; good && counted && i < rows->n_columns; i++)
+        good = rows->times[i] > 0;
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "rows, labels, costs, contrasts and intercepts don't belong together");
+    return good ? 0 : -1;
+}
+
+const char separate_doc[] =
+    "separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)\n--\n\n"
+    "Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.\n\n"
+    "rows: indptr, columns and times; which: the documents that are meant (int64), or None. table: in memory, 1 + as "
+    "many values of float32\n"
+    "as there are contrasts for each column: its strength, then what is fitted, strength times coefficient, at first "
+    "0. counted: whether\n"
+    "an entry is worth 1 + log of how often. labels (int64), costs (float64): of the documents that are meant. "
+    "contrasts (int64): the label\n"
+    "that each machine tells from the rest; below 0: none, and nothing is fitted. intercepts (float64): is filled in. It ends after `most` passes, or when "
+    "no gradient is off by\n"
+    "more than `enough`.";
+PyObject *pool_separate(PyObject *module, PyObject *args)
+{
+    PyObject *from, *which, *into, *labels, *costs, *contrasts, *intercepts;
+    int counted;
+    Py_ssize_t most;
+    double enough;
+    if (!PyArg_ParseTuple(args, "OOOpOOOOnd:separate", &from, &which, &into, &counted, &labels, &costs, &contrasts,
+                          &intercepts, &most, &enough))
+        return NULL;
+    Buffers *buffers = calloc(1, sizeof *buffers);
+    if (!buffers)
+        return PyErr_NoMemory();
+    Machine m = {0};
+    Rows rows;
+    Table table;
+    size_t n_labels, n_costs, n_bias, passes = 0;
+    int good = (m.wanted = buffers_add(buffers, contrasts, 8, 0, &m.contrasts, "contrasts")) &&
+               table_open(&table, buffers, into, m.contrasts + 1, 1) == 0 &&
+               rows_open(&rows, buffers, from, which, table.width) == 0 &&
+               (m.labels = buffers_add(buffers, labels, 8, 0, &n_labels, "labels")) &&
+               (m.costs = buffers_add(buffers, costs, 8, 0, &n_costs, "costs")) &&
+               (m.bias = buffers_add(buffers, intercepts, 8, 1, &n_bias, "intercepts")) &&
+               check_machine(&m, &rows, n_labels, n_costs, n_bias, counted) == 0;
+    if (good) {
+        m.values = (float *)table.values, m.each = m.contrasts + 1, m.n = rows.n_which;
+        int enough_room;
+        Py_BEGIN_ALLOW_THREADS
+        enough_room = make_room(&m) == 0 && take_rows(&m, &rows, &table, counted) == 0;
+        if (enough_room && most > 0)
+            passes = m.contrasts == 1 ? descend(&m, (size_t)most, enough, 1)
+                                      : descend(&m, (size_t)most, enough, m.contrasts);
+        Py_END_ALLOW_THREADS
+        if (!enough_room) {
+            PyErr_NoMemory();
+            good = 0;
+        }
+    }
+    close_machine(&m);
+    buffers_close(buffers);
+    free(buffers);
+    return good ? PyLong_FromSize_t(passes) : NULL;
+}
