@@ -51,6 +51,60 @@ def in_file(table, shift=3):
 batches = st.lists(st.sets(st.integers(0, WIDTH - 1), max_size=WIDTH), max_size=12)
 
 
+# ---------------------------------------------------------------------- second stages
+
+
+@given(st.lists(st.sets(st.integers(0, WIDTH - 1), max_size=WIDTH), min_size=1, max_size=12), st.data())
+@settings(max_examples=100)
+def test_both_fit_the_same_machines(sets, data):
+    rows, n = flat(sets, times=True), len(sets)
+    which = data.draw(st.none() | st.lists(st.integers(0, n - 1), min_size=1, max_size=n, unique=True))
+    contrasts = data.draw(st.lists(st.integers(-1, 3), min_size=1, max_size=5))
+    counted = data.draw(st.booleans())
+    meant = n if which is None else len(which)
+    labels = array("q", data.draw(st.lists(st.integers(0, 3), min_size=meant, max_size=meant)))
+    costs = array("d", data.draw(st.lists(st.floats(0.01, 100), min_size=meant, max_size=meant)))
+    known = data.draw(st.integers(0, WIDTH))
+    fitted = []
+    for module in KERNELS:
+        table, bias = machine_table(known, len(contrasts)), array("d", [0.0] * len(contrasts))
+        places = None if which is None else array("q", which)
+        passes = module.separate(rows, places, table, counted, labels, costs, array("q", contrasts), bias, 30, 0.01)
+        fitted.append((passes, bytes(table.values), bias.tobytes()))
+    assert fitted[0] == fitted[1]
+
+
+def machine_table(known, contrasts):
+    table = Table(WIDTH, 1 + contrasts)
+    np.frombuffer(table.place, np.int32)[:known] = np.arange(1, known + 1)
+    values = np.zeros((known, 1 + contrasts), np.float32)
+    values[:, 0] = 1 + np.arange(known) % 7
+    table.values, table.size = bytearray(values), known
+    return table
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"labels": array("q", [0])},
+        {"costs": array("d", [1.0])},
+        {"costs": array("d", [1.0, 0.0])},
+        {"costs": array("d", [1.0, math.nan])},
+        {"contrasts": array("q")},
+        {"intercepts": array("d", [0.0, 0.0])},
+    ],
+)
+def test_machines_check_what_they_are_given(kernel, wrong):
+    given = {
+        "rows": flat([{1, 2}, {3}]), "which": None, "table": machine_table(WIDTH, 1), "counted": False,
+        "labels": array("q", [0, 1]), "costs": array("d", [1.0, 1.0]), "contrasts": array("q", [1]),
+        "intercepts": array("d", [0.0]), "most": 5, "enough": 0.1,
+    }  # fmt: skip
+    assert kernel.separate(*given.values()) >= 1
+    with pytest.raises(ValueError, match=r"don't belong together"):
+        kernel.separate(*{**given, **wrong}.values())
+
+
 # ---------------------------------------------------------------------- learning
 
 

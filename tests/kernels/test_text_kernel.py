@@ -91,11 +91,19 @@ def test_kernel_and_twin_hash_alike(documents, options, ngrams, n_features, sign
 
 
 def hashed_rows(module, options, ngrams, *rest):
+    analyzer = module.Analyzer(low=ngrams[0], high=ngrams[1], **options)
     try:
-        lengths, columns = module.hash_rows(module.Analyzer(low=ngrams[0], high=ngrams[1], **options), *rest)
+        lengths, columns = module.hash_rows(analyzer, *rest)
+        counts = []
+        if options.get("kind", "word") in ("word", "bytes"):
+            again, same, counts = module.hash_rows(analyzer, *rest, counted=True)
+            assert (items(again, "I"), items(same, "I")) == (items(lengths, "I"), items(columns, "I"))
+        else:
+            with pytest.raises(ValueError, match="counts words and bytes only"):
+                module.hash_rows(analyzer, *rest, counted=True)
     except UnicodeEncodeError:
         return "lone surrogates are not hashed"
-    return items(lengths, "I"), items(columns, "I")
+    return items(lengths, "I"), items(columns, "I"), items(counts, "I")
 
 
 @settings(max_examples=300)

@@ -17,6 +17,7 @@ from surebayes.pool import choosing
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
+from surebayes.pool import second_stage
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
@@ -74,7 +75,8 @@ def test_a_view_comes_back_from_json(view):
     ]
     + [{"experts": [{"smoothing": s, "top": None}]} for s in (0, -1.0, float("nan"), float("inf"), "1", None, 1e9)]
     + [{"experts": [{"smoothing": 1.0, "top": t}]} for t in (0, -1, 2.5, 2**31)]
-    + [{"experts": [{"smoothing": 1.0, "second_stage": "svm"}]}, {"experts": [{"smoothing": 1.0, "least": 0}]}],
+    + [{"experts": [{"smoothing": 1.0, "second_stage": "svm"}]}, {"experts": [{"smoothing": 1.0, "least": 0}]}]
+    + [{"experts": [{"smoothing": 1.0, "second_stage": "idf", "cost": cost}]} for cost in (0, float("nan"), "5")],
     ids=repr,
 )
 def test_a_view_that_can_not_be_is_refused(change):
@@ -372,10 +374,33 @@ def test_contrasts_with_few_documents_stay_as_they_were():
     scores, inside = scores_of()
     labels = np.where(inside, 0, np.where(np.arange(200) % 20 == 1, 2, 1))
     labels[labels == 2] = np.where(np.arange((labels == 2).sum()) < 3, 2, 1)
-    found, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "stack")
+    found, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "reliability")
     assert few == [2]
     assert found.units[2] == PoolWeights.equal(1, 4).units[0]
     assert found.units[0] != found.units[2]
+
+
+def test_a_stack_of_few_documents_borrows_from_the_other_classes():
+    """With many documents a class has weights of its own, with few the common ones, with hardly any the mean."""
+    rng = np.random.default_rng(0)
+    good = {0: 0, 1: 0, 2: 0, 3: 1}  # the expert that is right, of each class
+    labels = np.repeat([0, 1, 2, 3, 4], [300, 300, 300, 300, 3])
+    few_of_three = (labels != 3) | (np.cumsum(labels == 3) <= 8)
+    opinions = rng.normal(0, 1, (len(labels), 5, 2))
+    for c, expert in good.items():
+        opinions[labels == c, c, expert] += 2
+    many, _ = weigh(opinions, labels, [0, 1, 2, 3, 4], "stack")
+    some, few = weigh(opinions[few_of_three], labels[few_of_three], [0, 1, 2, 3, 4], "stack")
+    assert few == [4]
+    share = [weights[1] / sum(weights) for weights in (many.of_contrast(3), some.of_contrast(3), some.of_contrast(0))]
+    assert share[0] > 0.8
+    assert share[1] < share[0] - 0.1
+    assert share[2] < 0.3
+    mean = np.mean([some.of_contrast(k) for k in range(4)], axis=0)
+    np.testing.assert_allclose(some.of_contrast(4), mean, rtol=1e-6)
+    nothing, few = weigh(opinions[:2], labels[:2], [0, 1, 2, 3, 4], "stack")
+    assert nothing == PoolWeights.equal(5, 2)
+    assert len(few) == 5
 
 
 def test_one_step_online():
@@ -416,11 +441,13 @@ COUNTING = ViewSpec("words", "text", "word", 1, 1, times=True, width=SMALL)
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("least", [1, 3])
-def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least):
+def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least, monkeypatch):
+    monkeypatch.setattr(second_stage, "ENOUGH", 1e-6)
+    monkeypatch.setattr(second_stage, "MOST", 10_000)
     rng = np.random.default_rng(classes)
     y = np.arange(90) % classes
     texts = [" ".join(f"w{w}" for w in rng.integers(5 * c, 5 * c + 25, rng.integers(1, 30))) for c in y]
-    view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="idf", least=least),))
+    view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="idf", least=least, cost=2.0),))
     engine = Engine("text", (view,), classes)
     rows, labels = engine.cut(texts[:60]), array("q", y[:60])
     engine.learn(rows, labels)
@@ -429,9 +456,43 @@ def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least):
     X = vectorizer.fit_transform(texts[:60])
     scores = np.reshape(engine.opinions(engine.cut(texts[60:])), (30, -1))
     for k, c in enumerate(engine.contrasts):
-        machine = LinearSVC(random_state=0, tol=1e-6, max_iter=10_000).fit(X, y[:60] == c)
+        machine = LinearSVC(C=2.0, random_state=0, tol=1e-8, max_iter=100_000).fit(X, y[:60] == c)
         expected = machine.decision_function(vectorizer.transform(texts[60:]))
-        np.testing.assert_allclose(scores[:, k], expected, atol=0.05)
+        np.testing.assert_allclose(scores[:, k], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_fit_that_ends_early_ranks_as_the_machine_does(classes):
+    rng = np.random.default_rng(classes)
+    y = np.arange(400) % classes
+    texts = [" ".join(f"w{w}" for w in rng.integers(12 * c, 12 * c + 40, 20)) for c in y]
+    view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="idf", cost=5.0),))
+    engine = Engine("text", (view,), classes)
+    rows, labels = engine.cut(texts[:300]), array("q", y[:300])
+    engine.learn(rows, labels)
+    engine.freeze(rows, labels)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
+    machine = LinearSVC(C=5.0, random_state=0).fit(vectorizer.fit_transform(texts[:300]), y[:300])
+    expected = np.reshape(machine.decision_function(vectorizer.transform(texts[300:])), (100, -1))
+    scores = np.reshape(engine.opinions(engine.cut(texts[300:])), (100, -1))
+    for k, c in enumerate(engine.contrasts):
+        ours, theirs = (metrics.roc_auc(y[300:] == c, part[:, k]) for part in (scores, expected))
+        assert ours > theirs - 0.01
+
+
+def test_a_document_that_counts_twice_is_fitted_as_two(monkeypatch):
+    monkeypatch.setattr(second_stage, "ENOUGH", 1e-6)
+    monkeypatch.setattr(second_stage, "MOST", 10_000)
+    texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i % 11}" for i in range(40)]
+    view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="idf"),))
+    scores = []
+    for documents, times in ((texts[:30] + texts[:10], None), (texts[:30], array("q", [2] * 10 + [1] * 20))):
+        engine, labels = Engine("text", (view,), 2), array("q", [i % 2 for i in range(len(documents))])
+        rows = engine.cut(documents)
+        engine.learn(rows, labels, None, times)
+        engine.freeze(rows, labels, None, times)
+        scores.append(np.array(engine.opinions(engine.cut(texts))))
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
 
 
 def test_second_stage_on_log_odds_leaves_rare_terms_out():

@@ -3,7 +3,20 @@
 Sums are running ones (`numpy.cumsum`), because `numpy.sum` adds in another order than the kernel.
 """
 
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
+FloatArray = npt.NDArray[np.float64]
+Row = tuple[npt.NDArray[np.int64], FloatArray, float]
+"""Where the entries of a row are, what each counts, and 1 / the row's length."""
 
 _TOO_SMALL = 1e-12
 
@@ -11,34 +24,45 @@ _TOO_SMALL = 1e-12
 class _Machine:
     """The machines of all contrasts, and the rows that they see."""
 
-    def __init__(self, rows, which, table, counted, labels, costs, contrasts, intercepts):
-        self.labels, self.costs, self.contrasts, self.bias = (
-            np.frombuffer(part, kind) if memoryview(part).nbytes else np.empty(0, kind)
-            for part, kind in ((labels, "i8"), (costs, "f8"), (contrasts, "i8"), (intercepts, "f8"))
-        )
+    def __init__(
+        self,
+        rows: Any,
+        which: Buffer | None,
+        table: Any,
+        counted: bool,
+        labels: Buffer,
+        costs: Buffer,
+        contrasts: Buffer,
+        intercepts: Buffer,
+    ) -> None:
+        self.labels, self.costs = _array(labels, "i8"), _array(costs, "f8")
+        self.contrasts, self.bias = _array(contrasts, "i8"), _array(intercepts, "f8")
         each = 1 + len(self.contrasts)
         self.values = np.frombuffer(table.values, "f4", table.size * each).reshape(-1, each)
-        place, indptr = np.frombuffer(table.place, "i4"), np.frombuffer(rows.indptr, "i8")
-        which = range(len(indptr) - 1) if which is None else np.frombuffer(which, "i8")
-        columns = np.frombuffer(rows.columns, "i4") if memoryview(rows.columns).nbytes else np.empty(0, "i4")
-        good = len(self.labels) == len(self.costs) == len(which) and len(self.bias) == len(self.contrasts) > 0
+        place, indptr, columns = _array(table.place, "i4"), _array(rows.indptr, "i8"), _array(rows.columns, "i4")
+        meant = np.arange(len(indptr) - 1) if which is None else _array(which, "i8")
+        good = len(self.labels) == len(self.costs) == len(meant) and len(self.bias) == len(self.contrasts) > 0
         good = good and bool(((self.costs > 0) & (self.costs < 1e30)).all()) and (not counted or rows.times is not None)
         if not good:
             raise ValueError("rows, labels, costs, contrasts and intercepts don't belong together")
-        times = np.frombuffer(rows.times, "u4") if counted and len(columns) else None
-        self.rows = [self._row(place, columns, times, indptr[d], indptr[d + 1]) for d in which]
-        self.alpha = np.zeros((len(which), len(self.contrasts)))
+        times = _array(rows.times, "u4") if counted else None
+        ends = [(indptr[d], indptr[d + 1]) for d in meant]
+        self.rows = [self._row(place, columns[a:b], None if times is None else times[a:b]) for a, b in ends]
+        self.alpha = np.zeros((len(meant), len(self.contrasts)))
 
-    def _row(self, place, columns, times, start, end):
-        """Return where the entries of a row are, what each counts, and 1 / the row's length."""
-        at = place[columns[start:end]].astype(np.int64) - 1
+    def _row(
+        self, place: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], times: npt.NDArray[np.uint32] | None
+    ) -> Row:
+        at = place[columns].astype(np.int64) - 1
         kept = (at >= 0) & (at < len(self.values))
-        often = np.ones(len(at)) if times is None else (1.0 + _logs(times[start:end])).astype("f4").astype("f8")
+        often = np.ones(len(at))
+        if times is not None:
+            often = np.array([1.0 + log(n) for n in times.tolist()], "f4").astype("f8")
         at, often = at[kept], often[kept]
         square = _total((self.values[at, 0].astype("f8") * often) ** 2)
         return at, often, 1.0 / np.sqrt(square) if square > 0 else 0.0
 
-    def visit(self, i, limit, span) -> bool:
+    def visit(self, i: int, limit: float, span: list[float]) -> bool:
         """Visit a row; return whether it can be left out of the next passes."""
         at, often, scale = self.rows[i]
         alpha, diagonal = self.alpha[i], 0.5 / self.costs[i]
@@ -59,21 +83,31 @@ class _Machine:
             self.alpha[i] = after
             self.bias += step
             gain = values[:, 0] * values[:, 0] * often
-            self.values[at, 1:] = values[:, 1:] + gain[:, None] * (step * scale)
+            for k in np.flatnonzero(moving):
+                self.values[at, 1 + k] = values[:, 1 + k] + step[k] * scale * gain
         return not working.any() and bool((slope[resting] > limit).all())
 
 
-def _total(values):
+def _array(buffer: Buffer, kind: str) -> npt.NDArray[Any]:
+    return np.frombuffer(buffer, kind) if memoryview(buffer).nbytes else np.empty(0, kind)
+
+
+def _total(values: FloatArray) -> Any:
     return np.cumsum(values, axis=0)[-1] if len(values) else np.zeros(values.shape[1:])
 
 
-def _logs(times):
-    from math import log
-
-    return np.array([log(n) for n in times.tolist()])
-
-
-def separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough) -> int:
+def separate(
+    rows: Any,
+    which: Buffer | None,
+    table: Any,
+    counted: bool,
+    labels: Buffer,
+    costs: Buffer,
+    contrasts: Buffer,
+    intercepts: Buffer,
+    most: int,
+    enough: float,
+) -> int:
     """Fit a linear support vector machine on rows of length 1 for each contrast; return how many passes it took.
 
     The parameters are those of the compiled `separate`.

@@ -216,11 +216,22 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
         scores[i] = total
 
 
-def separate(*given) -> int:
+def separate(
+    rows: DocumentRows,
+    which: Buffer | None,
+    table: Any,
+    counted: bool,
+    labels: Buffer,
+    costs: Buffer,
+    contrasts: Buffer,
+    intercepts: Buffer,
+    most: int,
+    enough: float,
+) -> int:
     """Fit second stages: see `surebayes.kernels.machine_twin`, which needs numpy."""
     from surebayes.kernels import machine_twin
 
-    return machine_twin.separate(*given)
+    return machine_twin.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 _kernel = kernel("pool")
 
-ENOUGH, MOST = 0.3, 50
+ENOUGH, MOST = 0.3, 8
 """How far from that of the best machine a gradient may be when fitting ends, and after how many passes it always does.
 
-On rows of the movie reviews and SMS, .3 and .001 differ by at most .001 in AUC_0.1, and by 3 to 8 times in CPU."""
+Fitted so, a machine on byte n-grams (see `TEXT`) has the AUC_0.1 of one that is fitted to the end within .001 on movie
+reviews, SMS and the twenty newsgroups, in a fifth of the CPU."""
 
 
 class SecondStage:

@@ -242,14 +242,15 @@ MAIL = (
 """Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; see docs/pool.md."""
 
 _LOG_ODDS, _IDF = ExpertSpec(1.0, second_stage="log-odds", least=2), ExpertSpec(1.0, second_stage="idf")
+_IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
 
 TEXT = (
     ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, _LOG_ODDS, _IDF), times=True),
-    ViewSpec("words and pairs", "text", "word", 1, 2, (*TEXT_EXPERTS, _LOG_ODDS)),
     ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, _LOG_ODDS)),
+    ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), _IDF_OF_BYTES), max_bytes=10_000, times=True),
 )
-"""Of two classes. Log-odds are those of a class: with more, rows for each class and view would take gigabytes, and only
-the second stage on tf-idf, whose rows all classes share, is left."""
+"""Of two classes; chosen on training documents, see docs/pool.md. Log-odds are those of a class: with more, rows for each
+class and view would take gigabytes, and only the second stages on tf-idf, whose rows all classes share, are left."""
 
 
 def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":
@@ -258,7 +259,7 @@ def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) ->
     Examples
     --------
     >>> [view.name for view in views_of("pool", "text")]
-    ['words', 'words and pairs', 'phrases']
+    ['words', 'phrases', 'bytes']
     """
     if reader not in READERS:
         raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")

@@ -23,6 +23,8 @@ RATE = 0.01
 """The step of the weights online."""
 FEWEST = 5
 """Held-out documents that both sides of a contrast need; with fewer the pool stays the mean of its experts."""
+BORROWED = 3.0
+"""How hard the stack of one class of many is drawn towards that of all: 1 to 30 differ by less than .001 in AUC_0.1."""
 HOW = ("reliability", "stack", "equal")
 
 
@@ -146,7 +148,8 @@ def weigh(
     how : {"reliability", "stack", "equal"}
         By how well each ranks them (see the notes), by a logistic model with weights of at least 0, or all the same.
     fewest : int
-        Documents that both sides of a contrast need; with fewer its pool is that of no evidence.
+        Documents that both sides of a contrast need; with fewer its pool is that of no evidence, or with "stack" the
+        mean of the other contrasts' pools.
     alike : bool
         Whether all experts score in one unit, log-odds of the same kind.
 
@@ -162,17 +165,64 @@ def weigh(
     """
     import numpy as np
 
-    experts = opinions.shape[2]
-    pool, few = PoolWeights.equal(len(contrasts), experts), []
-    for k, c in enumerate(contrasts):
-        inside = np.asarray(labels) == c
-        if min(int(inside.sum()), int((~inside).sum())) < fewest:
-            few.append(k)
-            continue
-        weights, bias = weigh_contrast(opinions[:, k], inside, how, alike)
+    pool, truth = PoolWeights.equal(len(contrasts), opinions.shape[2]), np.asarray(labels)
+    inside = {k: truth == c for k, c in enumerate(contrasts)}
+    few = [k for k, own in inside.items() if min(int(own.sum()), int((~own).sum())) < fewest]
+    judged = {k: own for k, own in inside.items() if k not in few}
+    if how == "stack" and len(contrasts) > 1:
+        weighed = stacks(opinions, judged)
+        if weighed:
+            lent = [np.mean(part, axis=0) for part in zip(*weighed.values())]
+            weighed.update({k: (lent[0], float(lent[1])) for k in few})
+    else:
+        weighed = {k: weigh_contrast(opinions[:, k], own, how, alike) for k, own in judged.items()}
+    for k, (weights, bias) in weighed.items():
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
     return pool, few
+
+
+class _Standard:
+    """Scores of experts, centred between the class means and divided by the spread within the classes."""
+
+    def __init__(self, scores: "FloatArray", inside: "BoolArray") -> None:
+        import numpy as np
+
+        positive, rest = scores[inside], scores[~inside]
+        centre = (positive.mean(0) + rest.mean(0)) / 2
+        spread = np.sqrt((positive.var(0) + rest.var(0)) / 2)
+        self.speaks = spread > 1e-9
+        self.centre, self.spread = np.where(self.speaks, centre, 0.0), np.where(self.speaks, spread, 1.0)
+        self.z = np.where(self.speaks, (scores - self.centre) / self.spread, 0.0)
+
+    def raw(self, weights: "FloatArray", bias: float) -> "tuple[FloatArray, float]":
+        """Return weights and bias of the scores as they were."""
+        import numpy as np
+
+        weights = np.where(self.speaks, weights / self.spread, 0.0)
+        return weights, float(bias - weights @ self.centre)
+
+
+def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int, tuple[FloatArray, float]]":
+    """Weigh the experts of many contrasts, each by a logistic model that is drawn towards the common one of all.
+
+    A class counts as much as twice its documents, so that one with few documents has hardly more than the common model
+    and one with many hardly anything of it. In the common model every class counts the same.
+    """
+    import numpy as np
+
+    if not inside:
+        return {}
+    standard = {k: _Standard(opinions[:, k], own) for k, own in inside.items()}
+    n = len(opinions)
+    shares = {k: np.where(own, 0.5 / own.sum(), 0.5 / (~own).sum()) for k, own in inside.items()}
+    parts = [(standard[k].z, own, shares[k] * n / len(inside)) for k, own in inside.items()]
+    common, _ = drawn_model(parts, np.zeros(opinions.shape[2]), 1.0)
+    result = {}
+    for k, own in inside.items():
+        part = standard[k].z, own, shares[k] * 2 * own.sum()
+        result[k] = standard[k].raw(*drawn_model([part], common, BORROWED))
+    return result
 
 
 def weigh_contrast(
@@ -183,23 +233,13 @@ def weigh_contrast(
     Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
     the pool is given the gain and bias of a logistic model of the same documents.
     """
-    import numpy as np
-
-    positive, rest = scores[inside], scores[~inside]
-    centre = (positive.mean(0) + rest.mean(0)) / 2
-    spread = np.sqrt((positive.var(0) + rest.var(0)) / 2)
-    speaks = spread > 1e-9
-    spread = np.where(speaks, spread, 1.0)
-    z = np.where(speaks, (scores - centre) / spread, 0.0)
+    standard = _Standard(scores, inside)
     if how == "stack":
-        weights, bias = logistic_model(z, inside)
-    else:
-        weights = _voices(z, inside, spread, how, alike)
-        weights = weights / weights.sum()
-        gain, bias = gain_and_bias(z @ weights, inside)
-        weights = weights * gain
-    raw = np.where(speaks, weights / spread, 0.0)
-    return raw, float(bias - raw @ np.where(speaks, centre, 0.0))
+        return standard.raw(*logistic_model(standard.z, inside))
+    weights = _voices(standard.z, inside, standard.spread, how, alike)
+    weights = weights / weights.sum()
+    gain, bias = gain_and_bias(standard.z @ weights, inside)
+    return standard.raw(weights * gain, bias)
 
 
 def _voices(z: "FloatArray", inside: "BoolArray", spread: "FloatArray", how: str, alike: bool) -> "FloatArray":
@@ -255,20 +295,42 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
 def logistic_model(z: "FloatArray", inside: "BoolArray") -> "tuple[FloatArray, float]":
     """Fit a logistic model with weights of at least 0, the classes counting the same: (weights, bias)."""
     import numpy as np
+
+    share = np.where(inside, 0.5 / inside.sum(), 0.5 / (~inside).sum()) * len(inside)
+    return drawn_model([(z, inside, share)], np.zeros(z.shape[1]), 1.0)
+
+
+def drawn_model(
+    parts: "list[tuple[FloatArray, BoolArray, FloatArray]]", towards: "FloatArray", pull: float
+) -> "tuple[FloatArray, float]":
+    """Fit a logistic model with weights of at least 0 that pay for their distance from given ones: (weights, bias).
+
+    Parameters
+    ----------
+    parts : list of (scores, inside, share)
+        The documents: their scores, (documents, experts), which of them are inside, and how much each counts.
+    towards : ndarray
+        Weights that cost nothing.
+    pull : float
+        What half the squared distance from them costs.
+    """
+    import numpy as np
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    sign = np.where(inside, 1.0, -1.0)
-    share = np.where(inside, 0.5 / inside.sum(), 0.5 / (~inside).sum()) * len(inside)
-
     def loss(parameters: "FloatArray") -> "tuple[float, FloatArray]":
         w, b = parameters[:-1], parameters[-1]
-        margin = sign * (z @ w + b)
-        slope = -sign * share * expit(-margin)
-        value = float(share @ np.logaddexp(0.0, -margin)) + 0.5 * float(w @ w)
-        return value, np.append(z.T @ slope + w, slope.sum())
+        away = w - towards
+        value, slope_of_w, slope_of_b = 0.5 * pull * float(away @ away), pull * away, 0.0
+        for z, inside, share in parts:
+            sign = np.where(inside, 1.0, -1.0)
+            margin = sign * (z @ w + b)
+            slope = -sign * share * expit(-margin)
+            value += float(share @ np.logaddexp(0.0, -margin))
+            slope_of_w, slope_of_b = slope_of_w + z.T @ slope, slope_of_b + slope.sum()
+        return value, np.append(slope_of_w, slope_of_b)
 
-    start = np.append(np.full(z.shape[1], 1.0 / z.shape[1]), 0.0)
-    bounds = [(0.0, None)] * z.shape[1] + [(None, None)]
-    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    n = len(towards)
+    start = np.append(towards if towards.any() else np.full(n, 1.0 / n), 0.0)
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n + [(None, None)])
     return fitted.x[:-1], float(fitted.x[-1])

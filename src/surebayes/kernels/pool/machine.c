@@ -19,8 +19,16 @@ typedef struct {
     const int64_t *labels, *wanted;
     const double *costs;
     double *alpha, *bias, *margin, *step;
-    uint32_t *order;
+    uint32_t *order, *moving; /* the contrasts that a row moves */
 } Machine;
+
+/* Compiled twice where the loader can choose: with AVX2 the machines of many classes take half the time. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&     \
+    !defined(__SANITIZE_ADDRESS__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
 
 /* ------------------------------------------------------------------------------------------------ rows */
 
@@ -46,7 +54,7 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
                 continue;
             double strength = (double)m->values[at * m->each];
             if (counted) {
-                m->often[used] = (float)(1.0 + log((double)rows->times[j]));
+                m->often[used] = (float)how_often(rows->times[j]);
                 strength *= (double)m->often[used];
             }
             m->at[used++] = at;
@@ -60,15 +68,14 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
 
 /* ------------------------------------------------------------------------------------------------ one row */
 
-static inline void margins(Machine *m, size_t i, const size_t contrasts)
+static inline void margins_of(const Machine *m, size_t i, double *restrict margin, const size_t contrasts)
 {
     const size_t each = contrasts + 1, end = m->start[i + 1];
-    double *margin = m->margin;
     for (size_t k = 0; k < contrasts; k++)
         margin[k] = 0.0;
     for (size_t j = m->start[i]; j < end; j++) {
         PREFETCH(m->values + (size_t)m->at[j + AHEAD < end ? j + AHEAD : j] * each);
-        const float *value = m->values + (size_t)m->at[j] * each + 1;
+        const float *restrict value = m->values + (size_t)m->at[j] * each + 1;
         const double often = m->often ? (double)m->often[j] : 1.0;
         for (size_t k = 0; k < contrasts; k++)
             margin[k] += (double)value[k] * often;
@@ -77,19 +84,26 @@ static inline void margins(Machine *m, size_t i, const size_t contrasts)
         margin[k] = margin[k] * m->scale[i] + m->bias[k];
 }
 
-static inline void move(Machine *m, size_t i, const size_t contrasts)
+WIDE static void margins(const Machine *m, size_t i)
+{
+    margins_of(m, i, m->margin, m->contrasts);
+}
+
+static inline void move(Machine *m, size_t i, size_t n_moving, const size_t contrasts)
 {
     const size_t each = contrasts + 1, end = m->start[i + 1];
-    for (size_t k = 0; k < contrasts; k++) {
-        m->bias[k] += m->step[k];
-        m->step[k] *= m->scale[i];
+    for (size_t t = 0; t < n_moving; t++) {
+        m->bias[m->moving[t]] += m->step[t];
+        m->step[t] *= m->scale[i];
     }
     for (size_t j = m->start[i]; j < end; j++) {
         float *value = m->values + (size_t)m->at[j] * each;
         const double strength = (double)value[0], often = m->often ? (double)m->often[j] : 1.0;
         const double gain = strength * strength * often;
-        for (size_t k = 0; k < contrasts; k++)
-            value[1 + k] = (float)((double)value[1 + k] + m->step[k] * gain);
+        for (size_t t = 0; t < n_moving; t++) {
+            float *coefficient = value + 1 + m->moving[t];
+            *coefficient = (float)((double)*coefficient + m->step[t] * gain);
+        }
     }
 }
 
@@ -113,14 +127,17 @@ typedef struct {
 /* Visit a row; whether it can be left out of the next passes: no machine needs it, by more than `limit`. */
 static inline int visit(Machine *m, size_t i, double limit, Span *span, const size_t contrasts)
 {
-    int idle = 1, moves = 0;
+    int idle = 1;
+    size_t moves = 0;
     double *alpha = m->alpha + i * contrasts;
     const double diagonal = 0.5 / m->costs[i], whole = (m->scale[i] > 0 ? 2.0 : 1.0) + diagonal;
-    margins(m, i, contrasts);
+    if (contrasts == 1)
+        margins_of(m, i, m->margin, 1);
+    else
+        margins(m, i);
     for (size_t k = 0; k < contrasts; k++) {
         const double sign = m->labels[i] == m->wanted[k] ? 1.0 : -1.0;
-        double slope = sign * m->margin[k] - 1.0 + alpha[k] * diagonal;
-        m->step[k] = 0.0;
+        const double slope = sign * m->margin[k] - 1.0 + alpha[k] * diagonal;
         if (m->wanted[k] < 0)
             continue;
         if (alpha[k] == 0.0 && slope > 0) {
@@ -135,12 +152,12 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
         if (fabs(slope) > 1e-12) {
             const double before = alpha[k], after = before - slope / whole;
             alpha[k] = after > 0 ? after : 0.0;
-            m->step[k] = (alpha[k] - before) * sign;
-            moves = 1;
+            m->step[moves] = (alpha[k] - before) * sign;
+            m->moving[moves++] = (uint32_t)k;
         }
     }
     if (moves)
-        move(m, i, contrasts);
+        move(m, i, moves, contrasts);
     return idle;
 }
 
@@ -188,13 +205,14 @@ static int make_room(Machine *m)
     m->margin = calloc(k + 1, sizeof *m->margin);
     m->step = calloc(k + 1, sizeof *m->step);
     m->order = malloc((m->n + 1) * sizeof *m->order);
-    return m->alpha && m->margin && m->step && m->order ? 0 : -1;
+    m->moving = malloc((k + 1) * sizeof *m->moving);
+    return m->alpha && m->margin && m->step && m->order && m->moving ? 0 : -1;
 }
 
 static void close_machine(Machine *m)
 {
     free(m->start), free(m->at), free(m->often), free(m->scale);
-    free(m->alpha), free(m->margin), free(m->step), free(m->order);
+    free(m->alpha), free(m->margin), free(m->step), free(m->order), free(m->moving);
 }
 
 static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias, int counted)

@@ -156,6 +156,7 @@ static PyMethodDef functions[] = {
 static int start(PyObject *module)
 {
     make_crc_table();
+    make_often_table();
     return 0;
 }
 

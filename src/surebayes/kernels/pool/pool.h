@@ -108,6 +108,19 @@ static inline size_t next_rows(const Table *t, const int32_t *columns, size_t le
     return n;
 }
 
+/* ------------------------------------------------------------------------------------------------ how often a term
+ * occurs */
+
+enum { OFTEN = 256 };
+HIDDEN extern double known_often[OFTEN];
+HIDDEN void make_often_table(void);
+
+/* 1 + log of a number of at least 1. */
+static inline double how_often(uint32_t n)
+{
+    return n < OFTEN ? known_often[n] : 1.0 + log((double)n);
+}
+
 /* ------------------------------------------------------------------------------------------------ functions of the
  * module */
 

@@ -46,6 +46,14 @@ static inline double log_of(const double *logs, size_t known, uint32_t count, do
     return count < known ? logs[count] : log((double)count + smoothing);
 }
 
+double known_often[OFTEN];
+
+void make_often_table(void)
+{
+    for (size_t n = 1; n < OFTEN; n++)
+        known_often[n] = 1.0 + log((double)n);
+}
+
 /* ------------------------------------------------------------------------------------------------ the question */
 
 typedef struct {
@@ -313,7 +321,7 @@ static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_
         memcpy(&value, q->more + i * each, 4);
         if (value == 0.0f)
             continue;
-        double often = times ? 1.0 + log((double)times[i]) : 1.0, strength = (double)value * often;
+        double often = times ? how_often(times[i]) : 1.0, strength = (double)value * often;
         square += strength * strength;
         for (size_t k = 0; k < q->n_contrasts; k++) {
             memcpy(&value, q->more + i * each + 1 + k, 4);
