@@ -9,18 +9,18 @@ Run it (corpora in the folder that SUREBAYES_DATA names; one to three minutes of
 
 The rule, written down before it was run: of the candidate sets below the default is **the one that takes the least
 CPU among those whose AUC_0.1 is within .001 of the best on every corpus**; where no set is, among those whose largest
-distance from the best of a corpus is within .001 of the smallest such distance. (Until the views of bytes came, the rule
-went by the mean over the corpora: that a set is ahead on most of them hid that it was behind on one.) A corpus of mail
-counts once with its labels as they are, and once with 5% of the training labels flipped, the mean of three seeds.
+distance from the best of a corpus is within .001 of the smallest such distance. (Until the views of bytes came, the
+rule went by the mean over the corpora: that a set is ahead on most of them hid that it was behind on one.) A corpus of
+mail counts once with its labels as they are, and once with 5% of the training labels flipped, the mean of three seeds.
 
 Mail: the first third of SpamAssassin and of Enron-Spam, the part that trains in the mail suite. Its first two thirds
 train (their last third weighs the experts, "reliability"), its last third judges, by its true labels.
 
 Text: what trains in the text suite; of the corpora in ten folds that is the training part of the first fold, of Reuters
 and the newsgroups the published training part. A random two thirds train (a stratified third of them weighs the
-experts, "stack"), the rest judges; three times, and the mean counts, because two such splits of the movie reviews differ
-by .013. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the
-rest, by one pool; there a second stage on log-odds, which needs rows for each class, is left out of every set. Mail,
+experts, "stack"), the rest judges; three times, and the mean counts, because two such splits of the movie reviews can
+differ by .013. Reuters: the topics ranked 1, 4, 7 and 10. Newsgroups: twenty classes against the rest, by one pool;
+there a second stage on log-odds, which needs rows for each class, is left out of every set. Mail,
 Reuters and newsgroups: the suites never test on these documents. Ten folds test on every document once, so that those
 of the first fold's training part are tested on in the other nine.
 
@@ -110,7 +110,12 @@ def text_sets():
         "and tf-idf of bytes": [*before, (counted, [strict])],
         "and tf-idf, opinions of bytes": [*before, (counted, [ALL, strict])],
         "and tf-idf, opinions, log-odds of bytes": [*before, (counted, [ALL, LOG_ODDS, strict])],
-        "the sixth without tf-idf of words": [(words, stage), (pairs, stage), (phrases, stage), (counted, [ALL, strict])],
+        "the sixth without tf-idf of words": [
+            (words, stage),
+            (pairs, stage),
+            (phrases, stage),
+            (counted, [ALL, strict]),
+        ],
         "the sixth without phrases": [(words, frequent), (pairs, stage), (counted, [ALL, strict])],
         "the sixth without pairs": [(words, frequent), (phrases, stage), (counted, [ALL, strict])],
         "words, bytes": [(words, frequent), (counted, [ALL, LOG_ODDS, strict])],

@@ -842,3 +842,27 @@ def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
         rows, moved = unpack_rows(mine._durable.journal.body(2))
         assert rows == packable(state.see(MAILS[1][0]).rows)
         assert len(moved) == 21
+
+
+def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
+    texts = [(f"{'cheap pills order' if i % 2 else 'lunch noon table'} w{i % 13} w{i}", i % 2) for i in range(400)]
+    named = [(text, "spam" if c else "ham") for text, c in texts]
+    with sb.Filter.create(tmp_path / "mail", width=2**12) as mail:
+        assert mail.status()["second_stage"] is None
+    with sb.Filter.create(tmp_path / "f", reader="text", width=2**12) as mine:
+        assert mine.status()["second_stage"] == {"fitted": False, "lessons_since": 0, "tune_helps": False}
+        mine.train(named[:200], reserve=0)
+        assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
+        stages = [stage.entries() for stage in mine._durable.loaded().engine.stages]
+        for text, label in named[200:299]:
+            mine.teach(text, label)
+        mine.forget(named[0][0])
+        assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 100, "tune_helps": True}
+        assert [stage.entries() for stage in mine._durable.loaded().engine.stages] == stages
+        mine.retune()
+        assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
+        assert [stage.entries() for stage in mine._durable.loaded().engine.stages] != stages
+    with sb.Filter.create(tmp_path / "g", reader="text", width=2**12) as other:
+        for text, label in named[:130]:
+            other.teach(text, label)
+        assert other.status()["second_stage"] == {"fitted": False, "lessons_since": 130, "tune_helps": True}

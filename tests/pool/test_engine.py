@@ -13,11 +13,10 @@ from sklearn.svm import LinearSVC
 
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
-from surebayes.pool import choosing
+from surebayes.pool import choosing, second_stage
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
-from surebayes.pool import second_stage
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table

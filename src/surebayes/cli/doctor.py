@@ -149,6 +149,8 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
         Check("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
     ]
     checks.append(lessons)
+    if status["second_stage"] is not None:
+        checks.append(_second_stage(model, status["second_stage"]))
     if status["unabsorbed"]:
         checks.append(Check("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
     checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
@@ -164,6 +166,16 @@ def _lessons(opened: Filter) -> Check:
     recent = sum(time >= since for time in times)
     latest = times[0].replace("T", " ").removesuffix("+00:00")
     return Check("lessons", "ok", f"the latest at {latest} UTC; {recent:,} in the last 30 days")
+
+
+def _second_stage(model: str, stages: Mapping[str, Any]) -> Check:
+    """How many lessons the frozen part of a filter of text has not seen, and what to do."""
+    number = stages["lessons_since"]
+    lessons = "an unknown number of lessons" if number is None else "1 lesson" if number == 1 else f"{number:,} lessons"
+    state = f"{lessons} since it was fitted" if stages["fitted"] else "not fitted yet"
+    if not stages["tune_helps"]:
+        return Check("second stage", "ok" if stages["fitted"] else "note", state)
+    return Check("second stage", "note", f"{state}: surebayes tune -m {shlex.quote(model)} would help")
 
 
 def _balance(documents: Mapping[str, int]) -> Check:

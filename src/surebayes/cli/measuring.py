@@ -234,13 +234,14 @@ def _labelled(
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     """Weigh the experts of a filter anew, on a third of what it has learnt.
 
-    That third is judged by the model of the rest. A certificate of the threshold is renewed.
+    That third is judged by the model of the rest. A filter of text has its second stages fitted anew as well. A
+    certificate of the threshold is renewed.
     """
     from surebayes.filter.filter import Filter
 
     with Filter.open(model, renew=renew) as opened:
         with _show.progress("tuning"):
-            tuned = opened.retune(weights)
+            tuned = opened.retune(None if weights == "auto" else weights)
         classes, advice = opened.classes, _next_step.for_filter(opened, model)
     if _show.wants_json(as_json):
         _show.print_json(tuned)

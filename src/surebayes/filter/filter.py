@@ -539,7 +539,11 @@ class Filter(Remembering):
         return history.rollback(self._durable, version, who)
 
     def status(self) -> dict[str, Any]:
-        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises."""
+        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
+
+        Of a filter of text "second_stage" says how many lessons came after its second stages were fitted, and whether
+        `retune` would help.
+        """
         with self._durable.mutex:
             state = self._durable.fresh_state()
             reserved = dict.fromkeys(state.names, 0)
@@ -558,6 +562,7 @@ class Filter(Remembering):
                 "certificate": None if promise is None else promise.to_dict(),
                 "budgets": self.budgets(),
                 "views": [view.name for view in state.engine.views],
+                "second_stage": tuning.second_stages(state, self._durable.journal),
                 "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
             }
 

@@ -11,13 +11,15 @@ from typing import Any
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.state import State, batch_of
-from surebayes.filter.teaching import BATCH, WEIGHING, batched, is_held_out
+from surebayes.filter.state import LEARNING, State, batch_of
+from surebayes.filter.teaching import BATCH, HELD_OUT, WEIGHING, batched, is_held_out
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT
 
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""
+AGED = 100
+"""Lessons after which second stages may be fitted anew with some gain."""
 
 
 def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]:
@@ -48,6 +50,26 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
     result: dict[str, Any] = durable.submit(lesson)
     durable.absorb_all(f"retuned: {how}", renew=True)
     return result
+
+
+def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:
+    """Return how old the second stages are, and whether `retune` would help; None for a filter that has none.
+
+    They are frozen: lessons after they were fitted change counts, opinions and weights, but not them. `tune_helps` once
+    there were `AGED` such lessons and a tenth as many as the filter has documents; or, where they were never fitted,
+    once the journal has enough of every class to fit and weigh them. Who may not read the journal learns no number.
+    """
+    engine, row = state.engine, state.settings.second_stage
+    if not engine.stages:
+        return None
+    lessons: int | None = state.lessons
+    if row:
+        lessons = None if journal is None else sum(event.action in LEARNING for event, _ in journal.heads(row))
+        helps = lessons is not None and lessons >= max(AGED, sum(engine.documents) / 10)
+    else:
+        learnt = [label for action, label, _ in state.messages.values() if action == "learn"]
+        helps = min(learnt.count(name) for name in state.names) >= FEWEST / HELD_OUT
+    return {"fitted": row > 0, "lessons_since": lessons, "tune_helps": helps}
 
 
 def _check_enough(state: State, labels: list[int]) -> None:

@@ -249,8 +249,8 @@ TEXT = (
     ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, _LOG_ODDS)),
     ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), _IDF_OF_BYTES), max_bytes=10_000, times=True),
 )
-"""Of two classes; chosen on training documents, see docs/pool.md. Log-odds are those of a class: with more, rows for each
-class and view would take gigabytes, and only the second stages on tf-idf, whose rows all classes share, are left."""
+"""Of two classes; chosen on training documents, see docs/pool.md. Log-odds are those of a class: with more, rows for
+each class and view would take gigabytes, and only second stages on tf-idf, whose rows all classes share, are left."""
 
 
 def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":

@@ -1,9 +1,9 @@
 /* Linear support vector machines on rows of length 1, one for each contrast: what second stages are fitted by.
  *
- * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as LIBLINEAR has it. What differs is the
- * memory that it goes through: a row is a list of places, 4 bytes each, because the value of an entry is that of its
- * column; the machines of all classes visit a row together; and what is kept of a column is what the table of a second
- * stage keeps, its strength and strength times coefficient for each contrast.
+ * Dual coordinate descent for the squared hinge loss (Hsieh et al., ICML 2008), as LIBLINEAR has it. What differs is
+ * the memory that it goes through: a row is a list of places, 4 bytes each, because the value of an entry is that of
+ * its column; the machines of all classes visit a row together; and what is kept of a column is what the table of a
+ * second stage keeps, its strength and strength times coefficient for each contrast.
  *
  * Real numbers of 4 bytes in memory, of 8 in all sums, whose order is that of `pool_twin.py`: the same to the last bit.
  */
@@ -215,7 +215,8 @@ static void close_machine(Machine *m)
     free(m->alpha), free(m->margin), free(m->step), free(m->order), free(m->moving);
 }
 
-static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias, int counted)
+static int check_machine(const Machine *m, const Rows *rows, size_t n_labels, size_t n_costs, size_t n_bias,
+                         int counted)
 {
     int good = n_labels == rows->n_which && n_costs == rows->n_which && n_bias == m->contrasts && m->contrasts &&
                (!counted || rows->times);
@@ -237,7 +238,8 @@ const char separate_doc[] =
     "0. counted: whether\n"
     "an entry is worth 1 + log of how often. labels (int64), costs (float64): of the documents that are meant. "
     "contrasts (int64): the label\n"
-    "that each machine tells from the rest; below 0: none, and nothing is fitted. intercepts (float64): is filled in. It ends after `most` passes, or when "
+    "that each machine tells from the rest; below 0: none, and nothing is fitted. intercepts (float64): is filled in. "
+    "It ends after `most` passes, or when "
     "no gradient is off by\n"
     "more than `enough`.";
 PyObject *pool_separate(PyObject *module, PyObject *args)

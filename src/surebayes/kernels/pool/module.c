@@ -2,7 +2,8 @@
  * them.
  *
  * tables.c has the tables, in memory and in a file; score.c what experts say of a document; machine.c fits second
- * stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python; keep them equal, to the last bit of a score.
+ * stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python; keep them equal, to
+ * the last bit of a score.
  */
 #include "pool.h"
 

@@ -113,8 +113,8 @@ uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width
     return n < 1000 ? sort_by_digits(from, spare, n, bits, 8) : sort_by_digits(from, spare, n, bits, 11);
 }
 
-/* The columns found become a row at the end of ws->ids, and how often each was found at the end of ws->counts if that is
- * wanted. */
+/* The columns found become a row at the end of ws->ids, and how often each was found at the end of ws->counts if that
+ * is wanted. */
 Status settle_columns(Workspace *ws, bool counted)
 {
     size_t n = ws->found_used;
