@@ -12,6 +12,8 @@ CPU among those whose AUC_0.1 is within .001 of the best on every corpus**; wher
 distance from the best of a corpus is within .001 of the smallest such distance. (Until the views of bytes came, the
 rule went by the mean over the corpora: that a set is ahead on most of them hid that it was behind on one.) A corpus of
 mail counts once with its labels as they are, and once with 5% of the training labels flipped, the mean of three seeds.
+Added after a first run: every view of the set has an expert that learns, because a second stage is frozen, and a filter
+that learns text after text would have nothing new from a view that has no other expert.
 
 Mail: the first third of SpamAssassin and of Enron-Spam, the part that trains in the mail suite. Its first two thirds
 train (their last third weighs the experts, "reliability"), its last third judges, by its true labels.
@@ -118,6 +120,8 @@ def text_sets():
         ],
         "the sixth without phrases": [(words, frequent), (pairs, stage), (counted, [ALL, strict])],
         "the sixth without pairs": [(words, frequent), (phrases, stage), (counted, [ALL, strict])],
+        "the same, presence": [(words, frequent), (phrases, stage), (seen, [ALL, strict])],
+        "the same, tf-idf of bytes alone": [(words, frequent), (phrases, stage), (seen, [strict])],
         "words, bytes": [(words, frequent), (counted, [ALL, LOG_ODDS, strict])],
     }
 
@@ -365,11 +369,12 @@ def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
     best = np.max(list(area.values()), axis=0)
     behind = {name: float((best - values).max()) for name, values in area.items()}
     limit = max(WITHIN, min(behind.values()) + WITHIN if min(behind.values()) > WITHIN else 0.0)
-    good = [name for name in sets if behind[name] <= limit]
+    learns = {name: all(any(not e.second_stage for e in experts) for _, experts in plan) for name, plan in sets.items()}
+    good = [name for name in sets if behind[name] <= limit and learns[name]]
     chosen = min(good, key=seconds.get)
     now = [view.replace(experts=experts) for view, experts in sets[chosen]] == list(views_of("pool", kind))
     print("Behind the best, on the worst corpus: " + "; ".join(f"{name} {lost:.4f}" for name, lost in behind.items()))
-    print(f"Within {limit:.4f} of the best on every corpus: {', '.join(good)}.")
+    print(f"Within {limit:.4f} of the best on every corpus, an expert that learns on every view: {', '.join(good)}.")
     print(f"The rule picks: {chosen}. {'That is the default.' if now else 'That is NOT the default now.'}")
 
 

@@ -102,15 +102,12 @@ class ExpertSpec(_Value):
     def from_json(cls, value: object) -> "ExpertSpec":
         """Read it back; BadModel where it can't be one."""
         fields = _object(value, "an expert")
-        smoothing, cost = fields.get("smoothing"), fields.get("cost", 1.0)
-        for name, number in (("smoothing", smoothing), ("cost", cost)):
-            if not isinstance(number, (int, float)) or not isfinite(number) or not 0 < number < 1e9:
-                raise BadModel(f"An expert needs a {name} above 0 and below 1e9; the manifest has {number!r}.")
+        smoothing, cost = _positive(fields, "smoothing"), _positive(fields, "cost", 1.0)
         stage = fields.get("second_stage")
         if stage not in (None, "log-odds", "idf"):
             raise BadModel(f"The manifest has an expert with an unknown second stage: {stage!r}.")
         top = 0 if fields.get("top") is None else _whole(fields, "top", 1, MAX_WIDTH)
-        return cls(float(smoothing), top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1), float(cost))
+        return cls(smoothing, top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1), cost)
 
 
 class ViewSpec(_Value):
@@ -224,6 +221,13 @@ def _whole(fields: "dict[str, Any]", name: str, low: int, high: int, default: "i
     return value
 
 
+def _positive(fields: "dict[str, Any]", name: str, default: "float | None" = None) -> float:
+    value = fields.get(name, default)
+    if not isinstance(value, (int, float)) or not isfinite(value) or not 0 < value < 1e9:
+        raise BadModel(f"An expert needs a {name} above 0 and below 1e9; the manifest has {value!r}.")
+    return float(value)
+
+
 # ---------------------------------------------------------------------- the sets that have a name
 
 MAIL_EXPERTS = (ExpertSpec(0.01), ExpertSpec(0.01, 100), ExpertSpec(1.0))
@@ -247,7 +251,7 @@ _IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
 TEXT = (
     ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, _LOG_ODDS, _IDF), times=True),
     ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, _LOG_ODDS)),
-    ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), _IDF_OF_BYTES), max_bytes=10_000, times=True),
+    ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), _IDF_OF_BYTES), max_bytes=10_000),
 )
 """Of two classes; chosen on training documents, see docs/pool.md. Log-odds are those of a class: with more, rows for
 each class and view would take gigabytes, and only second stages on tf-idf, whose rows all classes share, are left."""

@@ -1,0 +1,196 @@
+"""What ViewPool("text") costs and what a filter of text reaches (corpora in the folder that SUREBAYES_DATA names).
+
+    python benchmarks/text_pool.py peers             # CPU beside LinearSVC on byte 3-5-grams; ten minutes
+    python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB
+    python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
+    python benchmarks/text_pool.py classes           # what small classes gain from the weights of the others; a minute
+
+peers: the first task of each corpus of the text suite, documents to scores. The machine is scikit-learn's LinearSVC
+with C=10 on tf-idf rows, by scikit-learn's own vectorizer. A ratio is peer / ours; the newsgroups are one pool of
+twenty classes against twenty machines on rows that are made once, of which three are fitted and the others reckoned.
+
+documents: the texts of Enron-Spam, at most 4,000 characters of each, in a random order; beyond its 33,716 the first
+half of one and the second of another, with a label at random, because only the cost is asked for.
+
+classes: training documents only. Reuters with one topic that has four documents at least, two thirds of each topic
+training; 60 texts of each newsgroup training, a quarter of the others judging. Weights of each class by itself, and as
+the pool weighs them.
+
+filters: a random 60% of the texts train, with no document set aside; mean over the classes of the newsgroups.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+from array import array
+
+import numpy as np
+
+from surebayes import Filter, ViewPool, corpora, metrics, read_message
+from surebayes.pool import choosing
+from surebayes.pool.engine import Engine
+from surebayes.pool.specs import views_of
+from surebayes.pool.weights import UNIT, PoolWeights, weigh, weigh_contrast
+from surebayes.research import suites
+from surebayes.research.suite_peers import SLOW, slow_machine
+
+
+def cpu() -> float:
+    return sum(os.times()[:4])
+
+
+def pool() -> ViewPool:
+    return ViewPool("text", "stack")
+
+
+# ---------------------------------------------------------------------- beside a linear machine
+
+
+def peers() -> None:
+    """Print what the pool and the machine cost on each corpus."""
+    for name in suites.TEXT:
+        tasks = suites.text_tasks(name)
+        first, classes = tasks[0], tasks[0].classes
+        start = cpu()
+        pool().fit(first.train, first.labels if classes is None else classes).decision_function(first.test)
+        ours = cpu() - start
+        some = [0] if classes is None else [0, 7, 14]
+        batch, spent = first.afresh(), []
+        for i in some:
+            start = cpu()
+            slow_machine(batch, tasks[i].labels, ("text tf-idf", 10.0))
+            spent.append(cpu() - start)
+        peer = spent[0] if classes is None else spent[0] + (len(tasks) - 1) * float(np.mean(spent[1:]))
+        print(f"{name}: {ours:.2f} s against {peer:.2f} s of {SLOW}, {peer / ours:.1f} times (at least 3)", flush=True)
+
+
+# ---------------------------------------------------------------------- many documents
+
+
+def documents(n: int) -> None:
+    """Print what fitting n texts costs."""
+    corpus, random = corpora.load("enron_spam"), np.random.default_rng(0)
+    messages = [read_message(mail) for mail in corpora.mails(corpus)]
+    order = random.permutation(len(messages))
+    texts = [(messages[i].subject + "\n" + messages[i].text)[:4000] for i in order]
+    spam = np.array([corpus.labels[i] == "spam" for i in order])
+    more = max(n - len(texts), 0)
+    for i, j in random.integers(len(order), size=(more, 2)):
+        texts.append(texts[i][: len(texts[i]) // 2] + texts[j][len(texts[j]) // 2 :])
+    spam = np.append(spam, random.integers(2, size=more).astype(bool))
+    start = cpu()
+    fitted = pool().fit(texts[:n], spam[:n])
+    trained = cpu() - start
+    fitted.decision_function(texts[:5000])
+    scored, peak = cpu() - start - trained, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    size = np.mean([len(text) for text in texts[:n]])
+    print(
+        f"{n:,} texts of {size:,.0f} characters: fit {trained:.1f} s of CPU, {1000 * trained / n:.3f} ms a text; ",
+        end="",
+    )
+    print(f"scoring {1000 * scored / min(n, 5000):.3f} ms a text; peak {peak:.1f} GB")
+
+
+# ---------------------------------------------------------------------- a filter beside ViewPool
+
+
+def filters() -> None:
+    """Print what a pool and a filter of the same texts reach."""
+    for name in ("movie_reviews", "sms_spam", "news20_bydate"):
+        corpus = corpora.load(name)
+        corpus = corpus if name == "news20_bydate" else corpus.without_duplicates()
+        texts = corpora.texts(corpus, subject=True) if name == "news20_bydate" else corpora.texts(corpus)
+        labels = np.array([label if isinstance(label, str) else label[0] for label in corpus.labels])
+        train, test = np.split(np.random.default_rng(0).permutation(len(texts)), [round(0.6 * len(texts))])
+        classes = sorted(set(labels))
+        fitted = pool().fit([texts[i] for i in train], labels[train])
+        ours = np.reshape(fitted.decision_function([texts[i] for i in test]), (len(test), -1))
+        with tempfile.TemporaryDirectory() as folder, Filter.create(f"{folder}/f", classes, reader="text") as mine:
+            mine.train([(texts[i], labels[i]) for i in train], reserve=0, journal=False)
+            engine = mine._durable.loaded().engine
+            theirs = np.reshape(engine.scores(engine.cut([texts[i] for i in test])), (len(test), -1))
+        shown = []
+        for scores in (ours, theirs):
+            inside = [labels[test] == c for c in (classes if len(classes) > 2 else classes[1:])]
+            each = [(metrics.partial_auc(y, s), metrics.tpr_at_fpr(y, s, 0.001)) for y, s in zip(inside, scores.T)]
+            area, recall = np.mean(each, axis=0)
+            shown.append(f"{area:.4f} / {recall:.3f}")
+        print(f"{name}: ViewPool {shown[0]}, Filter {shown[1]}", flush=True)
+
+
+# ---------------------------------------------------------------------- many small classes
+
+
+def reuters():
+    """Return texts of one topic each, their classes, and which of them train."""
+    train, _ = corpora.modapte(corpora.load("reuters21578"))
+    texts = corpora.texts(train, subject=True)
+    topics = [[label] if isinstance(label, str) else label for label in train.labels]
+    single = [i for i, several in enumerate(topics) if len(several) == 1]
+    names, codes, sizes = np.unique([topics[i][0] for i in single], return_inverse=True, return_counts=True)
+    kept = np.flatnonzero(sizes[codes] >= 4)
+    y = np.unique(names[codes[kept]], return_inverse=True)[1]
+    random, training = np.random.default_rng(0), np.ones(len(y), bool)
+    for c in range(y.max() + 1):
+        inside = random.permutation(np.flatnonzero(y == c))
+        training[inside[: max(1, len(inside) // 3)]] = False
+    return [texts[single[i]] for i in kept], y, training
+
+
+def newsgroups():
+    """Return a few texts of each newsgroup to train, and others."""
+    task = suites.text_tasks("news20_bydate")[0]
+    y, random = np.unique(task.classes, return_inverse=True)[1], np.random.default_rng(0)
+    few = np.concatenate([random.permutation(np.flatnonzero(y == c))[:60] for c in range(20)])
+    order = np.append(few, np.setdiff1d(np.arange(len(y)), few)[::4])
+    return [task.train[i] for i in order], y[order], np.arange(len(order)) < len(few)
+
+
+def classes() -> None:
+    """Print what each class by itself reaches, and with what it borrows."""
+    for name, (texts, y, training) in (("Reuters", reuters()), ("newsgroups", newsgroups())):
+        k = int(y.max()) + 1
+        engine = Engine("text", views_of("pool", "text", k), k)
+        rows, shape = engine.cut(texts), (-1, k, engine.n_experts)
+        train = np.flatnonzero(training)
+        held = train[choosing.held_out(y[train], np.ones(len(train), np.int64))]
+        head = np.setdiff1d(train, held)
+        engine.learn(rows, array("q", y), array("q", head))
+        engine.freeze(rows, array("q", y), array("q", head))
+        opinions = np.reshape(engine.opinions(rows, array("q", held)), shape)
+        engine.learn(rows, array("q", y), array("q", held))
+        engine.freeze(rows, array("q", y), array("q", train))
+        judged, truth = np.reshape(engine.opinions(rows, array("q", np.flatnonzero(~training))), shape), y[~training]
+        borrowed, few = weigh(opinions, y[held], range(k), "stack")
+        alone = PoolWeights.equal(k, engine.n_experts)
+        for c in set(range(k)) - set(few):
+            weights, alone.bias[c] = weigh_contrast(opinions[:, c], y[held] == c, "stack")
+            alone.units[c] = [round(float(weight) / UNIT) for weight in weights]
+        small = np.bincount(y[train]) < np.median(np.bincount(y[train]))
+        for how, weights in (("by itself", alone), ("borrowing", borrowed)):
+            each = [figures(weights, judged, truth, c) for c in range(k)]
+            shown = [
+                np.mean([f for f, s in zip(each, small) if s or not only], axis=0) for only in (False, small.any())
+            ]
+            cells = ", ".join(f"{area:.4f} / {recall:.3f}" for area, recall in shown)
+            print(f"{name}, {k} classes, each {how}: all, the smaller half: {cells}", flush=True)
+
+
+def figures(weights: PoolWeights, opinions: np.ndarray, truth: np.ndarray, c: int) -> tuple[float, float]:
+    scores = opinions[:, c] @ np.array(weights.of_contrast(c)) + weights.bias[c]
+    return metrics.partial_auc(truth == c, scores), metrics.tpr_at_fpr(truth == c, scores, 0.001)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["peers"]:
+            peers()
+        case ["documents", n]:
+            documents(int(n))
+        case ["filters"]:
+            filters()
+        case ["classes"]:
+            classes()
+        case _:
+            sys.exit(__doc__)
