@@ -265,7 +265,7 @@ def _voices(z: "FloatArray", inside: "BoolArray", spread: "FloatArray", how: str
 def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":
     """Fit a logistic model of one score with a gain of at least 0, the classes counting the same: (gain, bias).
 
-    What `logistic_model` does for one score, by Newton's method: importing scipy's optimizer takes longer.
+    Much as `logistic_model` does for one score, by Newton's method: importing scipy's optimizer takes longer.
     """
     import numpy as np
 
@@ -293,10 +293,14 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
 
 
 def logistic_model(z: "FloatArray", inside: "BoolArray") -> "tuple[FloatArray, float]":
-    """Fit a logistic model with weights of at least 0, the classes counting the same: (weights, bias)."""
+    """Fit a logistic model with weights of at least 0, the classes counting the same: (weights, bias).
+
+    Both count as many documents as the smaller one has: all of the larger wouldn't make its weights surer.
+    """
     import numpy as np
 
-    share = np.where(inside, 0.5 / inside.sum(), 0.5 / (~inside).sum()) * len(inside)
+    sizes = inside.sum(), (~inside).sum()
+    share = np.where(inside, 1.0 / sizes[0], 1.0 / sizes[1]) * min(sizes)
     return drawn_model([(z, inside, share)], np.zeros(z.shape[1]), 1.0)
 
 
