@@ -866,3 +866,25 @@ def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
         for text, label in named[:130]:
             other.teach(text, label)
         assert other.status()["second_stage"] == {"fitted": False, "lessons_since": 130, "tune_helps": True}
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+@pytest.mark.parametrize(("name", "area"), [("movie_reviews", 0.72), ("sms_spam", 0.965)])
+def test_a_filter_of_text_ranks_as_a_pool_does(corpora_folder, tmp_path, name, area):
+    from surebayes import corpora, metrics
+
+    corpus = corpora.load(name, corpora_folder).without_duplicates()
+    texts, labels = (
+        corpora.texts(corpus),
+        np.array([label if isinstance(label, str) else label[0] for label in corpus.labels]),
+    )
+    train, test = np.split(np.random.default_rng(0).permutation(len(texts)), [round(0.6 * len(texts))])
+    classes = sorted(set(labels))
+    pool = sb.ViewPool("text", "stack").fit([texts[i] for i in train], labels[train])
+    with sb.Filter.create(tmp_path / "f", classes, reader="text") as mine:
+        mine.train([(texts[i], labels[i]) for i in train], reserve=0, journal=False)
+        scores = [mine.judge(texts[i]).score for i in test]
+    truth = labels[test] == classes[1]
+    reached = metrics.partial_auc(truth, pool.decision_function([texts[i] for i in test]))
+    assert metrics.partial_auc(truth, scores) > max(reached - 0.01, area)
