@@ -6,11 +6,13 @@ import pickle
 import numpy as np
 import pytest
 import sklearn.naive_bayes
+import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import surebayes as sb
 from strategies import corpora
@@ -318,12 +320,32 @@ def test_every_pickle_protocol(estimator, protocol):
     ids=str,
 )
 def test_skops_saves_what_it_can_load(estimator, tmp_path):
-    skops = pytest.importorskip("skops.io")
     X, y = np.eye(4).repeat(3, 0), np.tile([0, 1], 6)
     fitted = clone(estimator).fit(X, y)
-    skops.dump(fitted, tmp_path / "model.skops")
-    unknown = skops.get_untrusted_types(file=tmp_path / "model.skops")
+    skops.io.dump(fitted, tmp_path / "model.skops")
+    unknown = skops.io.get_untrusted_types(file=tmp_path / "model.skops")
     assert all(name.startswith("surebayes.") for name in unknown)
-    again = skops.load(tmp_path / "model.skops", trusted=unknown)
+    again = skops.io.load(tmp_path / "model.skops", trusted=unknown)
     np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
     assert again.partial_fit(X, y).statistics_ == fitted.partial_fit(X, y).statistics_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        make_pipeline(sb.TfidfVectorizer(), sb.ComplementNB()),
+        make_pipeline(sb.CountVectorizer(), sb.OpinionPoolNB()),
+        sb.ViewPool("text", n_features=2**12),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_mlflow_saves_what_it_can_load(estimator, tmp_path):
+    """By its default, skops, which wants to be told which classes of other packages are trusted."""
+    mlflow = pytest.importorskip("mlflow.sklearn", reason="needs mlflow or mlflow-skinny, which bring much along")
+    texts, y = ["buy gold now", "see you at lunch", "gold, gold", "lunch now?"] * 10, ["spam", "ham"] * 20
+    fitted = clone(estimator).fit(texts, y)
+    trusted = skops.io.get_untrusted_types(data=skops.io.dumps(fitted))
+    mlflow.save_model(fitted, tmp_path / "model", skops_trusted_types=trusted)
+    again = mlflow.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(texts), fitted.predict_proba(texts))

@@ -98,3 +98,14 @@ def test_the_frame_of_a_manifest(place, value, tmp_path):
     write_sealed(tmp_path / "m", body)
     with pytest.raises(BadModel):
         sb.load(tmp_path / "m")
+
+
+def test_a_pool_of_the_first_form_is_named(tmp_path):
+    sb.save(sb.ViewPool("text", n_features=2**12).fit(TEXTS, Y), tmp_path / "m")
+    body = json.loads((tmp_path / "m" / NAME).read_bytes())
+    body.pop("crc32")
+    body["version"] = 1
+    body["estimator"]["state"]["views"] = {"$record": "HashedView", "fields": []}
+    write_sealed(tmp_path / "m", body)
+    with pytest.raises(BadModel, match="saved in the first form of its format"):
+        sb.load(tmp_path / "m")

@@ -60,7 +60,7 @@ class Terms:
             max_fpr, precision = made["max_fpr"], made.get("min_precision")
             rates: tuple[Any, ...] = (precision if max_fpr is None else max_fpr, confidence)
             counts = (foreign, missing, renewal)
-            if not all(type(n) is int and 0 <= n < 2**53 for n in counts) or not all(0 < rate < 1 for rate in rates):
+            if not all(type(n) is int and 0 <= n < 2**31 for n in counts) or not all(0 < rate < 1 for rate in rates):
                 raise ValueError(f"it promises {rates} with {counts}")
             if made["pos_label"] != label:
                 raise ValueError(f"it is about {made['pos_label']!r}")
@@ -91,7 +91,7 @@ def _read(kept: dict[str, Any], label: str, model: str) -> Certificate:
     try:
         made = Certificate.from_json(json.dumps(kept))
         str(made)  # whoever asks for it reads its sentences
-    except (TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, AssertionError, OverflowError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
     if made.model == model:
         return made

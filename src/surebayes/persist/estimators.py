@@ -156,6 +156,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     except StoreError:
         raise
     except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
+        if manifest.get("version") == 1 and "HashedView" in str(error):
+            raise BadModel(
+                f"The ViewPool in {folder!r} was saved in the first form of its format, which this release no longer "
+                "reads. Fit it again and save it."
+            ) from error
         raise BadModel(f"The model in {folder!r} doesn't fit together: {type(error).__name__}: {error}") from error
 
 
