@@ -107,5 +107,5 @@ def test_a_pool_of_the_first_form_is_named(tmp_path):
     body["version"] = 1
     body["estimator"]["state"]["views"] = {"$record": "HashedView", "fields": []}
     write_sealed(tmp_path / "m", body)
-    with pytest.raises(BadModel, match="saved in the first form of its format"):
+    with pytest.raises(BadModel, match="is saved in the first form of its format: fit it anew"):
         sb.load(tmp_path / "m")

@@ -26,6 +26,7 @@ from surebayes.persist.manifest import NAME, read_manifest
 __all__ = ["load", "save"]
 
 KIND = "estimator"
+_OLD = "is saved in the first form of its format: fit it anew"
 
 # what may be saved, by the name that the manifest has for it: estimators have parameters and attributes, ...
 _ESTIMATORS = {
@@ -38,8 +39,7 @@ _ESTIMATORS = {
         ),
         "surebayes",
     ),
-    "Pipeline": "sklearn.pipeline",
-    "FeatureUnion": "sklearn.pipeline",
+    "Pipeline": "sklearn.pipeline", "FeatureUnion": "sklearn.pipeline",
 }  # fmt: skip
 # ... those of scikit-learn that people put before and behind ours, by their full names
 _OF_SCIKIT_LEARN = {
@@ -156,12 +156,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     except StoreError:
         raise
     except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
-        if manifest.get("version") == 1 and "HashedView" in str(error):
-            raise BadModel(
-                f"The ViewPool in {folder!r} was saved in the first form of its format, which this release no longer "
-                "reads. Fit it again and save it."
-            ) from error
-        raise BadModel(f"The model in {folder!r} doesn't fit together: {type(error).__name__}: {error}") from error
+        why = _OLD if "HashedView" in str(error) else f"doesn't fit together: {error!r}"
+        raise BadModel(f"The model in {folder!r} {why}") from error
 
 
 class _Writer:
