@@ -38,7 +38,7 @@ def in_parts(scores, y, seed, **sizes):
 
 def same(a, b):
     assert (a.n_negatives, a.n_positives) == (b.n_negatives, b.n_positives)
-    np.testing.assert_array_equal(a.kept, b.kept)
+    np.testing.assert_array_equal(a.largest, b.largest)
     for mine, theirs in ((a.positives, b.positives), (a.negatives, b.negatives)):
         np.testing.assert_array_equal(mine.bins, theirs.bins)
         np.testing.assert_array_equal(mine.counts, theirs.counts)

@@ -43,8 +43,8 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
     for part, rows in (("train", range(cut)), ("later", range(cut, len(raws)))):
         for label in ("ham", "spam"):
             _write_mbox(folder / f"{part}-{label}.mbox", [raws[row] for row in rows if labels[row] == label])
-    one = next(row for row in range(cut, len(raws)) if labels[row] == "spam")
-    (folder / "one.eml").write_bytes(raws[one])
+    spam_row = next(row for row in range(cut, len(raws)) if labels[row] == "spam")
+    (folder / "one.eml").write_bytes(raws[spam_row])
     model = folder / "filter"
     trained = ["train", "-m", model, "--ham", folder / "train-ham.mbox", "--spam", folder / "train-spam.mbox"]
     _do(*trained, "--reserve", "0.3")

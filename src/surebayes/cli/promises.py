@@ -97,7 +97,7 @@ def certify(
     name, other = positive_label(labels, positive, file)
     certificate = certified(
         scores,
-        [own == name for own in labels],
+        [truth == name for truth in labels],
         max_fpr=max_fpr,
         confidence=confidence,
         mislabelled=mislabelled,
@@ -171,15 +171,15 @@ def audit(
     mails = Sources([Source(path, "ham") for path in ham] + [Source(path, "spam") for path in spam])
     with _show.progress("reading", _inputs.total(_inputs.Inputs(mails)), "mails") as counter:
         pairs = ((_raw(mail), str(mail.label)) for mail in _show.tracked(mails, counter))
-        found = audited(pairs, by, progress=counter.step, **options)
-    curves = {ranking.system: ranking.roc for ranking in found.rankings}
-    mark = found.in_use.false_alarms.value if found.in_use else None
+        audit = audited(pairs, by, progress=counter.step, **options)
+    curves = {ranking.system: ranking.roc for ranking in audit.rankings}
+    mark = audit.in_use.false_alarms.value if audit.in_use else None
     for path in plots:
         draw_roc(curves, path, mark=mark)
     if _show.wants_json(as_json):
-        _show.print_json({**found.to_dict(), "plots": list(plots)})
+        _show.print_json({**audit.to_dict(), "plots": list(plots)})
         return
-    _print_audit(found)
+    _print_audit(audit)
     for path in plots:
         _show.say(f"drawn: {path}")
 
@@ -188,44 +188,44 @@ def _raw(mail: Any) -> bytes:
     return mail.content if isinstance(mail.content, bytes) else mail.content.encode("utf-8", "surrogateescape")
 
 
-def _print_audit(found: Audit) -> None:
+def _print_audit(audit: Audit) -> None:
     from surebayes.filter.evaluation import roc_text
 
-    _show.say(f"{found.ham:,} ham and {found.spam:,} spam with a score in {found.header}.")
-    if any(found.without_score.values()):
-        missing = " and ".join(f"{count:,} {label}" for label, count in found.without_score.items() if count)
+    _show.say(f"{audit.ham:,} ham and {audit.spam:,} spam with a score in {audit.header}.")
+    if any(audit.without_score.values()):
+        missing = " and ".join(f"{count:,} {label}" for label, count in audit.without_score.items() if count)
         _show.say(f"Left out, without it: {missing}. What is left may not be like the rest.")
     click.echo()
-    _print_in_use(found)
-    if found.certificate is not None:
+    _print_in_use(audit)
+    if audit.certificate is not None:
         _show.say("What its scores can promise:")
-        _show.say(f"{found.certificate}.", indent=2)
+        _show.say(f"{audit.certificate}.", indent=2)
         _show.say("Such filters compare with >=: give them a number just above this threshold.")
     else:
-        _show.say(f"No threshold can be certified: {found.too_few}", indent=2)
+        _show.say(f"No threshold can be certified: {audit.too_few}", indent=2)
     click.echo()
-    rows = [_ranking_row(ranking) for ranking in found.rankings]
+    rows = [_ranking_row(ranking) for ranking in audit.rankings]
     columns = ("recall at", "0.01%", "0.1%", "1%", "the same alarms", "AUC_0.1")
     later = "Spam found at so many false alarms, on the mail after the first third"
     _show.print_table(columns, rows, f"{later} (surebayes starts empty and learns as it goes):")
-    if found.ours is not None:
-        _show.say(f"surebayes: {found.ours}.", indent=2)
-    mark = found.in_use.false_alarms.value if found.in_use else None
-    click.echo(f"\n{found.header}")
-    click.echo(roc_text(found.rankings[0].roc, width=52, mark=mark))
+    if audit.ours is not None:
+        _show.say(f"surebayes: {audit.ours}.", indent=2)
+    mark = audit.in_use.false_alarms.value if audit.in_use else None
+    click.echo(f"\n{audit.header}")
+    click.echo(roc_text(audit.rankings[0].roc, width=52, mark=mark))
     if mark is not None and mark <= 0.1:
         click.echo("       ▲ the threshold in use")
 
 
-def _print_in_use(found: Audit) -> None:
-    if found.in_use is None:
-        _show.say(f"{found.header} says no verdict of its own: give --threshold to measure the one in use.")
+def _print_in_use(audit: Audit) -> None:
+    if audit.in_use is None:
+        _show.say(f"{audit.header} says no verdict of its own: give --threshold to measure the one in use.")
         return
-    stated = "" if found.in_use.threshold is None else f" (from {found.in_use.threshold:g} on)"
-    ends = f"{found.confidence:.0%} interval"
+    stated = "" if audit.in_use.threshold is None else f" (from {audit.in_use.threshold:g} on)"
+    ends = f"{audit.confidence:.0%} interval"
     rows = [
-        _rate_row("false alarms", "ham called spam", found.in_use.false_alarms),
-        _rate_row("recall", "spam called spam", found.in_use.recall),
+        _rate_row("false alarms", "ham called spam", audit.in_use.false_alarms),
+        _rate_row("recall", "spam called spam", audit.in_use.recall),
     ]
     _show.print_table(("", "rate", ends, "mails", ""), rows, f"The threshold in use{stated}:")
 

@@ -63,8 +63,8 @@ def serve(
         raise ModuleNotFoundError(
             f"`surebayes serve` needs {error.name}: install it with pip install 'surebayes[server]'.", name=error.name
         ) from None
-    given = {"http": http, "spamd": spamd, "milter": milter}
-    doors = {door: Address.parse(text) for door, text in given.items() if text}
+    listen = {"http": http, "spamd": spamd, "milter": milter}
+    doors = {door: Address.parse(text) for door, text in listen.items() if text}
     if not doors and not os.environ.get("LISTEN_FDS"):
         doors = {"http": Address.parse(DEFAULT)}
     ctx.exit(run(Options(model, doors, **{name: rest[name] for name in _NAMES})))

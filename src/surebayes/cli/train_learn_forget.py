@@ -156,11 +156,11 @@ def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice
         },
         f"{model} is trained:",
     )
-    held = report["held_out"]
+    held_out = report["held_out"]
     click.echo()
-    if held["figures"]:
-        figures = {name: tuple(figure.values()) for name, figure in held["figures"].items()}
-        _show.print_figures(figures, 0.95, f"On the {held['documents']:,} set aside:")
+    if held_out["figures"]:
+        figures = {name: tuple(figure.values()) for name, figure in held_out["figures"].items()}
+        _show.print_figures(figures, 0.95, f"On the {held_out['documents']:,} set aside:")
     if advice is not None:
         advice.print()
 

@@ -24,11 +24,11 @@ class Terms:
     @classmethod
     def of(cls, vectorizer: Any, rows: csr_array) -> Terms:
         """Return the terms of a part, numbered by its columns."""
-        held = vectorizer.__dict__.get("_terms")
-        if held is not None:
+        vocabulary = vectorizer.__dict__.get("_terms")
+        if vocabulary is not None:
             by_column = np.empty(len(vectorizer._columns), np.uint32)
             by_column[vectorizer._columns] = np.arange(len(by_column), dtype=np.uint32)
-            known = held.select(by_column)
+            known = vocabulary.select(by_column)
         else:
             names = vectorizer.get_feature_names_out().tolist() if vectorizer.vocabulary_ else []
             if not all(isinstance(name, str) for name in names):

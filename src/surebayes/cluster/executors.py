@@ -132,9 +132,9 @@ class _FromFile:
         self.path = path
 
     def __call__(self, number: int, part: Any) -> Any:
-        kept = _FromFile.last
-        if kept is None or kept[0] != self.path:
+        latest = _FromFile.last
+        if latest is None or latest[0] != self.path:
             with open(self.path, "rb") as opened:
-                kept = self.path, pickle.load(opened)
-            _FromFile.last = kept
-        return kept[1](number, part)
+                latest = self.path, pickle.load(opened)
+            _FromFile.last = latest
+        return latest[1](number, part)

@@ -175,5 +175,5 @@ def _columns_there(dataframe: Any, *names: str) -> None:
 
 def _named(error: Exception) -> Exception:
     """Return the error of a part where Spark's own message, a page of Java, holds one; else what Spark said."""
-    found = re.search(r"surebayes\.errors\.PartFailed: part (\d+) could not be read: (.*)", str(error))
-    return PartFailed(int(found[1]), found[2].strip()) if found else error
+    match = re.search(r"surebayes\.errors\.PartFailed: part (\d+) could not be read: (.*)", str(error))
+    return PartFailed(int(match[1]), match[2].strip()) if match else error

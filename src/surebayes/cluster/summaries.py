@@ -135,7 +135,7 @@ class ScoreSummary:
     bits: int = BITS
     n_negatives: int = 0
     n_positives: int = 0
-    kept: Floats = field(default_factory=lambda: np.empty(0))  # descending
+    largest: Floats = field(default_factory=lambda: np.empty(0))  # descending
     negatives: Histogram = field(default_factory=Histogram)
     positives: Histogram = field(default_factory=Histogram)
     counted: PositiveCounts | None = None
@@ -143,12 +143,12 @@ class ScoreSummary:
     def add(self, scores: Any, y: Any) -> ScoreSummary:
         """Return the summary with more scores; `y` is true for positives."""
         values, truth = _checked(scores, y)
-        kept = np.sort(np.concatenate([self.kept, _largest(values[~truth], self.top)]))[::-1][: self.top]
+        largest = np.sort(np.concatenate([self.largest, _largest(values[~truth], self.top)]))[::-1][: self.top]
         return replace(
             self,
             n_negatives=self.n_negatives + int((~truth).sum()),
             n_positives=self.n_positives + int(truth.sum()),
-            kept=np.ascontiguousarray(kept),
+            largest=np.ascontiguousarray(largest),
             negatives=self.negatives.plus(self._histogram(values[~truth])),
             positives=self.positives.plus(self._histogram(values[truth])),
             counted=None,
@@ -161,12 +161,12 @@ class ScoreSummary:
                 f"Summaries of other sizes can't be merged: top={self.top}, bits={self.bits} here, top={other.top}, "
                 f"bits={other.bits} there."
             )
-        kept = np.sort(np.concatenate([self.kept, other.kept]))[::-1][: self.top]
+        largest = np.sort(np.concatenate([self.largest, other.largest]))[::-1][: self.top]
         return replace(
             self,
             n_negatives=self.n_negatives + other.n_negatives,
             n_positives=self.n_positives + other.n_positives,
-            kept=np.ascontiguousarray(kept),
+            largest=np.ascontiguousarray(largest),
             negatives=self.negatives.plus(other.negatives),
             positives=self.positives.plus(other.positives),
             counted=None,
@@ -174,14 +174,14 @@ class ScoreSummary:
 
     def counter(self) -> PositiveCounts:
         """Return what counts positives exactly at the scores kept, part by part; give it back to `with_positives`."""
-        return PositiveCounts.at(np.unique(self.kept))
+        return PositiveCounts.at(np.unique(self.largest))
 
     def with_positives(self, counted: PositiveCounts) -> ScoreSummary:
         """Return the summary with exact counts of positives."""
-        if counted.n_positives != self.n_positives or not np.array_equal(counted.scores, np.unique(self.kept)):
+        if counted.n_positives != self.n_positives or not np.array_equal(counted.scores, np.unique(self.largest)):
             raise ValueError(
                 f"The counts are of {counted.n_positives} positives at {len(counted.scores)} scores, the summary of "
-                f"{self.n_positives} at {len(np.unique(self.kept))}: count the same documents by its own counter()."
+                f"{self.n_positives} at {len(np.unique(self.largest))}: count the same documents by its own counter()."
             )
         return replace(self, counted=counted)
 
@@ -214,19 +214,19 @@ class ScoreSummary:
         fraction(max_fpr, "max_fpr", zero=False)
         self._both_classes()
         self._highest(min(int(np.ceil(max_fpr * self.n_negatives)), self.n_negatives) - 1)
-        scores, ties = np.unique(self.kept, return_counts=True)
+        scores, ties = np.unique(self.largest, return_counts=True)
         scores, false = scores[::-1], np.cumsum(ties[::-1]) / self.n_negatives
         before = np.concatenate([[0.0], false[:-1]])
         steps = np.stack([before, false], axis=1).ravel()
         areas = []
         for above, not_below in zip(self._positives(scores, False), self._positives(scores, True)):
-            found = np.stack([above, not_below], axis=1).ravel() / self.n_positives
+            recall = np.stack([above, not_below], axis=1).ravel() / self.n_positives
             inside = np.flatnonzero(steps <= max_fpr)
-            x, y = steps[inside], found[inside]
+            x, y = steps[inside], recall[inside]
             if x[-1] < max_fpr:
                 last = inside[-1] + 1
                 share = (max_fpr - x[-1]) / (steps[last] - x[-1]) if last < len(steps) else 0.0
-                end = found[last] if last < len(steps) else 1.0
+                end = recall[last] if last < len(steps) else 1.0
                 x, y = np.append(x, max_fpr), np.append(y, y[-1] + share * (end - y[-1]))
             areas.append(float(np.trapezoid(y, x)) / max_fpr)
         return Interval(*areas)
@@ -268,12 +268,12 @@ class ScoreSummary:
 
     def _highest(self, place: int) -> float:
         """Return the negative score at a place, 0 the highest."""
-        if place >= len(self.kept):
+        if place >= len(self.largest):
             raise ValueError(
-                f"The {place + 1:,}-th highest of {self.n_negatives:,} negatives is wanted and {len(self.kept):,} are "
-                f"kept: summarize with top={place + 1} or more, or ask for a lower rate."
+                f"The {place + 1:,}-th highest of {self.n_negatives:,} negatives is wanted and {len(self.largest):,} "
+                f"are kept: summarize with top={place + 1} or more, or ask for a lower rate."
             )
-        return float(self.kept[place])
+        return float(self.largest[place])
 
     def _positives(self, scores: Floats, at_least: bool) -> tuple[Integers, Integers]:
         """Return bounds of the positives above (or not below) each score."""

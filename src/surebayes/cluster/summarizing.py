@@ -87,21 +87,21 @@ def summarize(
 def _answered(answer: Judged) -> Any:
     if answer.refusal:
         raise BadInput(answer.refusal)
-    return answer.found
+    return answer.result
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What was found in some parts, or why one can't be used."""
 
-    found: Any
+    result: Any
     refusal: str | None = None
 
     def merge(self, other: Judged) -> Judged:
         """Add another answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
-        return Judged(self.found.merge(other.found))
+        return Judged(self.result.merge(other.result))
 
     def copy(self) -> Judged:
         """Return itself: nothing changes it."""

@@ -152,8 +152,9 @@ def bias_of_least_error(score: ArrayLike, positive: ArrayLike, weight: ArrayLike
     truth, mass = _labels_and_mass(positive, weight, value.size)
     if not np.isfinite(value).all():
         raise ValueError("scores must be finite to place a bias between them. Got NaN or infinity.")
-    kept = mass > 0
-    value, change = value[kept], np.where(truth, mass, -mass)[kept]  # a row turns negative as the cut passes its score
+    counts = mass > 0
+    # a row turns negative as the cut passes its score
+    value, change = value[counts], np.where(truth, mass, -mass)[counts]
     low, high = _interval_of_least_error(value, change, 0.0, _plain_width)
     if low == -math.inf and high == math.inf:
         return 0.0
@@ -355,8 +356,8 @@ def f1_cuts(scores: ArrayLike, labels: ArrayLike) -> Floats:
     cuts = np.full(table.shape[1], np.inf)
     for c in np.flatnonzero(truth.any(axis=0)):
         above, between = _cuts_between(table[:, c])
-        found = np.concatenate(([0], np.cumsum(truth[np.argsort(-table[:, c], kind="stable"), c])))[above]
-        cuts[c] = between[np.argmax(2 * found / (above + truth[:, c].sum()))]
+        true_positives = np.concatenate(([0], np.cumsum(truth[np.argsort(-table[:, c], kind="stable"), c])))[above]
+        cuts[c] = between[np.argmax(2 * true_positives / (above + truth[:, c].sum()))]
     return cuts
 
 

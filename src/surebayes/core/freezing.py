@@ -65,8 +65,8 @@ class Documents:
         width = np.atleast_1d(represent.width(self.n_columns))
 
         def of(chosen: Sequence[int]) -> FloatArray:
-            own = width if len(width) == 1 else width[list(chosen)]
-            return estimate.multinomial(*sums.contrast(classes=chosen), smoothing, own).log_odds()
+            widths = width if len(width) == 1 else width[list(chosen)]
+            return estimate.multinomial(*sums.contrast(classes=chosen), smoothing, widths).log_odds()
 
         return self.by_class(of)
 
@@ -192,8 +192,8 @@ def _product(
     chosen: Sequence[int],
 ) -> FloatArray:
     table = None if presence is None else contingency_of(presence, None, chosen if supervised else [0])
-    own = None if absolute is None else absolute if len(chosen) == len(absolute) else absolute[list(chosen)]
-    result = weigh.product(names, table, own)
+    log_odds = None if absolute is None else absolute if len(chosen) == len(absolute) else absolute[list(chosen)]
+    result = weigh.product(names, table, log_odds)
     if result is None:
         raise TypeError("A product needs a factor.")
     return result

@@ -96,23 +96,23 @@ class Representation:
 
     def __call__(self, rows: csr_array, c: int = 0) -> FloatArray:
         """Return the values of z on the pattern of `rows`, as class c sees them; a dropped term's is 0."""
-        own = self.of_class(c)
-        kept = own.selected(rows)
-        if own.tf == "binary" and kept is None and own.weights is None and own.steepness is None:
-            return own._even(rows)
-        if own.tf == "binary" and own.weights is not None:
-            values = own.weights[rows.indices]
+        view = self.of_class(c)
+        taking_part = view.selected(rows)
+        if view.tf == "binary" and taking_part is None and view.weights is None and view.steepness is None:
+            return view._even(rows)
+        if view.tf == "binary" and view.weights is not None:
+            values = view.weights[rows.indices]
         else:
-            values = TERM_FREQUENCY[own.tf](rows.data)
-            if own.weights is not None:
-                values = values * own.weights[rows.indices]
-        if own.steepness is not None:
-            values = _exponentials(own.steepness * values, rows, kept, own.norm is not None and not own.pad)
-        if kept is not None:
-            values = np.where(kept, values, 0.0)
-        if own.norm is not None:
-            size = row_norms(values, rows, own.norm) + own.pad
-            values = values * spread(np.divide(own.length, size, out=np.zeros_like(size), where=size > 0), rows)
+            values = TERM_FREQUENCY[view.tf](rows.data)
+            if view.weights is not None:
+                values = values * view.weights[rows.indices]
+        if view.steepness is not None:
+            values = _exponentials(view.steepness * values, rows, taking_part, view.norm is not None and not view.pad)
+        if taking_part is not None:
+            values = np.where(taking_part, values, 0.0)
+        if view.norm is not None:
+            size = row_norms(values, rows, view.norm) + view.pad
+            values = values * spread(np.divide(view.length, size, out=np.zeros_like(size), where=size > 0), rows)
         return np.asarray(values, np.float64)
 
     def _even(self, rows: csr_array) -> FloatArray:
@@ -125,14 +125,14 @@ class Representation:
 
     def selected(self, rows: csr_array) -> BoolArray | None:
         """Kolcz & Yih, section 3 (DSFS): tell which entries of the rows take part; None if all do."""
-        kept = None if self.keep is None else self.keep[rows.indices]
+        taking_part = None if self.keep is None else self.keep[rows.indices]
         if self.top is None or self.ranking is None or not rows.nnz:
-            return kept
+            return taking_part
         place = _taken(self.ranking, rows.indices)
-        if kept is not None:
-            place = np.where(kept, place, _NOWHERE)
+        if taking_part is not None:
+            place = np.where(taking_part, place, _NOWHERE)
         best = place <= spread(_last_places(place, rows.indptr, self.top), rows)
-        return np.asarray(best if kept is None else best & kept, np.bool_)
+        return np.asarray(best if taking_part is None else best & taking_part, np.bool_)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Representation):
@@ -188,8 +188,8 @@ def _last_places(place: npt.NDArray[np.int32], indptr: npt.NDArray[Any], top: in
 def places(worth: FloatArray) -> IntArray:
     """Rank terms by what they are worth, 0 the best; among equals the lower column comes first."""
     place = np.empty(worth.shape, np.int64)
-    for own, ranks in zip(np.atleast_2d(worth), np.atleast_2d(place)):
-        ranks[best_first(own)] = np.arange(len(own))
+    for of_class, ranks in zip(np.atleast_2d(worth), np.atleast_2d(place)):
+        ranks[best_first(of_class)] = np.arange(len(of_class))
     return place
 
 
@@ -207,9 +207,9 @@ def best_first(worth: FloatArray) -> IntArray:
     return order
 
 
-def only(rows: csr_array, kept: BoolArray) -> csr_array:
+def only(rows: csr_array, taking_part: BoolArray) -> csr_array:
     """Drop the other entries of the rows."""
-    entries = np.flatnonzero(kept)
+    entries = np.flatnonzero(taking_part)
     indptr = np.searchsorted(entries, rows.indptr).astype(rows.indptr.dtype)
     return csr_array((np.take(rows.data, entries), np.take(rows.indices, entries), indptr), shape=rows.shape)
 
@@ -233,14 +233,14 @@ def row_norms(values: FloatArray, rows: csr_array, norm: str) -> FloatArray:
     return row_sums(values, rows) if norm == "l1" else np.sqrt(row_sums(values * values, rows))
 
 
-def _exponentials(values: FloatArray, rows: csr_array, kept: BoolArray | None, normalised: bool) -> FloatArray:
+def _exponentials(values: FloatArray, rows: csr_array, taking_part: BoolArray | None, normalised: bool) -> FloatArray:
     """Kolcz & Yih, eq. (8), before its division; a norm cancels any factor, so the largest exponent may be 0."""
     if normalised and rows.nnz:
-        counted = values if kept is None else np.where(kept, values, -np.inf)
+        counted = values if taking_part is None else np.where(taking_part, values, -np.inf)
         filled = np.flatnonzero(np.diff(rows.indptr))
         largest = np.zeros(rows.shape[0])
         largest[filled] = np.maximum.reduceat(counted, rows.indptr[filled])
         values = values - spread(np.where(np.isfinite(largest), largest, 0.0), rows)
-        values = np.minimum(values, 0.0) if kept is not None else values
+        values = np.minimum(values, 0.0) if taking_part is not None else values
     with np.errstate(over="ignore"):
         return np.exp(values)

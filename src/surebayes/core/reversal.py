@@ -170,10 +170,10 @@ def reversal(
     parts = []
     for i, j in zip(starts, [*starts[1:], rows.shape[0]]):
         some = slice(rows.indptr[i], rows.indptr[j])
-        own = csr_array(
+        chunk = csr_array(
             (rows.data[some], rows.indices[some], rows.indptr[i : j + 1] - rows.indptr[i]), shape=(j - i, rows.shape[1])
         )
-        parts.append(_reversal_of_chunk(rates, c, own, v[some], x[some], score[i:j], document_only))
+        parts.append(_reversal_of_chunk(rates, c, chunk, v[some], x[some], score[i:j], document_only))
     return Reversal(*(np.concatenate([getattr(part, name) for part in parts]) for name in Reversal.__slots__))
 
 

@@ -65,11 +65,11 @@ def smallest(
     marked = labels[:, None] if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
     label_digest = digests(_whole_rows(marked))
     keys = np.rec.fromarrays([digests(rows).view(">u8"), label_digest.view(">u8")])
-    kept, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    first, n = first[:bound], min(len(kept), bound)
+    distinct, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    first, n = first[:bound], min(len(distinct), bound)
     group = group.ravel()
     if weight is None:
-        return rows[first], labels[first], np.bincount(group, minlength=len(kept))[:n].astype(np.float64)
+        return rows[first], labels[first], np.bincount(group, minlength=len(distinct))[:n].astype(np.float64)
     order = np.argsort(group, kind="stable")
     ends = np.searchsorted(group[order], np.arange(n + 1))
     total = [float(exact_total(weight[order[a:b]])) for a, b in pairwise(ends)]

@@ -54,8 +54,10 @@ class Linear:
         and `sized` the product of a form with the weights that rows are divided by the sum of.
         """
         if self.fused is not None:
-            own = form or _forms(rows, self.represent.tf)
-            return self.bias + self._in_one_pass(own, self.fused, sized or (lambda tf, power, w: own(tf, power) @ w))
+            forms = form or _forms(rows, self.represent.tf)
+            return self.bias + self._in_one_pass(
+                forms, self.fused, sized or (lambda tf, power, w: forms(tf, power) @ w)
+            )
         if not self.represent.class_specific:
             z = csr_array((self.represent(rows), rows.indices, rows.indptr), shape=rows.shape)
             return np.asarray(self.bias + z @ np.ascontiguousarray(self.log_odds.T), np.float64)
@@ -155,14 +157,14 @@ class Explanation:
 
 def explain_row(columns: IntArray, shares: FloatArray, bias: float, names: Any, top: int | None) -> Explanation:
     """Order a document's contributions by strength and keep the strongest."""
-    said = shares != 0
-    columns, shares = columns[said], shares[said]
+    speaks = shares != 0
+    columns, shares = columns[speaks], shares[speaks]
     order = np.lexsort((columns, -np.abs(shares)))
     score = bias + float(shares.sum())
-    kept = order if top is None else order[:top]
+    strongest = order if top is None else order[:top]
     rest = 0.0 if top is None else float(shares[order[top:]].sum())
-    terms = [str(names[j]) if names is not None else f"x{j}" for j in columns[kept]]
-    return Explanation(columns[kept], terms, shares[kept], bias + rest, score)
+    terms = [str(names[j]) if names is not None else f"x{j}" for j in columns[strongest]]
+    return Explanation(columns[strongest], terms, shares[strongest], bias + rest, score)
 
 
 def opinion_pools(weights: FloatArray, favours: BoolArray, slope: FloatArray) -> FloatArray:

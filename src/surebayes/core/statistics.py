@@ -254,12 +254,12 @@ class Statistics:
         outside: dict[str, Any] = {}
         for name, table in self._tables().items():
             wanted = None if name == "documents" else columns
-            own = [self.n_classes + c for c in chosen] if table.shape[0] > self.n_classes + 1 else [self.n_classes]
-            within, everything = table.at(wanted, chosen), table.at(wanted, own)
+            totals = [self.n_classes + c for c in chosen] if table.shape[0] > self.n_classes + 1 else [self.n_classes]
+            within, everything = table.at(wanted, chosen), table.at(wanted, totals)
             inside[name], outside[name] = table.real(within), table.real(everything - within)
             if name in ("counts", "mass"):
                 unit = 1 << table.bits
-                rest = own * len(chosen) if len(own) == 1 else own
+                rest = totals * len(chosen) if len(totals) == 1 else totals
                 inside[name + "_total"] = np.array([table.totals[c] / unit for c in chosen])
                 outside[name + "_total"] = np.array(
                     [(table.totals[e] - table.totals[c]) / unit for c, e in zip(chosen, rest)]
@@ -323,8 +323,8 @@ class _Members:
         parts: list[Sums] = []
         for c in range(self.n_classes):
             z = csr_array((represent(rows, c), rows.indices, rows.indptr), shape=rows.shape)
-            own = _Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z)
-            parts.append(Sums(csr_array(own.values), own.bits, own.totals))
+            class_sums = _Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z)
+            parts.append(Sums(csr_array(class_sums.values), class_sums.bits, class_sums.totals))
         if any(p.bits for p in parts):
             parts = [in_fractions(p) for p in parts]
         totals = [p.totals[0] for p in parts] + [p.totals[1] for p in parts]

@@ -80,13 +80,13 @@ class Sums:
             return np.asarray(picked if columns is None else picked[:, columns], np.int64)
         if columns is None:
             return np.asarray(self.values[chosen].toarray(), np.int64)
-        found = np.zeros((len(chosen), len(columns)), np.int64)
+        dense = np.zeros((len(chosen), len(columns)), np.int64)
         for place, r in enumerate(chosen):
             stored, sums = _row(self.values, r)
             if len(stored):
                 where = np.minimum(np.searchsorted(stored, columns), len(stored) - 1)
-                found[place] = np.where(stored[where] == columns, sums[where], 0)
-        return found
+                dense[place] = np.where(stored[where] == columns, sums[where], 0)
+        return dense
 
     def real(self, sums: IntArray) -> FloatArray:
         """Turn sums in this table's unit into floats."""

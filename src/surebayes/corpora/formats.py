@@ -49,10 +49,10 @@ def _number(name: str) -> tuple[int, str]:
 
 def _files(folder: Path) -> list[Path]:
     """All files of a folder that are documents, numbers in the order of numbers."""
-    found = (
+    documents = (
         path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".") and path.name != "cmds"
     )
-    return sorted(found, key=lambda path: _number(path.name))
+    return sorted(documents, key=lambda path: _number(path.name))
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -80,14 +80,14 @@ def _epoch(date: str) -> int | None:
 
 def head_and_body(raw: bytes) -> tuple[bytes, bytes]:
     """Cut a mail or an article at its first blank line."""
-    found = re.search(rb"\r?\n\r?\n", raw)
-    return (raw[: found.start()], raw[found.end() :]) if found else (raw, b"")
+    blank_line = re.search(rb"\r?\n\r?\n", raw)
+    return (raw[: blank_line.start()], raw[blank_line.end() :]) if blank_line else (raw, b"")
 
 
 def header(head: bytes, name: str) -> str | None:
     """Return the first header of a name, unfolded; None if there is none."""
-    found = re.search(rb"(?im)^" + name.encode("ascii") + rb":((?:.*)(?:\r?\n[ \t].*)*)", head)
-    return None if found is None else " ".join(found.group(1).decode("latin-1").split())
+    field = re.search(rb"(?im)^" + name.encode("ascii") + rb":((?:.*)(?:\r?\n[ \t].*)*)", head)
+    return None if field is None else " ".join(field.group(1).decode("latin-1").split())
 
 
 def received(raw: bytes) -> int | None:
@@ -152,12 +152,12 @@ def _read_reviews(folder: Path) -> list[Record]:
     records = []
     for label in ("neg", "pos"):
         for path in _files(top / label):
-            found = re.match(r"cv(\d)\d\d_", path.name)
-            if not found:
+            numbered = re.match(r"cv(\d)\d\d_", path.name)
+            if not numbered:
                 raise MalformedCorpus(
                     f"{path}: a review's name starts with cv, three digits and _, as cv000_29416.txt."
                 )
-            records.append(Record(f"{label}/{path.stem}", _text(path), label, fold=int(found.group(1))))
+            records.append(Record(f"{label}/{path.stem}", _text(path), label, fold=int(numbered.group(1))))
     records.sort(key=lambda r: r.id.partition("/")[2][:5])  # cv000 of both classes, then cv001, ...
     return _some(records, top, "neg and pos")
 
@@ -181,15 +181,15 @@ def _read_enron(folder: Path) -> list[Record]:
     for place in _folders(folder):
         part = re.fullmatch(r"enron(\d+)", place.name)
         if part:
-            found = []
+            mails = []
             for label in ("ham", "spam"):
                 if not (place / label).is_dir():
                     raise MalformedCorpus(f"{place} has no folder {label!r}; each part has ham and spam.")
                 for path in _files(place / label):
                     extra = {"part": int(part.group(1))}
                     record = Record(f"{place.name}/{label}/{path.name}", path.read_bytes(), label, extra=extra)
-                    found.append((_number(path.name)[0], record))
-            records += [record for _, record in sorted(found, key=lambda pair: (pair[0], pair[1].id))]
+                    mails.append((_number(path.name)[0], record))
+            records += [record for _, record in sorted(mails, key=lambda pair: (pair[0], pair[1].id))]
     return _some(records, folder, "enron1 to enron6")
 
 
@@ -398,7 +398,7 @@ def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> lis
         raise MalformedCorpus(f"{path} can't be read as Parquet: {error}") from error
     document = next((name for name in ("raw", "text") if name in columns), None)
     label = next((name for name in ("labels", "label") if name in columns), None)
-    missing = [name for name, found in (("raw or text", document), ("labels or label", label)) if found is None]
+    missing = [name for name, column in (("raw or text", document), ("labels or label", label)) if column is None]
     missing += [name for name in ("id", "order") if name not in columns]
     if document is None or label is None or missing:
         raise MalformedCorpus(f"{path} has no column {', no column '.join(missing)}; it has {', '.join(columns)}.")

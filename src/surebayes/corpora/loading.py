@@ -241,8 +241,8 @@ def available(folder: str | os.PathLike[str] | None = None) -> dict[str, Path]:
     if folder is None and not os.environ.get("SUREBAYES_DATA"):
         return {}
     root = _folder(folder)
-    found = {name: _find(entry, root, itself=False)[0] for name, entry in ENTRIES.items()}
-    return {name: path for name, path in found.items() if path}
+    paths = {name: _find(entry, root, itself=False)[0] for name, entry in ENTRIES.items()}
+    return {name: path for name, path in paths.items() if path}
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Corpus:
@@ -343,11 +343,11 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> Check:
     differences = []
     if entry.documents is not None and len(corpus) != entry.documents:
         differences.append(f"{len(corpus):,} documents, {entry.documents:,} published")
-    for what, found, published in (("class", classes, entry.classes), ("split", splits, entry.splits)):
-        for key in [*published, *(key for key in found if published and key not in published)]:
-            if found.get(key, 0) != published.get(key, 0):
+    for what, counts, published in (("class", classes, entry.classes), ("split", splits, entry.splits)):
+        for key in [*published, *(key for key in counts if published and key not in published)]:
+            if counts.get(key, 0) != published.get(key, 0):
                 differences.append(
-                    f"{what} {key}: {found.get(key, 0):,} documents, {published.get(key, 0):,} published"
+                    f"{what} {key}: {counts.get(key, 0):,} documents, {published.get(key, 0):,} published"
                 )
     copies = len(corpus) - len({document.strip() for document in corpus.documents})
     return Check(name, corpus.source, len(corpus), classes, splits, copies, tuple(differences), entry.notes)

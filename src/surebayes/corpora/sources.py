@@ -197,10 +197,10 @@ class Sources:
 
         Only tables without a label of their own are read.
         """
-        found = dict.fromkeys(source.label for source in self.sources if source.label is not None)
+        named = dict.fromkeys(source.label for source in self.sources if source.label is not None)
         tables = (source for source in self.sources if source.label is None)
         inside = {label for source in tables for document in source for label in _labels(document)}
-        return [*found, *sorted(inside - set(found))]
+        return [*named, *sorted(inside - set(named))]
 
 
 def _labels(document: SourceDocument) -> tuple[str, ...]:

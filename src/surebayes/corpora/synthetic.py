@@ -96,30 +96,30 @@ class _Voice:
         return self.disguise(word, self.dice) if self.disguise and self.dice.chance(0.5) else word
 
     def sentence(self) -> str:
-        dice, said = self.dice, []
+        dice, words = self.dice, []
         for _ in range(5 + dice.below(9)):
             u = dice.roll()
             if u < 0.32:
-                said.append(self.word())
+                words.append(self.word())
             elif u < 0.36:
-                said.append(self.product)
+                words.append(self.product)
             elif u < 0.44:  # the long tail that every real vocabulary has
-                said.append(coin(int(1 / (dice.roll() + 1e-5)) + dice.below(60)))
+                words.append(coin(int(1 / (dice.roll() + 1e-5)) + dice.below(60)))
             else:
-                said.append(dice.early(self.glue))
-        first = said[0]
-        said[0] = first[:1].upper() + first[1:]
-        return " ".join(said) + dice.pick((".", ".", ".", "!", "?"))
+                words.append(dice.early(self.glue))
+        first = words[0]
+        words[0] = first[:1].upper() + first[1:]
+        return " ".join(words) + dice.pick((".", ".", ".", "!", "?"))
 
     def sentences(self, least: int, most: int) -> list[str]:
         return [self.sentence() for _ in range(least + self.dice.below(most - least + 1))]
 
     def title(self) -> str:
-        said = [self.word() for _ in range(1 + self.dice.below(3))]
+        words = [self.word() for _ in range(1 + self.dice.below(3))]
         if self.dice.chance(0.5):
-            said.append(self.product)
-        said.append(self.dice.early(self.glue))
-        return " ".join(said)
+            words.append(self.product)
+        words.append(self.dice.early(self.glue))
+        return " ".join(words)
 
 
 class _Manners(NamedTuple):
@@ -174,7 +174,7 @@ def _ham(dice: Dice, plan: _Plan, language: str, season: int) -> Letter:
     lines = _dress(dice, language, lines, sender.link, name, _FRIEND)
     if dice.chance(0.35):
         subject = "Re: " + subject
-        lines += ["", f"{dice.pick(words.NAMES)}:", *("> " + said for said in voice.sentences(1, 3))]
+        lines += ["", f"{dice.pick(words.NAMES)}:", *("> " + sentence for sentence in voice.sentences(1, 3))]
         extra.append(f"In-Reply-To: <{dice.bits(40):010x}@{dice.pick(HAM_HOSTS)}>")
     return Letter(
         kind, sender, f"{name} {sender.product} <{name.lower()}@{sender.host}>", subject, lines, layout, extra
@@ -435,16 +435,16 @@ def text_stream(
             other = _first_above(upto, dice.roll() * total)
             if other not in chosen:
                 chosen.append(other)
-        said = []
+        text = []
         for _ in range(length - length // 2 + dice.below(2 * (length // 2) + 1)):
             # Word numbers: a block of 4,000 that all topics share and one for each topic, its first ones most often.
             block = 0 if dice.chance(overlap) else 1 + dice.pick(chosen)
-            said.append(coin(4000 * block + min(3999, int(1 / (dice.roll() + 1e-4)) + dice.below(40))))
-        given = list(chosen)
+            text.append(coin(4000 * block + min(3999, int(1 / (dice.roll() + 1e-4)) + dice.below(40))))
+        labels = list(chosen)
         if topics > len(chosen) and dice.chance(label_noise):
             others = [k for k in range(topics) if k not in chosen]
-            given[dice.below(len(given))] = dice.pick(others)
-        return Text(" ".join(said), _names(given), _names(chosen))
+            labels[dice.below(len(labels))] = dice.pick(others)
+        return Text(" ".join(text), _names(labels), _names(chosen))
 
     return (one(index) for index in range(first, first + n))
 

@@ -182,9 +182,9 @@ def _part(text: str, subtype: str, charset: str, transfer: float) -> bytes:
 def _html(lines: Sequence[str], link: str) -> str:
     rows = []
     for line in lines:
-        before, found, query = line.partition(link)
-        if found:
-            rows.append(f'<p><a href="{found}{query}">{before or found}</a></p>')
+        before, address, query = line.partition(link)
+        if address:
+            rows.append(f'<p><a href="{address}{query}">{before or address}</a></p>')
         else:
             rows.append(f"<p>&gt; {line[2:]}</p>" if line.startswith("> ") else f"<p>{line}</p>")
     return '<html><head><title></title></head>\n<body bgcolor="#ffffff">\n' + "\n".join(rows) + "\n</body></html>"

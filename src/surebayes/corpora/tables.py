@@ -161,10 +161,12 @@ def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | Non
 def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadInput:
     from difflib import get_close_matches
 
-    names = [str(found) for found in names]
-    close = get_close_matches(column, names, n=1)
+    columns = [str(each) for each in names]
+    close = get_close_matches(column, columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return BadInput(f"{name} has no column {column!r}; it has {', '.join(names) or 'none'}. Name one with {flag}{hint}")
+    return BadInput(
+        f"{name} has no column {column!r}; it has {', '.join(columns) or 'none'}. Name one with {flag}{hint}"
+    )
 
 
 def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> SourceDocument | None:

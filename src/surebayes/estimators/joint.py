@@ -178,11 +178,11 @@ class JointClassifier(CountClassifier):
         joint = self._masked(model.scores(compact))
         decided = self._decided(joint)
         values, result = model.represent(compact), []
-        said = model.log_odds[:, compact.indices]
+        log_odds = model.log_odds[:, compact.indices]
         for c in range(len(self.classes_)):
             others = score.shares_of_the_others(joint, c)
-            against = sum(spread(others[:, k], compact) * said[k] for k in range(len(said)) if k != c)
-            shares = values * (said[c] - against)
+            against = sum(spread(others[:, k], compact) * log_odds[k] for k in range(len(log_odds)) if k != c)
+            shares = values * (log_odds[c] - against)
             total = np.bincount(spread(np.arange(len(joint)), compact), shares, len(joint))
             result.append((shares, decided[:, c] - total))
         return result

@@ -147,10 +147,10 @@ class MultinomialNB(JointClassifier, RateClassifier):
                     "Give one of them."
                 )
             self._check_alpha()
-        given = [name for name in ("fit_prior", "class_prior") if getattr(self, name) is not None]
-        if given and not (isinstance(self.prior, str) and self.prior == "fit"):
+        aliases = [name for name in ("fit_prior", "class_prior") if getattr(self, name) is not None]
+        if aliases and not (isinstance(self.prior, str) and self.prior == "fit"):
             raise ValueError(
-                f"{' and '.join(given)} and prior are one setting: got prior={self.prior!r} as well. Give one of them."
+                f"{' and '.join(aliases)} and prior are one setting: got prior={self.prior!r} as well. Pass one."
             )
 
     @property

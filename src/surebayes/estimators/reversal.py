@@ -109,9 +109,9 @@ class DecisionReversalNB(DelegatingClassifier):
     def _choose_gamma(self, documents: Documents, keep: NDArray[np.bool_] | None) -> float:
         if self.discount not in ("exp", "inverse"):
             return 1.0
-        held = cross_validation.deal(documents) == 0
-        members = cross_validation.membership(documents)[held]
-        train, test = cross_validation.part(documents, ~held), cross_validation.part(documents, held)
+        tested = cross_validation.deal(documents) == 0
+        members = cross_validation.membership(documents)[tested]
+        train, test = cross_validation.part(documents, ~tested), cross_validation.part(documents, tested)
         usable = [c for c in range(members.shape[1]) if 0 < members[:, c].sum() < len(members)]
         if not usable:
             return 1.0
@@ -169,5 +169,5 @@ def best_features(documents: Documents, n: int) -> NDArray[np.bool_]:
     def gain(chosen: Sequence[int]) -> FloatArray:
         return weigh.information_gain(contingency_of(presence, None, chosen))
 
-    kept = places(documents.by_class(gain)) < n
-    return np.asarray(kept[0] if len(kept) == 1 else kept)
+    selected = places(documents.by_class(gain)) < n
+    return np.asarray(selected[0] if len(selected) == 1 else selected)

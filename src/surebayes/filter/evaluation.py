@@ -1,6 +1,6 @@
 """What a filter is worth on labelled documents: measures with intervals, and the ROC where false alarms are few.
 
-From true labels, given labels and scores alone; the filter itself is not needed.
+From true labels, predicted labels and scores alone; the filter itself is not needed.
 
 >>> from surebayes.filter.evaluation import evaluate
 >>> found = evaluate(["ham", "ham", "spam", "spam"], ["ham", "ham", "spam", "ham"], [-2.0, -1.0, 3.0, -1.5], "spam")
@@ -38,7 +38,7 @@ class Evaluation:
     classes : dict of str to int
         How many of each true label.
     confusion : dict of (str, str) to int
-        How many for each pair of true and given label.
+        How many for each pair of true and predicted label.
     positive : str or None
         The class whose alarms are meant; None with more than two classes.
     figures : dict of str to Figure
@@ -73,23 +73,24 @@ class Evaluation:
 
 def evaluate(
     truth: Sequence[str],
-    given: Sequence[str],
+    predicted: Sequence[str],
     scores: Sequence[float] | None = None,
     positive: str | None = None,
     confidence: float = 0.95,
 ) -> Evaluation:
-    """Measure given labels and scores against true labels.
+    """Measure predicted labels and scores against true labels.
 
     Parameters
     ----------
-    truth, given : sequence of str
+    truth, predicted : sequence of str
         True labels, and those of the filter.
     scores : sequence of float, optional
         Scores for the positive class; needed with `positive`.
     positive : str, optional
         The class whose alarms are meant. None: measures over all classes only.
     confidence : float, default=0.95
-        Of the intervals: exact (Clopper & Pearson) for rates of the given labels, bootstrap for what comes from scores.
+        Of the intervals: exact (Clopper & Pearson) for rates of the predicted labels, bootstrap for what comes from
+        scores.
 
     Returns
     -------
@@ -98,10 +99,10 @@ def evaluate(
     if not truth:
         raise BadInput("There are no labelled documents to measure on.")
     classes = dict(sorted(Counter(truth).items()))
-    right = sum(t == g for t, g in zip(truth, given))
+    right = sum(t == g for t, g in zip(truth, predicted))
     figures = {
         "accuracy": _rate(right, len(truth), confidence, "accuracy: labels that are right"),
-        "macro_f1": Figure(metrics.macro_f1(list(truth), list(given)), about="mean F1 of the classes"),
+        "macro_f1": Figure(metrics.macro_f1(list(truth), list(predicted)), about="mean F1 of the classes"),
     }
     roc: list[tuple[float, float]] = []
     if positive is not None:
@@ -109,13 +110,13 @@ def evaluate(
         if not any(y) or all(y):
             missing = positive if not any(y) else f"any class but {positive}"
             raise BadInput(f"The measures need documents of both kinds. There are none of {missing!r}.")
-        figures = _of_labels(y, [label == positive for label in given], confidence) | figures
+        figures = _of_labels(y, [label == positive for label in predicted], confidence) | figures
         if scores is not None:
             values = [float(score) for score in scores]
             figures = _of_scores(y, values, confidence) | figures
             rates = metrics.roc_curve(y, values)
             roc = [(float(f), float(t)) for f, t in zip(rates[0], rates[1])]
-    confusion = Counter(zip(truth, given))
+    confusion = Counter(zip(truth, predicted))
     return Evaluation(len(truth), classes, dict(confusion), positive, figures, roc, confidence)
 
 

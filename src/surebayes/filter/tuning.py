@@ -31,10 +31,10 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
     def lesson(write: Writing) -> dict[str, Any]:
         state, engine = write.state, write.state.engine
         learnt = sorted((f, label, row) for f, (action, label, row) in state.messages.items() if action == "learn")
-        held = [message for message in learnt if is_held_out(message[0])]
-        _check_enough(state, [state.code(label) for _, label, _ in held])
+        held_out = [message for message in learnt if is_held_out(message[0])]
+        _check_enough(state, [state.code(label) for _, label, _ in held_out])
         rest = engine.copy()
-        rows, labels = _rows(write, held)
+        rows, labels = _rows(write, held_out)
         rest.forget(rows, labels)
         rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
         if rest.stages:
@@ -45,7 +45,7 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
             engine.freeze(*_rows(write, learnt))
         write.weights(who)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
-        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(held)}
+        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(held_out)}
 
     result: dict[str, Any] = durable.submit(lesson)
     durable.absorb_all(f"retuned: {how}", renew=True)
@@ -95,9 +95,9 @@ def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[lis
 
 def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
     """Return the scores that messages got before they were learnt, which had been set aside; their labels and rows."""
-    kept = sorted([(row, label) for label, row in state.judged.values()])
+    judged = sorted([(row, label) for label, row in state.judged.values()])
     scores, contrasts = [], len(state.engine.contrasts)
-    for row, _ in kept:
+    for row, _ in judged:
         try:
             numbers = [float(value) for value in json.loads(journal.body(row))["scores"]]
         except (ValueError, TypeError, KeyError):
@@ -105,7 +105,7 @@ def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], li
         if len(numbers) != contrasts or not all(map(isfinite, numbers)):
             raise BadModel(f"Row {row} of the journal has scores of another filter.")
         scores.append(numbers)
-    return scores, [label for _, label in kept], [row for row, _ in kept]
+    return scores, [label for _, label in judged], [row for row, _ in judged]
 
 
 def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
@@ -113,9 +113,9 @@ def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], l
 
     By row, not as the messages came to be known: going back to a version gives its very figures.
     """
-    kept = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
-    rows, step, scores = [row for row, _ in kept], len(state.engine.contrasts), []
+    reserved = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
+    rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
         flat = state.engine.scores(batch_of([state.unpack(body, row)[0] for row, body in batch]))
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
-    return scores, [label for _, label in kept], rows
+    return scores, [label for _, label in reserved], rows

@@ -223,7 +223,7 @@ class _Scan:
     def attributes(self, at: int) -> dict[bytes, bytes] | None:
         """Read attributes up to the end of the tag; None if there is no end."""
         data = self.data
-        found: dict[bytes, bytes] = {}
+        attributes: dict[bytes, bytes] = {}
         self.spans: dict[bytes, tuple[int, int]] = {}
         while True:
             gap = _gap.match(data, at)
@@ -233,7 +233,7 @@ class _Scan:
             if data[at] == 62:
                 self.at = at + 1
                 self.closed = gap.group().endswith(b"/")  # type: ignore[union-attr]
-                return found
+                return attributes
             match = _attribute.match(data, at)
             assert match  # the first byte is one that a name can start with
             name, at = match.group(1), match.end()
@@ -249,8 +249,8 @@ class _Scan:
                     at = stop = _unquoted.match(data, at).end()  # type: ignore[union-attr]
             if 2 <= len(name) <= 10:
                 name = name.lower()
-                if name in _KEPT and name not in found:
-                    found[name] = data[start:stop]
+                if name in _KEPT and name not in attributes:
+                    attributes[name] = data[start:stop]
                     self.spans[name] = (start, stop)
         self.at = len(data)
         return None
@@ -262,10 +262,10 @@ class _Scan:
             self.ask(_SPACE)
 
     def find_end_tag(self, name: bytes) -> int:
-        found = re.compile(rb"</" + re.escape(name) + rb"(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE).search(
+        end_tag = re.compile(rb"</" + re.escape(name) + rb"(?=[ \t\n\r\f/>]|\Z)", re.IGNORECASE).search(
             self.data, self.at
         )
-        return found.start() if found else len(self.data)
+        return end_tag.start() if end_tag else len(self.data)
 
     def tag(self) -> None:
         data = self.data
@@ -320,16 +320,16 @@ class _Scan:
     def find_script_end(self) -> int:
         """Find where a script ends: within <!-- a <script> hides the next </script>."""
         state, size, at = 0, len(self.data), self.at  # plain, escaped, escaped twice
-        while found := _script_end.search(self.data, at):
-            word, at = found.group(), found.end()
+        while mark := _script_end.search(self.data, at):
+            word, at = mark.group(), mark.end()
             if word == b"<!--":
                 state = state or 1
                 at -= 2  # these hyphens may end it
             elif word == b"-->":
                 state = 0
-            elif found.group(1):
+            elif mark.group(1):
                 if state < 2:
-                    return found.start()
+                    return mark.start()
                 state = 1 if at < size else 2
             elif state == 1 and at < size:
                 state = 2

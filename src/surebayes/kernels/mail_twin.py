@@ -153,7 +153,7 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
         return raw
     import re
 
-    kept = bytearray()
+    head = bytearray()
     dropping = bare = False  # bare: the line end before is a \r alone
     for line in re.finditer(rb"([^\r\n]*)(\r\n|\r|\n|\Z)", raw[:end]):
         content, line_end = line.groups()
@@ -162,12 +162,12 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
         if content[:1] not in (b" ", b"\t"):
             dropping = content[:64].lower().startswith(names)
         if not dropping:
-            kept += content + line_end
+            head += content + line_end
         elif bare:  # it goes with the line, whose own end then ends the one before
-            kept[-1:] = line_end
+            head[-1:] = line_end
         if bare or not dropping:
             bare = line_end == b"\r"
-    return bytes(kept) + raw[end:]
+    return bytes(head) + raw[end:]
 
 
 MOST_FROM_LINES = 1000
@@ -190,8 +190,8 @@ def from_lines(block: bytes, place: int) -> "list[int]":
     import re
     from itertools import islice
 
-    found = islice(re.compile(rb"\n(>*)From ").finditer(block, place), MOST_FROM_LINES)
-    return [-1 - match.start() if match[1] else match.start() for match in found]
+    matches = islice(re.compile(rb"\n(>*)From ").finditer(block, place), MOST_FROM_LINES)
+    return [-1 - match.start() if match[1] else match.start() for match in matches]
 
 
 def unquote_from(content: bytes) -> bytes:

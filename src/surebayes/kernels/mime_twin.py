@@ -122,14 +122,14 @@ class _Reader:
         position = start - 1  # at the line end before the body
         begin = -1
         while True:
-            found = raw.find(separator, position, end)
-            if found < 0:
+            at = raw.find(separator, position, end)
+            if at < 0:
                 break
             self.boundaries -= 1
             if self.boundaries < 0:
                 self.truncated = True
                 break
-            position = found + len(separator)
+            position = at + len(separator)
             line_end = raw.find(b"\n", position, end)
             if line_end < 0:
                 line_end = end
@@ -142,8 +142,8 @@ class _Reader:
             elif self.parts <= 0:
                 self.truncated = True
                 return True
-            elif begin < found:
-                self.part(begin, found - 1 if raw[found - 1] == 13 else found, depth + 1, default)
+            elif begin < at:
+                self.part(begin, at - 1 if raw[at - 1] == 13 else at, depth + 1, default)
             if rest:
                 return True
             begin, position = line_end + 1, line_end

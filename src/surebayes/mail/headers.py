@@ -240,29 +240,29 @@ def unusual_parameter(value: bytes, name: bytes) -> bytes | None:
     value = value.replace(b"\\\\", b"\x00").replace(b'\\"', b"\x01")
     pieces = value.split(b'"')
     pieces[1::2] = [piece.replace(b";", b"\x02").replace(b"=", b"\x03") for piece in pieces[1::2]]
-    found: dict[bytes, bytes] = {}
+    values: dict[bytes, bytes] = {}
     for item in b"".join(pieces).split(b";", _PARAMETERS + 1)[1 : _PARAMETERS + 1]:
         key, equals, text = item.partition(b"=")
         if equals:
             for mark, letter in (b"\x00", b"\\"), (b"\x01", b'"'), (b"\x02", b";"), (b"\x03", b"="):
                 text = text.replace(mark, letter)
-            found.setdefault(key.strip().lower(), text.strip())
-    if name in found:
-        return found[name]
+            values.setdefault(key.strip().lower(), text.strip())
+    if name in values:
+        return values[name]
     sections: list[bytes] = []
     charset = None
     while len(sections) < _PARAMETERS:
         key = b"%s*%d" % (name, len(sections))
-        if not sections and name + b"*" in found:
+        if not sections and name + b"*" in values:
             key = name
-        if key + b"*" in found:
-            text = found[key + b"*"]
+        if key + b"*" in values:
+            text = values[key + b"*"]
             if charset is None and text.count(b"'") > 1:
                 label, _, text = text.split(b"'", 2)
                 charset = codec_name(label.decode("latin-1"))
             sections.append(_percent_decoded(text))
-        elif key in found:
-            sections.append(found[key])
+        elif key in values:
+            sections.append(values[key])
         else:
             break
     if not sections:
@@ -294,7 +294,7 @@ def filename(*values: bytes) -> str:
         low = value.lower()
         for name in (b"filename", b"name"):
             if name in low:
-                found = parameter(value, low, name)
-                if found:
-                    return decode_header(found)
+                label = parameter(value, low, name)
+                if label:
+                    return decode_header(label)
     return ""

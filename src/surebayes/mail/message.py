@@ -287,13 +287,13 @@ def read_message(
     if keep_hidden or alt_text or link_targets:
         flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    found = kernel("mail").read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
-    if found is None:  # over a limit, or unusual: see the kernel
+    fields = kernel("mail").read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
+    if fields is None:  # over a limit, or unusual: see the kernel
         from surebayes.kernels.mime_twin import read_mail
 
-        found = read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
+        fields = read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
     message = Message.__new__(Message)
-    subject, message.text, message.attachments, message.truncated, message._head, message._identity = found
+    subject, message.text, message.attachments, message.truncated, message._head, message._identity = fields
     if isinstance(subject, bytes):
         message.truncated = message.truncated or subject.count(b"=?") > limits.encoded_words
         subject = decode_header(subject[: limits.header_length], limits.encoded_words)

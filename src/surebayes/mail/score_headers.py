@@ -70,14 +70,14 @@ def header_score(head: Headers, name: str) -> HeaderScore | None:
     value = head.get(name)
     if value is None:
         return None
-    found = _READERS.get(name.lower(), _any_number)(value)
-    if found is None or not math.isfinite(found.score):
+    score = _READERS.get(name.lower(), _any_number)(value)
+    if score is None or not math.isfinite(score.score):
         return None
-    if found.verdict is None and (flag := head.get("X-Spam-Flag")) is not None:
-        found = found._replace(verdict=_word(flag))
-    if found.verdict is None and found.threshold is not None:
-        found = found._replace(verdict=found.score >= found.threshold)
-    return found
+    if score.verdict is None and (flag := head.get("X-Spam-Flag")) is not None:
+        score = score._replace(verdict=_word(flag))
+    if score.verdict is None and score.threshold is not None:
+        score = score._replace(verdict=score.score >= score.threshold)
+    return score
 
 
 def _word(value: str) -> bool | None:

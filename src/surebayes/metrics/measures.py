@@ -256,8 +256,9 @@ def precision_recall_f1(y: ArrayLike, s: ArrayLike, threshold: float = 0.0) -> P
     if math.isnan(threshold):
         raise ValueError("threshold must be a number. Got NaN.")
     predicted = scores > np.float64(threshold)
-    found, called, there = int((predicted & positive).sum()), int(predicted.sum()), int(positive.sum())
-    return PrecisionRecallF1(found / max(called, 1), found / there, 2 * found / (called + there))
+    true_positives, called, there = int((predicted & positive).sum()), int(predicted.sum()), int(positive.sum())
+    precision, recall = true_positives / max(called, 1), true_positives / there
+    return PrecisionRecallF1(precision, recall, 2 * true_positives / (called + there))
 
 
 def lam_percent(ham_error_rate: float, spam_error_rate: float) -> float:
@@ -310,8 +311,8 @@ def micro_f1(Y: Any, P: Any) -> float:
     >>> micro_f1([[1, 0], [1, 1], [0, 0]], [[1, 0], [0, 1], [0, 1]])
     0.6666666666666666
     """
-    found, predicted, there = (int(count.sum()) for count in _class_counts(Y, P))
-    return 2 * found / max(predicted + there, 1)
+    true_positives, predicted, there = (int(count.sum()) for count in _class_counts(Y, P))
+    return 2 * true_positives / max(predicted + there, 1)
 
 
 def macro_f1(Y: Any, P: Any) -> float:
@@ -334,8 +335,8 @@ def macro_f1(Y: Any, P: Any) -> float:
     >>> macro_f1(["a", "a", "b"], ["a", "b", "b"])
     0.6666666666666666
     """
-    found, predicted, there = _class_counts(Y, P)
-    return float(np.mean(2 * found / np.maximum(predicted + there, 1)))
+    true_positives, predicted, there = _class_counts(Y, P)
+    return float(np.mean(2 * true_positives / np.maximum(predicted + there, 1)))
 
 
 def _class_counts(Y: Any, P: Any) -> tuple[Counts, Counts, Counts]:
@@ -349,11 +350,11 @@ def _class_counts(Y: Any, P: Any) -> tuple[Counts, Counts, Counts]:
         _, codes = np.unique(np.concatenate((truth, guess)), return_inverse=True)
         columns = int(codes.max()) + 1
         there, predicted = codes[: truth.size], codes[truth.size :]
-        found = np.bincount(there[there == predicted], minlength=columns)
-        return found, np.bincount(predicted, minlength=columns), np.bincount(there, minlength=columns)
+        true_positives = np.bincount(there[there == predicted], minlength=columns)
+        return true_positives, np.bincount(predicted, minlength=columns), np.bincount(there, minlength=columns)
     counts = (truth.multiply(guess), guess, truth)
-    found, predicted, there = (np.asarray(c.sum(axis=0)).ravel().astype(np.int64) for c in counts)
-    return found, predicted, there
+    true_positives, predicted, there = (np.asarray(c.sum(axis=0)).ravel().astype(np.int64) for c in counts)
+    return true_positives, predicted, there
 
 
 def _indicator_or_labels(values: Any, name: str) -> Any:

@@ -40,8 +40,8 @@ def checked(y: ArrayLike, s: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
         raise ValueError(f"labels must not contain NaN. Got NaN in {int(np.isnan(labels).sum())} of {labels.size}.")
     values = np.unique(labels)
     if values.size != 2:
-        got = ", ".join(map(repr, values[:5].tolist())) or "no labels at all"
-        raise ValueError(f"labels must take exactly two values, with rows of both classes. Got {got}.")
+        received = ", ".join(map(repr, values[:5].tolist())) or "no labels at all"
+        raise ValueError(f"labels must take exactly two values, with rows of both classes. Got {received}.")
     return labels == values[1], scores
 
 
@@ -96,8 +96,8 @@ def precision_at_positives(false_positives: Counts, true_positives: Counts) -> F
     predicted = false_positives + true_positives
     # of the step that crosses k = wanted, the share of its positives that a random order would put above k
     share = np.clip((wanted - predicted[..., :-1]) / np.maximum(np.diff(predicted), 1), 0, 1)
-    found = np.sum(share * np.diff(true_positives), axis=-1)
-    return np.asarray(found / wanted[..., 0], dtype=np.float64)
+    hits = np.sum(share * np.diff(true_positives), axis=-1)
+    return np.asarray(hits / wanted[..., 0], dtype=np.float64)
 
 
 def lost_percent(false_positives: Counts, true_positives: Counts) -> Floats:
@@ -149,7 +149,7 @@ def measure_steps(
     generators = random.spawn(2)  # one for each class: the result doesn't depend on how many samples fit at once
     for start in range(0, resamples, at_once):
         size = min(at_once, resamples - start)
-        drawn = [_draw_steps(counts, size, own) for counts, own in zip(steps[1:], generators)]
+        drawn = [_draw_steps(counts, size, generator) for counts, generator in zip(steps[1:], generators)]
         values.append(on_steps(*drawn, **parameters))
     return np.concatenate(values)
 

@@ -146,11 +146,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         except BadModel:  # a writer may have replaced the files after the manifest was read
             if attempt == 2 or read_manifest(folder, KIND) == manifest:
                 raise
-    said = manifest.get("estimator")
-    if not isinstance(said, dict) or "$estimator" not in said:
+    described = manifest.get("estimator")
+    if not isinstance(described, dict) or "$estimator" not in described:
         raise BadModel(f"The manifest in {folder!r} describes no estimator.")
     try:
-        estimator = _Reader(arrays).build(said)
+        estimator = _Reader(arrays).build(described)
         use_once(estimator)
         return estimator
     except StoreError:
@@ -224,8 +224,8 @@ class _Writer:
             return self._foreign(full_name, value, where, depth)
         if _is_one(value, _ESTIMATORS) or _is_one(value, _PARTS):
             state = {key: item for key, item in value.__getstate__().items() if key != "_sklearn_version"}
-            said = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
-            return {"$part" if name in _PARTS else "$estimator": name, "state": said}
+            described = {key: self.describe(item, f"{where}.{key}", depth) for key, item in state.items()}
+            return {"$part" if name in _PARTS else "$estimator": name, "state": described}
         if name == "Certificates":
             return {"$certificates": self.describe(dict(value), where, depth)}
         try:
@@ -260,9 +260,10 @@ def _name_in_scikit_learn(value: Any) -> str | None:
     """Return the full name under which an estimator of scikit-learn may be saved; None for anything else."""
     if not type(value).__module__.startswith("sklearn."):
         return None
+    kind = type(value)
     for name, module in _OF_SCIKIT_LEARN.items():
-        own = type(value).__name__
-        if name == f"{module}.{own}" and getattr(importlib.import_module(module), own, None) is type(value):
+        public = f"{module}.{kind.__name__}"
+        if name == public and getattr(importlib.import_module(module), kind.__name__, None) is kind:
             return name
     return None
 
@@ -279,101 +280,102 @@ class _Reader:
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = arrays
 
-    def build(self, said: Any, depth: int = 0) -> Any:
+    def build(self, described: Any, depth: int = 0) -> Any:
         """Return the value that `_Writer.describe` described."""
         if depth > 3 * _DEPTH:
             raise BadModel("The manifest is nested too deeply.")
-        if isinstance(said, list):
-            return [self.build(item, depth + 1) for item in said]
-        if not isinstance(said, dict):
-            return said
-        kind = next(iter(said), "")
+        if isinstance(described, list):
+            return [self.build(item, depth + 1) for item in described]
+        if not isinstance(described, dict):
+            return described
+        kind = next(iter(described), "")
         if not kind.startswith("$"):
-            return {key: self.build(item, depth + 1) for key, item in said.items()}
+            return {key: self.build(item, depth + 1) for key, item in described.items()}
         how = getattr(self, "_" + kind[1:], None) if kind in _KINDS else None
         if how is None:
             raise BadModel(f"The manifest describes a value in a way this release doesn't know: {kind!r}.")
-        return how(said[kind], SimpleNamespace(**{k: v for k, v in said.items() if k.isidentifier()}), depth + 1)
+        more = SimpleNamespace(**{key: item for key, item in described.items() if key.isidentifier()})
+        return how(described[kind], more, depth + 1)
 
-    def _number(self, said: Any, _: Any, depth: int) -> Any:
-        dtype = np.dtype(said[0])
+    def _number(self, described: Any, _: Any, depth: int) -> Any:
+        dtype = np.dtype(described[0])
         if dtype.kind not in "biuf":
-            raise BadModel(f"{said[0]!r} is no kind of number.")
-        return dtype.type(self.build(said[1], depth))
+            raise BadModel(f"{described[0]!r} is no kind of number.")
+        return dtype.type(self.build(described[1], depth))
 
-    def _float(self, said: Any, _: Any, depth: int) -> float:
-        return float(said)
+    def _float(self, described: Any, _: Any, depth: int) -> float:
+        return float(described)
 
-    def _tuple(self, said: Any, _: Any, depth: int) -> tuple[Any, ...]:
-        return tuple(self.build(item, depth) for item in said)
+    def _tuple(self, described: Any, _: Any, depth: int) -> tuple[Any, ...]:
+        return tuple(self.build(item, depth) for item in described)
 
-    def _slice(self, said: Any, _: Any, depth: int) -> slice:
-        return slice(*said)
+    def _slice(self, described: Any, _: Any, depth: int) -> slice:
+        return slice(*described)
 
-    def _dict(self, said: Any, _: Any, depth: int) -> dict[Any, Any]:
-        return {self.build(key, depth): self.build(item, depth) for key, item in said}
+    def _dict(self, described: Any, _: Any, depth: int) -> dict[Any, Any]:
+        return {self.build(key, depth): self.build(item, depth) for key, item in described}
 
-    def _array(self, said: Any, _: Any, depth: int) -> np.ndarray:
-        return self.arrays[said]
+    def _array(self, described: Any, _: Any, depth: int) -> np.ndarray:
+        return self.arrays[described]
 
-    def _bytes(self, said: Any, _: Any, depth: int) -> bytes:
-        return bytes(self.build(said, depth).tobytes())
+    def _bytes(self, described: Any, _: Any, depth: int) -> bytes:
+        return bytes(self.build(described, depth).tobytes())
 
-    def _text(self, said: Any, more: Any, depth: int) -> np.ndarray:
+    def _text(self, described: Any, more: Any, depth: int) -> np.ndarray:
         items = more.items
-        if said not in ("U", "O") or not all(isinstance(item, str) for item in items):
+        if described not in ("U", "O") or not all(isinstance(item, str) for item in items):
             raise BadModel("An array of text holds something else.")
-        array = np.array(items, dtype=object if said == "O" else str)
-        return (array if items else np.empty(0, dtype="<U1" if said == "U" else object)).reshape(more.shape)
+        array = np.array(items, dtype=object if described == "O" else str)
+        return (array if items else np.empty(0, dtype="<U1" if described == "U" else object)).reshape(more.shape)
 
-    def _rows(self, said: Any, more: Any, depth: int) -> csr_array:
-        rows = csr_array(tuple(self.build(part, depth) for part in said), shape=tuple(more.shape))
+    def _rows(self, described: Any, more: Any, depth: int) -> csr_array:
+        rows = csr_array(tuple(self.build(part, depth) for part in described), shape=tuple(more.shape))
         rows.check_format(full_check=True)
         return rows
 
-    def _sums(self, said: Any, more: Any, depth: int) -> Any:
+    def _sums(self, described: Any, more: Any, depth: int) -> Any:
         from surebayes.core.sums import FRACTION_BITS, Sums
 
-        values = self.build(said, depth)
+        values = self.build(described, depth)
         stored = values.data if isinstance(values, csr_array) else values
         if more.bits not in (0, FRACTION_BITS) or stored.dtype != np.int64 or values.ndim != 2 or (stored < 0).any():
             raise BadModel("A table of sums has an unknown unit, or sums below zero.")
         return Sums(values, more.bits)
 
-    def _empty(self, said: Any, _: Any, depth: int) -> Any:
+    def _empty(self, described: Any, _: Any, depth: int) -> Any:
         from surebayes.estimators.shared.holder import Holder
 
         return Holder()
 
-    def _dtype(self, said: Any, more: Any, depth: int) -> Any:
-        dtype = np.dtype(said)
+    def _dtype(self, described: Any, more: Any, depth: int) -> Any:
+        dtype = np.dtype(described)
         if dtype.kind not in "biuf":
-            raise BadModel(f"{said!r} is no type of numbers.")
+            raise BadModel(f"{described!r} is no type of numbers.")
         return dtype.type if more.scalar else dtype
 
-    def _record(self, said: Any, more: Any, depth: int) -> Any:
-        cls = getattr(importlib.import_module(_RECORDS[said]), said)
+    def _record(self, described: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_RECORDS[described]), described)
         parts = self.build(more.fields, depth)
         record = cls(*parts) if isinstance(parts, list) else cls(**parts)
         check_record(record)
-        if said == "Statistics":
+        if described == "Statistics":
             _check_tables(record)
         return record
 
-    def _certificates(self, said: Any, _: Any, depth: int) -> Any:
+    def _certificates(self, described: Any, _: Any, depth: int) -> Any:
         from surebayes.promises.guaranteed_threshold import Certificates
 
-        return Certificates(self.build(said, depth))
+        return Certificates(self.build(described, depth))
 
-    def _state(self, cls: type, said: dict[str, Any], depth: int) -> dict[str, Any]:
+    def _state(self, cls: type, described: dict[str, Any], depth: int) -> dict[str, Any]:
         """Build the attributes of an object; BadModel for one that would hide a method."""
-        for key in said:
+        for key in described:
             if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
                 raise BadModel(f"{cls.__name__} has no attribute {key!r} that could be set.")
-        return {key: self.build(item, depth) for key, item in said.items()}
+        return {key: self.build(item, depth) for key, item in described.items()}
 
-    def _part(self, said: Any, more: Any, depth: int) -> Any:
-        cls = getattr(importlib.import_module(_PARTS[said]), said)
+    def _part(self, described: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_PARTS[described]), described)
         part, state = cls.__new__(cls), self._state(cls, more.state, depth)
         if hasattr(cls, "__setstate__"):  # these check what they are given
             try:
@@ -381,17 +383,17 @@ class _Reader:
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, BadModel):
                     raise
-                raise BadModel(f"A saved {said} can't be read: {error}") from None
+                raise BadModel(f"A saved {described} can't be read: {error}") from None
         else:
             vars(part).update(state)
         return part
 
-    def _foreign(self, said: Any, more: Any, depth: int) -> Any:
+    def _foreign(self, described: Any, more: Any, depth: int) -> Any:
         import sklearn
         from sklearn.exceptions import InconsistentVersionWarning
 
-        module = _OF_SCIKIT_LEARN[said]
-        cls = getattr(importlib.import_module(module), said.rpartition(".")[2])
+        module = _OF_SCIKIT_LEARN[described]
+        cls = getattr(importlib.import_module(module), described.rpartition(".")[2])
         estimator = cls.__new__(cls)
         vars(estimator).update(self._state(cls, more.state, depth))
         if more.release != sklearn.__version__:
@@ -405,11 +407,11 @@ class _Reader:
             )
         return estimator
 
-    def _estimator(self, said: Any, more: Any, depth: int) -> Any:
-        cls = getattr(importlib.import_module(_ESTIMATORS[said]), said)
+    def _estimator(self, described: Any, more: Any, depth: int) -> Any:
+        cls = getattr(importlib.import_module(_ESTIMATORS[described]), described)
         state = self._state(cls, more.state, depth)
         estimator = cls.__new__(cls)
-        if _ESTIMATORS[said].startswith("sklearn."):  # their own way would ask for the version of scikit-learn
+        if _ESTIMATORS[described].startswith("sklearn."):  # their own way would ask for the version of scikit-learn
             vars(estimator).update(state)
         else:
             estimator.__setstate__(state)

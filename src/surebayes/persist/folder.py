@@ -103,20 +103,20 @@ def adopt(file: int, folder: str) -> None:
     """
     if os.name == "nt":  # pragma: no cover - files inherit there
         return
-    wanted, found = os.stat(folder), os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+    wanted, now = os.stat(folder), os.fstat(file)
+    if not stat.S_ISREG(now.st_mode) or now.st_nlink != 1:
         return
     place = f"/proc/self/fd/{file}"  # also for a file that is open as a path alone, which fchmod doesn't take
     at: int | str = place if os.path.exists(place) else file
     owner = wanted.st_uid if os.geteuid() == 0 else -1
-    if found.st_gid != wanted.st_gid or (owner >= 0 and found.st_uid != owner):
+    if now.st_gid != wanted.st_gid or (owner >= 0 and now.st_uid != owner):
         with contextlib.suppress(PermissionError):
             os.chown(at, owner, wanted.st_gid)
-            found = os.fstat(file)
+            now = os.fstat(file)
     mode = wanted.st_mode & 0o666
-    if found.st_gid != wanted.st_gid:
+    if now.st_gid != wanted.st_gid:
         mode &= ~0o060
-    if stat.S_IMODE(found.st_mode) != mode:
+    if stat.S_IMODE(now.st_mode) != mode:
         with contextlib.suppress(PermissionError):  # another user's: then it is that user's to open it
             os.chmod(at, mode)
 
@@ -206,12 +206,12 @@ def _checked(folder: str, entry: Any) -> Iterator[bytes]:
     where, digest, left = os.path.join(folder, name), hashlib.sha256(), size
     try:
         with open(os.open(where, os.O_RDONLY | _NO_LINKS | _NO_WAIT), "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise BadModel(f"{where} is no file.")
-            if found.st_size != size:
+            if status.st_size != size:
                 raise BadModel(
-                    f"{where} has {found.st_size:,} bytes; the manifest says {size:,}. Restore it from a copy."
+                    f"{where} has {status.st_size:,} bytes; the manifest says {size:,}. Restore it from a copy."
                 )
             while piece := file.read(min(_PIECE, left)):
                 digest.update(piece)
@@ -256,9 +256,9 @@ def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
 
 def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _ENDINGS) -> None:
     """Remove array files that no manifest names any more, and leftovers of writers that were interrupted."""
-    kept = {NAME, *keep}
+    wanted = {NAME, *keep}
     for name in os.listdir(folder):
-        if name not in kept and (name.endswith(endings) or name.startswith(_TEMPORARY)):
+        if name not in wanted and (name.endswith(endings) or name.startswith(_TEMPORARY)):
             with contextlib.suppress(OSError):  # another user's, in a folder where that counts: room is all it takes
                 os.unlink(os.path.join(folder, name))
 

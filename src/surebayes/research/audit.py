@@ -194,7 +194,7 @@ def audit(
     BadInput
         If a class has no mail with that header.
     """
-    kept, without = _Mails(), {"ham": 0, "spam": 0}
+    scored, without = _Mails(), {"ham": 0, "spam": 0}
     try:
         for raw, label in mails:
             head = header_block(raw)
@@ -202,15 +202,15 @@ def audit(
             if score is None:
                 without[label] += 1
             else:
-                kept.add(raw, label, score, arrival(head))
-        _check_both(kept.labels, without, by)
-        return _audited(kept, without, by, max_fpr, confidence, threshold, beside, progress)
+                scored.add(raw, label, score, arrival(head))
+        _check_both(scored.labels, without, by)
+        return _audited(scored, without, by, max_fpr, confidence, threshold, beside, progress)
     finally:
-        kept.close()
+        scored.close()
 
 
 def _audited(
-    kept: _Mails,
+    mails: _Mails,
     without: dict[str, int],
     by: str,
     max_fpr: float,
@@ -219,18 +219,18 @@ def _audited(
     beside: bool,
     progress: Callable[[str, int, int | None], None],
 ) -> Audit:
-    truth = np.array([label == "spam" for label in kept.labels])
-    scores = np.array([score.score for score in kept.scores])
-    in_use = _in_use(kept.scores, truth, threshold, confidence)
+    truth = np.array([label == "spam" for label in mails.labels])
+    scores = np.array([score.score for score in mails.scores])
+    in_use = _in_use(mails.scores, truth, threshold, confidence)
     certificate, too_few = _certified(scores, truth, max_fpr, confidence, EXACT)
-    order = _order_of_time(kept.labels, kept.times)
+    order = _order_of_time(mails.labels, mails.times)
     later = order[len(order) // WARM_UP :]
     alarms = None if in_use is None else in_use.false_alarms.value
     rankings, ours = [_ranking(by, truth[later], scores[later], alarms)], None
     if beside:
-        own = _own_scores(kept, order, progress)
-        rankings.append(_ranking("surebayes", truth[later], own[later], alarms))
-        ours, _ = _certified(own[later], truth[later], max_fpr, confidence, PREQUENTIAL)
+        our_scores = _own_scores(mails, order, progress)
+        rankings.append(_ranking("surebayes", truth[later], our_scores[later], alarms))
+        ours, _ = _certified(our_scores[later], truth[later], max_fpr, confidence, PREQUENTIAL)
     counts = int((~truth).sum()), int(truth.sum())
     return Audit(by, *counts, without, in_use, certificate, too_few, rankings, ours, confidence)
 
@@ -269,10 +269,10 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
     called = np.array(verdicts, dtype=bool)
     stated = {each.threshold for each in scores} if threshold is None else {threshold}
     false, ham = int((called & ~truth).sum()), int((~truth).sum())
-    found, spam = int((called & truth).sum()), int(truth.sum())
+    true_alarms, spam = int((called & truth).sum()), int(truth.sum())
     return InUse(
         Rate.of_counts(false, ham, confidence),
-        Rate.of_counts(found, spam, confidence),
+        Rate.of_counts(true_alarms, spam, confidence),
         stated.pop() if len(stated) == 1 else None,
     )
 
@@ -296,7 +296,7 @@ def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDAr
     first, last = (min(known), max(known)) if known else (0.0, 1.0)
     when = np.zeros(len(labels))
     for label in ("ham", "spam"):
-        places = [i for i, own in enumerate(labels) if own == label]
+        places = [i for i, name in enumerate(labels) if name == label]
         stated = [(k, times[i]) for k, i in enumerate(places) if times[i] is not None]
         spread = np.linspace(first, last, len(places))
         if stated:
@@ -306,11 +306,11 @@ def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDAr
     return np.argsort(when, kind="stable")
 
 
-def _own_scores(kept: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
+def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
     """Let a new filter judge each mail before it learns it, in the order of time."""
-    entries = [trec.Entry(kept.labels[i], str(i), "") for i in order]
+    entries = [trec.Entry(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))
-    stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: kept.read(int(entry.name)))
+    stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: mails.read(int(entry.name)))
     for done, judged in enumerate(stream, 1):
         scores[int(judged.entry.name)] = judged.score
         progress("judging and learning", done, len(order))

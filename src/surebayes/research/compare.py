@@ -98,10 +98,10 @@ def _by_time(n: int, pieces: int, train_size: float, order: Any) -> list[tuple[n
     marks = np.linspace(round(train_size * n), n, pieces + 1).round().astype(int)
     # A cut within rows of one time moves back to their start: they are tested together.
     cuts = [int(np.searchsorted(when[rows], when[rows[m]], side="left")) if 0 < m < n else int(m) for m in marks]
-    found = [(rows[:low], rows[low:high]) for low, high in pairwise(cuts) if 0 < low < high]
-    if not found:
+    splits = [(rows[:low], rows[low:high]) for low, high in pairwise(cuts) if 0 < low < high]
+    if not splits:
         raise ValueError("No split by time is left: all rows have one time, or train_size leaves none to test.")
-    return found
+    return splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +251,13 @@ def compare(
         if progress:
             progress("comparing", done, len(calls))
     names = list(results[0]["values"])
-    by_name = {name: [r for (own, _), r in zip(tasks, results) if own == name] for name in classifiers}
+    by_name = {name: [r for (task, _), r in zip(tasks, results) if task == name] for name in classifiers}
     shared = [m for m in names if all(m in r["values"] for r in results)]
-    values = {m: {n: np.array([r["values"][m] for r in found]) for n, found in by_name.items()} for m in shared}
+    values = {m: {n: np.array([r["values"][m] for r in runs]) for n, runs in by_name.items()} for m in shared}
     curves = {
-        name: np.mean([r["curve"] for r in found], axis=0).tolist()
-        for name, found in by_name.items()
-        if all(r["curve"] is not None for r in found)
+        name: np.mean([r["curve"] for r in runs], axis=0).tolist()
+        for name, runs in by_name.items()
+        if all(r["curve"] is not None for r in runs)
     }
     sizes = [(len(train), len(test)) for train, test in chosen]
     return Comparison(values, sizes, curves, random_splits=split != "time" and not _is_forward(chosen))
@@ -329,8 +329,9 @@ def _measure(model: Any, X: Any, target: _Target, train: np.ndarray, test: np.nd
     if target.kind != "multilabel":
         values["accuracy"] = float((predicted == y).mean())
     if target.kind == "binary":
-        said = predicted == target.positive
-        wrong = [float((said != own)[own == side].mean()) for side in (False, True) for own in (truth[:, 0],)]
+        called = predicted == target.positive
+        actual = truth[:, 0]
+        wrong = [float((called != actual)[actual == side].mean()) for side in (False, True)]
         values["lam_percent"] = metrics.lam_percent(*wrong)
     scores = _scores(model, rows, target)
     curve = None

@@ -76,10 +76,10 @@ def _imported(module: str, attribute: str, foreign: bool) -> Any:
     if added:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        part_of: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
-        return found
+            part_of = getattr(part_of, part)
+        return part_of
     except ImportError as error:
         missing = f"There is no {attribute!r} in {module}" if not foreign else f"{module} can't be imported: {error}"
         raise ValueError(f"{missing}.") from None

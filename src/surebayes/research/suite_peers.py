@@ -108,18 +108,18 @@ class Batch:
         """Split the training documents again: the last third is for choosing."""
         n = 2 * len(self.train) // 3
         order = np.arange(len(self.train)) if self.mail else np.random.default_rng(0).permutation(len(self.train))
-        one, other = order[:n], order[n:]
+        half, other = order[:n], order[n:]
 
         def split() -> Batch:
             made = {}
             if self.mail:
                 texts = self._seen("train")
-                made = {"train": ([texts[i] for i in one], 0.0), "test": ([texts[i] for i in other], 0.0)}
-            head, tail = [self.train[i] for i in one], [self.train[i] for i in other]
-            return Batch(head, self.labels[one], tail, self.labels[other], self.mail, made=made)
+                made = {"train": ([texts[i] for i in half], 0.0), "test": ([texts[i] for i in other], 0.0)}
+            head, tail = [self.train[i] for i in half], [self.train[i] for i in other]
+            return Batch(head, self.labels[half], tail, self.labels[other], self.mail, made=made)
 
         inner: Batch = self.once("inner", split)
-        return replace(inner, labels=self.labels[one], truth=self.labels[other])
+        return replace(inner, labels=self.labels[half], truth=self.labels[other])
 
 
 def cpu_seconds() -> float:
@@ -423,19 +423,19 @@ FOR_TEXT = tuple(name for name in PEERS if name != "online LR, byte 4-grams")
 
 def available() -> dict[str, Peer]:
     """Return the peers that can run here: the programs where they are installed."""
-    found = dict(PEERS)
+    peers = dict(PEERS)
     if shutil.which("bogofilter"):
-        found["bogofilter"] = _bogofilter
+        peers["bogofilter"] = _bogofilter
     if find_spec("vowpalwabbit") or shutil.which("vw"):
-        found["Vowpal Wabbit, words"] = _vowpal
+        peers["Vowpal Wabbit, words"] = _vowpal
     if find_spec("fasttext"):
-        found["fastText, words"] = _fasttext
-    return found
+        peers["fastText, words"] = _fasttext
+    return peers
 
 
 def online() -> dict[str, Callable[[Sequence[Any], BoolArray], tuple[FloatArray, str]]]:
     """Return the peers that judge and learn a stream."""
-    found: dict[str, Any] = {"online LR, byte 4-grams": online_logistic}
+    peers: dict[str, Any] = {"online LR, byte 4-grams": online_logistic}
     if shutil.which("bogofilter"):
-        found["bogofilter"] = online_bogofilter
-    return found
+        peers["bogofilter"] = online_bogofilter
+    return peers

@@ -105,17 +105,17 @@ def run_parts(
     left = [replace(part, keys=[key for key in part.keys if key not in results]) for part in parts]
     failed: list[str] = []
     progress("in the file" if results else "starting", len(results), len(order))
-    for found in _called(_run_part, [(part, run, out) for part in left if part.keys], jobs):
-        if isinstance(found, Result):
-            results[found.key] = found
-            report(found)
-            progress(f"{found.corpus}: {found.system}", len(results), len(order))
+    for outcome in _called(_run_part, [(part, run, out) for part in left if part.keys], jobs):
+        if isinstance(outcome, Result):
+            results[outcome.key] = outcome
+            report(outcome)
+            progress(f"{outcome.corpus}: {outcome.system}", len(results), len(order))
         else:
-            failed.append(found)
-            progress(f"failed: {found}", len(results), len(order))
+            failed.append(outcome)
+            progress(f"failed: {outcome}", len(results), len(order))
     if failed:
-        kept = f" What succeeded is in {os.fspath(out)}: run again with resume." if out is not None else ""
-        raise RuntimeError(f"{len(failed)} of {len(left)} parts failed: {'; '.join(failed)}.{kept}")
+        hint = f" What succeeded is in {os.fspath(out)}: run again with resume." if out is not None else ""
+        raise RuntimeError(f"{len(failed)} of {len(left)} parts failed: {'; '.join(failed)}.{hint}")
     table = {kind: n for n, kind in enumerate(dict.fromkeys((key[1], key[0]) for key in order))}
     return sorted((results[key] for key in order), key=lambda r: table[r.corpus, r.table])
 
@@ -147,8 +147,8 @@ def _called(function: Callable[..., Iterator[Any]], calls: list[tuple[Any, ...]]
     lists = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)(
         delayed(_listed)(function, call) for call in calls
     )
-    for found in lists:
-        yield from found
+    for results in lists:
+        yield from results
 
 
 def _listed(function: Callable[..., Iterator[Any]], call: tuple[Any, ...]) -> list[Any]:
@@ -187,13 +187,13 @@ def _mend(path: str | os.PathLike[str]) -> None:
 
 
 def _of_part(part: Part, lines: Sequence[dict[str, Any]]) -> dict[Key, Result]:
-    stamp, keys, found = part.stamp(), set(part.keys), {}
+    stamp, keys, results = part.stamp(), set(part.keys), {}
     for record in lines:
         if all(record.get(name) == value for name, value in stamp.items()):
             result = Result(**{name: record[name] for name in _NAMES})
             if result.key in keys:
-                found[result.key] = result
-    return found
+                results[result.key] = result
+    return results
 
 
 def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
@@ -206,12 +206,12 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
     suite : {"mail", "text"}
         Which suite.
     """
-    found = {}
+    results = {}
     for record in _lines(path):
         if record.get("suite") == suite:
             result = Result(**{name: record[name] for name in _NAMES})
-            found[result.key] = result
-    return sorted(found.values(), key=lambda r: (r.corpus, r.table))
+            results[result.key] = result
+    return sorted(results.values(), key=lambda r: (r.corpus, r.table))
 
 
 # ---------------------------------------------------------------------- tables

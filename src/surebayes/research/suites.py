@@ -55,8 +55,8 @@ def _result(
 def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
     """Run a system and return its CPU time, that of programs it runs and of what it did not have to make included."""
     started = cpu_seconds()
-    scores, said = function(batch, batch.labels, setting)
-    return scores, said, cpu_seconds() - started + batch.charged
+    scores, setting_used = function(batch, batch.labels, setting)
+    return scores, setting_used, cpu_seconds() - started + batch.charged
 
 
 # ---------------------------------------------------------------------- mail
@@ -70,8 +70,8 @@ def _our_pool(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray
 def _our_tuned(batch: Batch, labels: BoolArray, setting: Any) -> tuple[FloatArray, str]:
     X, test = counted(batch)
     tuned = TunedNB().fit(X, labels, order=range(len(labels)))
-    said = ", ".join(f"{k}={' '.join(str(v).split())}" for k, v in tuned.best_params_.items() if k != "family")
-    return tuned.decision_function(test), f"{tuned.best_params_['family']} {said}"
+    parameters = ", ".join(f"{k}={' '.join(str(v).split())}" for k, v in tuned.best_params_.items() if k != "family")
+    return tuned.decision_function(test), f"{tuned.best_params_['family']} {parameters}"
 
 
 OURS: dict[str, Callable[..., tuple[FloatArray, str]]] = {"ViewPool": _our_pool, "TunedNB, words": _our_tuned}
@@ -121,12 +121,12 @@ def mail_suite(
     list of Result
         In the order of the tables, those of the file included.
     """
-    found = [*OURS, *suite_peers.available()]
-    wanted = _wanted(systems, [*found, suite_peers.SLOW])
+    known = [*OURS, *suite_peers.available()]
+    wanted = _wanted(systems, [*known, suite_peers.SLOW])
     streams = _streams() if online else {}
     parts = []
     for name in names:
-        for system in found:
+        for system in known:
             keys: list[Key] = [("batch", name, system, None)]
             keys += [("batch", name, suite_peers.SLOW, None)] if system == _BYTES else []
             keys += [("flipped labels", name, system, seed) for seed in range(flips)]
@@ -177,16 +177,16 @@ def _mail_part(part: Part) -> Iterator[Result]:
         if table == "online":
             y = np.concatenate([read.labels, read.truth])
             started = cpu_seconds()
-            scores, said = _streams()[system](read.train + read.test, y)
-            yield _result(table, part.corpus, system, said, y, scores, cpu_seconds() - started)
+            scores, setting = _streams()[system](read.train + read.test, y)
+            yield _result(table, part.corpus, system, setting, y, scores, cpu_seconds() - started)
             continue
         labels = read.labels if seed is None else flipped(read.labels, seed)
         if seed not in chosen and part.system not in OURS:
             chosen[seed] = suite_peers.choose(part.system, choosing.relabelled(labels))
         function = suite_peers.slow_machine if system == suite_peers.SLOW else _systems()[system]
         batch = (read.afresh() if system == suite_peers.SLOW else clean).relabelled(labels)
-        scores, said, seconds = _timed(function, batch, chosen.get(seed))
-        yield _result(table, part.corpus, system, said, read.truth, scores, seconds, seed)
+        scores, setting, seconds = _timed(function, batch, chosen.get(seed))
+        yield _result(table, part.corpus, system, setting, read.truth, scores, seconds, seed)
         clean.keep_newest()
 
 
@@ -269,10 +269,12 @@ def text_tasks(name: str, share: float = 1.0) -> list[Batch]:
 
 def _against_the_rest(corpus: corpora.Corpus, reuters: bool) -> list[Batch]:
     train, test = corpora.modapte(corpus) if reuters else (corpus.part("train"), corpus.part("test"))
-    one, other = corpora.texts(train, subject=True), corpora.texts(test, subject=True)
+    train_texts, test_texts = corpora.texts(train, subject=True), corpora.texts(test, subject=True)
     names = corpora.top_classes(train, 10) if reuters else train.classes
     classes = None if reuters else np.array([_single(label) for label in train.labels])
-    return [Batch(one, _has(train.labels, c), other, _has(test.labels, c), False, classes, True) for c in names]
+    return [
+        Batch(train_texts, _has(train.labels, c), test_texts, _has(test.labels, c), False, classes, True) for c in names
+    ]
 
 
 def _folded(corpus: corpora.Corpus, positive: str) -> list[Batch]:
@@ -296,8 +298,8 @@ def _has(labels: Sequence[Any], c: str) -> BoolArray:
 def _folds(y: BoolArray, n: int) -> npt.NDArray[np.int64]:
     folds = np.zeros(len(y), np.int64)
     for c in (False, True):
-        own = np.random.default_rng(0).permutation(np.flatnonzero(y == c))
-        folds[own] = np.arange(len(own)) % n
+        shuffled = np.random.default_rng(0).permutation(np.flatnonzero(y == c))
+        folds[shuffled] = np.arange(len(shuffled)) % n
     return folds
 
 
@@ -343,7 +345,7 @@ def _text_part(part: Part) -> Iterator[Result]:
     read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
     function = {**TEXT_OURS, **suite_peers.available()}[part.system]
     setting = None if part.system in TEXT_OURS else suite_peers.choose(part.system, read[0].afresh())
-    auc, tpr, said = [], [], []
+    auc, tpr, settings = [], [], []
     shared: dict[Any, Any] = {}
     started = cpu_seconds()
     for task in read:
@@ -352,9 +354,9 @@ def _text_part(part: Part) -> Iterator[Result]:
         scores, how = function(batch, batch.labels, setting)
         auc.append(metrics.partial_auc(task.truth, scores))
         tpr.append(metrics.tpr_at_fpr(task.truth, scores, 0.001))
-        said.append(how)
-    most = max(set(said), key=said.count)
-    how = most if said.count(most) == len(said) else f"mostly {most}"
+        settings.append(how)
+    most = max(set(settings), key=settings.count)
+    how = most if settings.count(most) == len(settings) else f"mostly {most}"
     seconds = (cpu_seconds() - started) / len(read)
     yield Result("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
 

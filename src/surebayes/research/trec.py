@@ -281,14 +281,14 @@ def measure(
     TrecResult
     """
     true, values = list(truth), [float(score) for score in scores]
-    given = ["spam" if score > 0 else "ham" for score in values] if labels is None else list(labels)
+    predicted = ["spam" if score > 0 else "ham" for score in values] if labels is None else list(labels)
     spam = sum(label == "spam" for label in true)
     ham = len(true) - spam
     if not spam or not ham:
         raise BadInput(f"The measures need ham and spam. Got {ham:,} ham and {spam:,} spam.")
     y = [label == "spam" for label in true]
-    ham_errors = sum(label == "spam" and not positive for label, positive in zip(given, y))
-    spam_errors = sum(label == "ham" and positive for label, positive in zip(given, y))
+    ham_errors = sum(label == "spam" and not positive for label, positive in zip(predicted, y))
+    spam_errors = sum(label == "ham" and positive for label, positive in zip(predicted, y))
     rates = {rate: metrics.tpr_at_fpr(y, values, rate) for rate in LOW_RATES}
     return TrecResult(
         messages=len(true),
@@ -307,14 +307,14 @@ def _intervals(
     y: list[bool], scores: list[float], ham: tuple[int, int], spam: tuple[int, int]
 ) -> dict[str, tuple[float, float]]:
     low, high = metrics.bootstrap_interval(metrics.roca_percent, y, scores)
-    found = {"roca_percent": (low, high)}
+    intervals = {"roca_percent": (low, high)}
     for name, (errors, of) in (("hm_percent", ham), ("sm_percent", spam)):
         low, high = metrics.rate_interval(errors, of)
-        found[name] = (100 * low, 100 * high)
+        intervals[name] = (100 * low, 100 * high)
     for rate in LOW_RATES:
         low, high = metrics.bootstrap_interval(metrics.tpr_at_fpr, y, scores, x=rate)
-        found[_tpr_name(rate)] = (low, high)
-    return found
+        intervals[_tpr_name(rate)] = (low, high)
+    return intervals
 
 
 def run(

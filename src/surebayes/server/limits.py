@@ -77,19 +77,19 @@ class Memory:
     @contextmanager
     def hold(self) -> Iterator[Callable[[int], None]]:
         """Return what counts bytes as they arrive; they are given back at the end of the block."""
-        held = 0
+        counted = 0
 
         def take(size: int) -> None:
-            nonlocal held
+            nonlocal counted
             if self.used + size > self.most:
                 raise TooBusy(f"This server holds {self.used:,} bytes of requests already. Try again.")
             self.used += size
-            held += size
+            counted += size
 
         try:
             yield take
         finally:
-            self.used -= held
+            self.used -= counted
 
 
 class Slots:

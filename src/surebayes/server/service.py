@@ -221,7 +221,7 @@ class Service:
         def question(mine: Filter) -> dict[str, Any]:
             return {**mine.status(), "lessons": lessons_by_person(mine.history(limit=1000))}
 
-        found = await self.ask(question)
+        status = await self.ask(question)
         mode = {
             "shadow": self.options.shadow,
             "tagging": not self.options.shadow and self.surge.tags,
@@ -229,7 +229,7 @@ class Service:
                       "max_share": self.options.max_share, "action": self.options.surge},
             "workers": self.options.workers,
         }  # fmt: skip
-        return {**found, "server": mode}
+        return {**status, "server": mode}
 
 
 def latest_lesson(history: Sequence[dict[str, Any]]) -> str | None:

@@ -183,14 +183,14 @@ class KernelMixin:
                 return preprocess(self.decode(document))
 
         plain = self.input == "content" and (self.analyzer == "bytes" or not self.strip_accents)
-        chunk, held = [], 0
+        chunk, size = [], 0
         for document in raw_documents:
             text = document if plain and type(document) is str else prepare(document)
             chunk.append(text)
-            held += len(text) if isinstance(text, (str, bytes)) else 0
-            if len(chunk) == CHUNK or held > CHUNK_SIZE:
+            size += len(text) if isinstance(text, (str, bytes)) else 0
+            if len(chunk) == CHUNK or size > CHUNK_SIZE:
                 yield chunk
-                chunk, held = [], 0
+                chunk, size = [], 0
         if chunk:
             yield chunk
 
@@ -245,8 +245,8 @@ class KernelMixin:
 
         in_threads(work, min(jobs, max(len(parts), 1)))
         if written.sum() < offsets[-1]:  # terms were left out: close the gaps
-            kept = np.concatenate([np.arange(o, o + n) for o, n in zip(offsets, written)])
-            out, data = out[kept], data[kept]
+            entries = np.concatenate([np.arange(o, o + n) for o, n in zip(offsets, written)])
+            out, data = out[entries], data[entries]
         rows_of = np.concatenate(lengths) if lengths else np.empty(0, np.uint32)
         return as_sparse(data.astype(self.dtype, copy=False), out, rows_of, width)
 

@@ -167,14 +167,14 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
     ) -> tuple[list[Any], list[Any], int]:
         """Add the terms of the documents; give the rows, if kept, the map of each job's ids to ours, and the jobs."""
         make, count, jobs = kernel().Vocabulary, kernel().count, self._jobs()
-        own = [terms] + [make() for _ in range(jobs - 1)]
+        vocabularies = [terms] + [make() for _ in range(jobs - 1)]
 
         def add(job: int, chunk: list[Any]) -> Any:
-            rows = count(analyzer, own[job], chunk, True)
+            rows = count(analyzer, vocabularies[job], chunk, True)
             return rows if keep else None
 
         parts = self._count(add, raw_documents, jobs)
-        merged = [None] + [np.frombuffer(terms.merge(other), np.uint32) for other in own[1:]]
+        merged = [None] + [np.frombuffer(terms.merge(other), np.uint32) for other in vocabularies[1:]]
         return parts, merged, jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -237,8 +237,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if not len(terms):
             raise ValueError(_EMPTY)
         columns = self._sorted_columns(terms, 0)
-        if kept := self._limits(parts):
-            columns = self._limit(parts, columns, merged, *kept)
+        if limits := self._limits(parts):
+            columns = self._limit(parts, columns, merged, *limits)
         maps = [columns if ids is None else columns[ids] for ids in merged]
         X = self._assemble(parts, maps, int(columns.max()) + 1, jobs)
         if (columns < 0).any():

@@ -136,16 +136,16 @@ class TextScorer:
     def _scorer(self, c: int | None, width: int) -> Any:
         """Make the kernel's scorer for class c, or for all classes at once."""
 
-        def own(name: str, by_term: bool = True) -> Any:
+        def of_class(name: str, by_term: bool = True) -> Any:
             values = getattr(self, name)
             if values is None:
                 return None
             values = self._checked(name, values, width) if by_term else np.asarray(values)
             return values[c] if c is not None and values.ndim > by_term else values
 
-        weights, keep, ranking = own("weights"), own("keep"), own("ranking") if self.top else None
+        weights, keep, ranking = of_class("weights"), of_class("keep"), of_class("ranking") if self.top else None
         fields = [values for values in (weights, ranking) if values is not None]
-        records = np.column_stack([*fields, own("log_odds").T]).astype(np.float64)
+        records = np.column_stack([*fields, of_class("log_odds").T]).astype(np.float64)
         columns = np.arange(width, dtype=np.int32) if self._columns is None else self._columns
         if self._columns is not None:
             records = records[columns]
@@ -156,7 +156,7 @@ class TextScorer:
             self._terms,
             width,
             np.ascontiguousarray(records),
-            np.atleast_1d(own("prior", False)).astype(np.float64),
+            np.atleast_1d(of_class("prior", False)).astype(np.float64),
             alternate_sign=bool(self._signed),
             binary=bool(self.vectorizer.binary),
             tf=self.tf,
@@ -166,7 +166,7 @@ class TextScorer:
             steepness=self.steepness,
             norm=self.norm,
             pad=float(self.pad),
-            length=float(own("length", False)),
+            length=float(of_class("length", False)),
         )
 
     def decision_function(self, raw_documents: Iterable[Any]) -> np.ndarray:

@@ -112,14 +112,15 @@ def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json:
             checks.append(catalogue.check(name, data or None))
             counter.advance()
     if _show.wants_json(as_json):
-        for one in checks:
-            record = {"name": one.name, "path": str(one.source), "documents": one.documents, "complete": one.complete}
-            _show.print_json({**record, "duplicates": one.duplicates, "differences": list(one.differences)})
+        for check in checks:
+            record = {"name": check.name, "path": str(check.source), "documents": check.documents}
+            more = {"duplicates": check.duplicates, "differences": list(check.differences)}
+            _show.print_json({**record, "complete": check.complete, **more})
     else:
         rows = [
-            (one.name, one.documents, one.duplicates, "as published" if one.complete else "; ".join(one.differences))
-            for one in checks
+            (check.name, check.documents, check.duplicates, "; ".join(check.differences) or "as published")
+            for check in checks
         ]
         _show.print_table(("corpus", "documents", "duplicates", "counts"), rows)
-    if not all(one.complete for one in checks):
+    if not all(check.complete for check in checks):
         ctx.exit(1)

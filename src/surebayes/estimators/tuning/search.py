@@ -84,12 +84,12 @@ def posthoc_scores(model: score.Linear, ranked: Callable[[int], csr_array], tops
     for k, bias in enumerate(model.bias):
         r, rows = model.represent.of_class(k), ranked(k)
         values = replace(r, top=None, ranking=None, norm=None, length=1.0)(rows)
-        said = _running(values * np.take(model.log_odds[k], rows.indices))
+        evidence = _running(values * np.take(model.log_odds[k], rows.indices))
         size = _running(values**2 if r.norm == "l2" else values)
         first, length = rows.indptr[:-1], np.diff(rows.indptr)
         for scores, top in zip(result, tops):
             last = first + np.minimum(length, top)
-            total, norm = said[last] - said[first], size[last] - size[first]
+            total, norm = evidence[last] - evidence[first], size[last] - size[first]
             if r.norm is not None:
                 norm = (np.sqrt(norm) if r.norm == "l2" else norm) + r.pad
                 total = r.length * np.divide(total, norm, out=np.zeros_like(norm), where=norm > 1e-300)
@@ -241,8 +241,8 @@ class Search:
         forms = [("inverse", g) for g in GAMMAS] + [("product", 1.0)]
 
         def weighed(fold: Fold, group: Sequence[Any]) -> list[np.ndarray]:
-            found = fold.fitted(base)._reversals(fold.rows)
-            return [reversal.discounted_score(c.discount, c.gamma, found) for c in group]
+            reversals = fold.fitted(base)._reversals(fold.rows)
+            return [reversal.discounted_score(c.discount, c.gamma, reversals) for c in group]
 
         candidates = [DecisionReversalNB(base, discount=form, gamma=g) for form, g in forms]
         self.run("gamma", candidates, weighed, GO_ON["gamma"], self.best(), together=True)

@@ -137,8 +137,8 @@ class SharedDocuments(Documents):
         if learnt and represent is not None:
             size = 16 * self.n_classes * self.rows.shape[1]
             arrays = represent.weights, represent.ranking, represent.keep, represent.length
-            found: Sums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
-            return found
+            sums: Sums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
+            return sums
         if key not in self.plain:
             if self.parts:
                 self.plain[key] = reduce(Sums.plus, [part.table(name, represent) for part in self.parts])
@@ -178,9 +178,9 @@ class SharedDocuments(Documents):
 
     def _shares_of(self, r: Representation, w: np.ndarray, classes: Sequence[int | None]) -> list[np.ndarray]:
         """Sum tf / size over the documents of each class."""
-        form, kept = self.form, r.selected(self.rows)
-        if kept is not None:
-            form = partial(frequencies, only(self.rows, kept))
+        form, taking_part = self.form, r.selected(self.rows)
+        if taking_part is not None:
+            form = partial(frequencies, only(self.rows, taking_part))
         size = _sizes(r, w, form)
         share = np.divide(r.length, size, out=np.zeros_like(size), where=size > 0)
         if self.weight is not None:
@@ -191,11 +191,11 @@ class SharedDocuments(Documents):
             if c is None:
                 return np.asarray(tf.T @ share)
             where = _members(self.labels, c)
-            if kept is not None:
+            if taking_part is not None:
                 return np.asarray(tf.T @ np.where(where, share, 0.0))
             size = 12 * int(np.diff(tf.indptr)[where].sum())
-            own = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # rows of others add nothing
-            return np.asarray(own.T @ share[where])
+            class_rows = self.forms.get((r.tf, "class", c), lambda: tf[where], size)  # rows of others add nothing
+            return np.asarray(class_rows.T @ share[where])
 
         return [sum_of(c) for c in classes]
 
@@ -203,11 +203,11 @@ class SharedDocuments(Documents):
 
     def sizes(self, z: Representation, c: int) -> np.ndarray:
         """Return the length of each row before normalisation, as class c sees it."""
-        own = z.of_class(c)
-        if own.top is not None or own.steepness is not None or not _separable(own):
+        view = z.of_class(c)
+        if view.top is not None or view.steepness is not None or not _separable(view):
             return Documents.sizes(self, z, c)
-        w = _term_weights(own, self.rows.shape[1])
-        return np.concatenate([_sizes(own, w, part.form) for part in self.parts or [self]])
+        w = _term_weights(view, self.rows.shape[1])
+        return np.concatenate([_sizes(view, w, part.form) for part in self.parts or [self]])
 
     def frozen(self, recipe: Recipe, keep: Any) -> Representation:
         """Learn a representation once."""
@@ -340,16 +340,16 @@ def folds_of(documents: SharedDocuments, pairs: Sequence[tuple[np.ndarray, np.nd
     counted = {c: documents.taken(where) for c, where in parts.items()}
     folds = []
     for f, (train, test) in enumerate(pairs):
-        own = [c for c, where in parts.items() if len(where) and inside[f, where].all()]
-        whole = sum(len(parts[c]) for c in own) == len(train)
-        places = np.concatenate([parts[c] for c in own]) if whole else train  # rows in the order of the parts
+        inside_parts = [c for c, where in parts.items() if len(where) and inside[f, where].all()]
+        whole = sum(len(parts[c]) for c in inside_parts) == len(train)
+        places = np.concatenate([parts[c] for c in inside_parts]) if whole else train  # rows in the order of the parts
         same = [c for c, where in parts.items() if np.array_equal(where, np.sort(test))]
-        held, where = (counted[same[0]], parts[same[0]]) if same else (documents.taken(test), test)
+        test_documents, where = (counted[same[0]], parts[same[0]]) if same else (documents.taken(test), test)
         both = np.all([m.any(0) & ~m.all(0) for m in (members[places], members[where])], axis=0)
-        train_on = replace(documents.taken(places), parts=[counted[c] for c in own] if whole else [])
-        times = _copies(held.weight)
+        train_on = replace(documents.taken(places), parts=[counted[c] for c in inside_parts] if whole else [])
+        times = _copies(test_documents.weight)
         tested = members[where] if times is None else np.repeat(members[where], times, axis=0)
-        folds.append(Fold(train_on, held, tested, np.flatnonzero(both).tolist(), times))
+        folds.append(Fold(train_on, test_documents, tested, np.flatnonzero(both).tolist(), times))
     return folds
 
 
@@ -364,10 +364,10 @@ def by_rank(rows: csr_array, best: np.ndarray, binary: bool = False) -> csr_arra
     """Put the entries of each row in the order of the columns in `best`; `binary` where counts are not looked at."""
     place = np.empty(len(best), np.int32)
     place[best] = np.arange(len(best))
-    own = np.take(place, rows.indices)
+    ranks = np.take(place, rows.indices)
     if not binary:
-        order = csr_array((np.arange(rows.nnz), own, rows.indptr), shape=rows.shape).tocsc().tocsr().data
+        order = csr_array((np.arange(rows.nnz), ranks, rows.indptr), shape=rows.shape).tocsc().tocsr().data
         return csr_array((rows.data[order], rows.indices[order], rows.indptr), shape=rows.shape)
     for start, end in pairwise(rows.indptr.tolist()):  # a few hundred numbers at a time are sorted in the cache
-        own[start:end].sort()
-    return csr_array((np.ones(rows.nnz), best.astype(rows.indices.dtype)[own], rows.indptr), shape=rows.shape)
+        ranks[start:end].sort()
+    return csr_array((np.ones(rows.nnz), best.astype(rows.indices.dtype)[ranks], rows.indptr), shape=rows.shape)

@@ -228,29 +228,29 @@ def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[
     return envelope + b"".join(b"%s: %s%s" % (name, value, end) for name, value in fields) + raw[len(envelope) :]
 
 
-def _cleaned(held: bytes, names: "tuple[bytes, ...]") -> "Iterator[bytes]":
+def _cleaned(head: bytes, names: "tuple[bytes, ...]") -> "Iterator[bytes]":
     """Yield a mail's header, which is longer than what is held, without fields that are not the sender's to write."""
     searched = 0
-    while not (held.startswith((b"\n", b"\r\n")) or b"\n\n" in held or b"\n\r\n" in held):
-        cut = _last_field(held, searched)
+    while not (head.startswith((b"\n", b"\r\n")) or b"\n\n" in head or b"\n\r\n" in head):
+        cut = _last_field(head, searched)
         if cut:
-            yield _without_fields(held[:cut], names)
-            held = held[cut:]
-        elif len(held) > 2 * HELD:
+            yield _without_fields(head[:cut], names)
+            head = head[cut:]
+        elif len(head) > 2 * HELD:
             raise ValueError(f"a header field is longer than {HELD:,} bytes")
-        searched = max(len(held) - 1, 0)
+        searched = max(len(head) - 1, 0)
         more = _read(_PIECE)
         if not more:
             break
-        held += more
-    yield _without_fields(held, names)
+        head += more
+    yield _without_fields(head, names)
 
 
-def _last_field(held: bytes, start: int) -> int:
+def _last_field(head: bytes, start: int) -> int:
     """Find where the last field begins whose line begins after `start`; 0 if there is none."""
-    end = len(held) - 1
-    while (at := held.rfind(b"\n", start, end)) >= 0:
-        if held[at + 1] not in b" \t":
+    end = len(head) - 1
+    while (at := head.rfind(b"\n", start, end)) >= 0:
+        if head[at + 1] not in b" \t":
             return at + 1
         end = at
     return 0

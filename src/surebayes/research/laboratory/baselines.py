@@ -73,8 +73,8 @@ class TunedSVM(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> TunedSVM:
         """Choose C, then train on all rows."""
         X, y = normalize(csr_array(X, dtype=float)), np.asarray(y)
-        train, held = next(StratifiedShuffleSplit(1, test_size=self.share, random_state=0).split(X, y))
-        right = [linear_svm(C).fit(X[train], y[train]).score(X[held], y[held]) for C in self.grid]
+        train, held_out = next(StratifiedShuffleSplit(1, test_size=self.share, random_state=0).split(X, y))
+        right = [linear_svm(C).fit(X[train], y[train]).score(X[held_out], y[held_out]) for C in self.grid]
         self.C_ = self.grid[int(np.argmax(right))]
         self.model_ = linear_svm(self.C_).fit(X, y)
         self.classes_ = self.model_.classes_

@@ -60,8 +60,8 @@ def digest(*parts: Any) -> str:
     >>> digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1}), digest(1) == digest(2)
     (True, False)
     """
-    said = json.dumps(parts, sort_keys=True, default=str, ensure_ascii=False)
-    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+    text = json.dumps(parts, sort_keys=True, default=str, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @lru_cache

@@ -139,11 +139,11 @@ class Lab:
     def content(self, name: str) -> str:
         """Return the digest of a corpus's files."""
         if name not in self._contents:
-            found = corpora.available(self.folder).get(name)
-            if found is None:
+            path = corpora.available(self.folder).get(name)
+            if path is None:
                 corpora.load(name, self.folder)  # raises, and says where to get it
                 raise corpora.CorpusMissing(f"The corpus {name!r} can't be found.")
-            self._contents[name] = content_digest(Path(found))
+            self._contents[name] = content_digest(Path(path))
         return self._contents[name]
 
     def counted(self, name: str, words: Words, classes: Sequence[str] | None = None) -> CountedCorpus:

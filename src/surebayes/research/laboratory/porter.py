@@ -82,8 +82,8 @@ _STEP_4 = [
 
 
 def _longest(word: str, suffixes: tuple[str, ...]) -> str | None:
-    found = [suffix for suffix in suffixes if word.endswith(suffix)]
-    return max(found, key=len) if found else None
+    endings = [suffix for suffix in suffixes if word.endswith(suffix)]
+    return max(endings, key=len) if endings else None
 
 
 def _step_1(word: str) -> str:

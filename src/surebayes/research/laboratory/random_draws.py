@@ -140,8 +140,8 @@ def run_drawn(
     """Train and test once on randomly drawn documents."""
     rule = TOKEN_RULES[tokens]
     data = lab.counted(corpus, rule.words, classes)
-    train, held = draw(data.y, size, test, 1000 * size + seed, shuffled)
-    return accuracies(split_of(data, train, held, vocabulary, rule.at_least), methods)
+    train, test_rows = draw(data.y, size, test, 1000 * size + seed, shuffled)
+    return accuracies(split_of(data, train, test_rows, vocabulary, rule.at_least), methods)
 
 
 def cross_validate(
@@ -158,11 +158,11 @@ def cross_validate(
     for c in np.unique(data.y[train]):  # rows were drawn at random: every tenth of a class is a random tenth
         members = np.flatnonzero(data.y[train] == c)
         fold[members] = np.arange(len(members)) % FOLDS
-    found = [
+    results = [
         accuracies(split_of(data, train[fold != k], train[fold == k], at_least=rule.at_least), CHOOSERS)
         for k in range(FOLDS)
     ]
-    return _means(found)
+    return _means(results)
 
 
 def chosen_on_training_documents(judged: Mapping[str, Mapping[str, float]]) -> str:
@@ -193,16 +193,16 @@ class Runs(NamedTuple):
             for rule in TOKEN_RULES  # outside: the counts of one rule at a time are in memory
             for size, run in self.cases
         ]
-        found = iter(lab.map(cross_validate, settings, f"Junejo & Karim, token rules on {self.corpus}"))
-        return {rule: [next(found) for _ in self.cases] for rule in TOKEN_RULES}
+        results = iter(lab.map(cross_validate, settings, f"Junejo & Karim, token rules on {self.corpus}"))
+        return {rule: [next(results) for _ in self.cases] for rule in TOKEN_RULES}
 
     def choose(self, judged: Mapping[str, list[dict[str, float]]], once: bool = False) -> Runs:
         """Let each run take the best rule on its own training documents, or all the best one on average."""
         if once:
             rule = chosen_on_training_documents({rule: _means(results) for rule, results in judged.items()})
             return self._replace(rules=[rule] * len(self.cases))
-        own = [{rule: results[k] for rule, results in judged.items()} for k in range(len(self.cases))]
-        return self._replace(rules=[chosen_on_training_documents(each) for each in own])
+        by_run = [{rule: results[k] for rule, results in judged.items()} for k in range(len(self.cases))]
+        return self._replace(rules=[chosen_on_training_documents(each) for each in by_run])
 
     def measure(self, lab: Lab, methods: Sequence[str], **options: Any) -> list[dict[str, float]]:
         """Return the accuracies of every run."""
@@ -214,26 +214,26 @@ class Runs(NamedTuple):
         return lab.map(run_drawn, settings, f"Junejo & Karim on {self.corpus}")
 
     def records(
-        self, block: str, found: list[dict[str, float]], published: Mapping[str, Sequence[float]], setting: str
+        self, block: str, accuracies: list[dict[str, float]], published: Mapping[str, Sequence[float]], setting: str
     ) -> list[Record]:
         """Return the mean over the runs of each size, and the mean over the sizes."""
-        by_size = self._by_size(found)
+        by_size = self._by_size(accuracies)
         records = []
-        for name in found[0]:
+        for name in accuracies[0]:
             rows = {str(size): _means(results)[name] for size, results in by_size.items()}
             rows["Avg"] = float(np.mean(list(rows.values())))
             for row, mean in rows.items():
-                said = published[row][METHODS.index(name)] if row in published else None
-                records.append(Record(PAPER, self.item, block, row, name, said, mean, setting))
+                printed = published[row][METHODS.index(name)] if row in published else None
+                records.append(Record(PAPER, self.item, block, row, name, printed, mean, setting))
         return records
 
-    def spread(self, found: list[dict[str, float]], setting: str) -> list[Record]:
+    def spread(self, accuracies: list[dict[str, float]], setting: str) -> list[Record]:
         """Return the standard deviation over the runs of each size; none where there is one run."""
         block = f"{self.corpus}, standard deviation"
         return [
             Record(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)
-            for name in found[0]
-            for size, results in self._by_size(found).items()
+            for name in accuracies[0]
+            for size, results in self._by_size(accuracies).items()
             if len(values := [result[name] for result in results]) > 1
         ]
 
@@ -247,9 +247,9 @@ class Runs(NamedTuple):
             records += [Record(PAPER, self.item, block, rule, name, None, value) for name, value in values.items()]
         return records
 
-    def _by_size(self, found: list[dict[str, float]]) -> dict[int, list[dict[str, float]]]:
+    def _by_size(self, results: list[dict[str, float]]) -> dict[int, list[dict[str, float]]]:
         sizes = dict.fromkeys(size for size, _ in self.cases)
-        return {size: [result for case, result in zip(self.cases, found) if case[0] == size] for size in sizes}
+        return {size: [result for case, result in zip(self.cases, results) if case[0] == size] for size in sizes}
 
 
 def _means(results: Sequence[Mapping[str, float]]) -> dict[str, float]:

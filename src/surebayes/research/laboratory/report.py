@@ -212,12 +212,12 @@ def tables(result: Result) -> list[tuple[str, list[str], list[list[str]]]]:
     """Arrange the records of a result: for each corpus its name, the columns, and the rows of cells."""
     arranged = []
     for corpus in dict.fromkeys(record.corpus for record in result.records):
-        own = [record for record in result.records if record.corpus == corpus]
-        columns = list(dict.fromkeys(record.column for record in own))
-        cells = {(record.row, record.column): record.cell() for record in own}
+        of_corpus = [record for record in result.records if record.corpus == corpus]
+        columns = list(dict.fromkeys(record.column for record in of_corpus))
+        cells = {(record.row, record.column): record.cell() for record in of_corpus}
         rows = [
             [row, *(cells.get((row, column), "") for column in columns)]
-            for row in dict.fromkeys(record.row for record in own)
+            for row in dict.fromkeys(record.row for record in of_corpus)
         ]
         arranged.append((corpus, ["", *columns], rows))
     return arranged

@@ -99,24 +99,24 @@ def reproduce(paper: str, item: str | None = None, lab: Lab | None = None, **opt
     lab = lab or Lab()
     results = []
     for name, function in chosen.items():
-        given = {
+        accepted_options = {
             key: checked_option(accepted[name][key], value) for key, value in options.items() if key in accepted[name]
         }
         try:
-            results.append(_with_options(function(lab, **given), given))
+            results.append(_with_options(function(lab, **accepted_options), accepted_options))
         except CorpusMissing as error:
             results.append(Result(paper, name, "not run", notes=[str(error)]))
         except (LookupError, TypeError, ValueError) as error:
-            if not given:
+            if not accepted_options:
                 raise
-            raise ValueError(f"{paper}, {name} can't be run with {in_one_line(given)}: {error}") from error
+            raise ValueError(f"{paper}, {name} can't be run with {in_one_line(accepted_options)}: {error}") from error
     return results
 
 
-def _with_options(result: Result, given: Mapping[str, Any]) -> Result:
+def _with_options(result: Result, options: Mapping[str, Any]) -> Result:
     """Return a result whose every figure says which options it was run with."""
-    if not given:
+    if not options:
         return result
-    words = f"run with {in_one_line(given)}"
+    words = f"run with {in_one_line(options)}"
     records = [replace(r, setting=f"{r.setting}; {words}" if r.setting else words) for r in result.records]
     return replace(result, records=records)

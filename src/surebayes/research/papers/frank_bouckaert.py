@@ -150,32 +150,34 @@ def _comparison(
     records, plots, notes = [], [], []
     setting = f"{in_words(runs)} run{'s' if runs > 1 else ''} of {SETTING}"
     for corpus in chosen:
-        said = published.get(corpus, {})
+        printed = published.get(corpus, {})
         if not lab.has(corpus):
-            for column, value in said.items():
+            for column, value in printed.items():
                 records.append(Record(PAPER, item, corpus, f"{a} against {b}", column, value, None, "corpus not there"))
             continue
-        found = _runs(lab, corpus, (a, b), runs, documents)
-        counts = found.compare(a, b)
+        results = _runs(lab, corpus, (a, b), runs, documents)
+        counts = results.compare(a, b)
         for column in ("wins", "losses", "significant wins", "significant losses"):
-            record = Record(PAPER, item, corpus, f"{a} against {b}", column, said.get(column), counts[column], setting)
+            record = Record(
+                PAPER, item, corpus, f"{a} against {b}", column, printed.get(column), counts[column], setting
+            )
             records.append(record)
             if record.published is not None and record.published != record.ours:
                 notes.append(f"{corpus}, {a} against {b}: {column} {record.ours}, {record.published:g} in the paper.")
         for method, kind in (("exact", "sign test, exact"), ("printed", "sign test, as printed")):
             p = sign_test(counts["wins"], counts["losses"], method=method)
-            records.append(Record(PAPER, item, corpus, f"{a} against {b}", kind, said.get(kind), p, setting))
-        for name, auc_a, auc_b in zip(found.classes, found.auc[a].mean(1), found.auc[b].mean(1)):
+            records.append(Record(PAPER, item, corpus, f"{a} against {b}", kind, printed.get(kind), p, setting))
+        for name, auc_a, auc_b in zip(results.classes, results.auc[a].mean(1), results.auc[b].mean(1)):
             records.append(Record(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), setting))
             records.append(Record(PAPER, item, f"{corpus}, AUC", name, a, None, float(auc_a), setting))
-        low = min(float(found.auc[m].mean(1).min()) for m in (a, b))
+        low = min(float(results.auc[m].mean(1).min()) for m in (a, b))
         plots.append(
             Plot(
                 f"{PAPER}-{item.replace(' ', '-')}-{corpus}",
                 f"{title} on {corpus} (stripes: significant)",
                 "",
                 "AUC",
-                {m: (found.classes, found.auc[m].mean(1).tolist()) for m in (b, a)},
+                {m: (results.classes, results.auc[m].mean(1).tolist()) for m in (b, a)},
                 kind="bars",
                 y_range=(max(0.0, low - 0.02), 1.0),
                 marked=counts["marked"],
@@ -208,10 +210,17 @@ def figure_2(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
     result = _comparison(lab, "figure 2", title, "MNB_PCN", "MNB", published, corpora, runs, documents)
     for method, kind in (("exact", "sign test, exact"), ("normal", "normal approximation"), ("printed", "as printed")):
         value = sign_test(81, 24, method=method)
-        said = 4.64e-8 if method == "printed" else None
+        printed = 4.64e-8 if method == "printed" else None
         result.records.append(
             Record(
-                PAPER, "figure 2", "sign test of 81 wins, 24 losses", "p", kind, said, value, "from the printed counts"
+                PAPER,
+                "figure 2",
+                "sign test of 81 wins, 24 losses",
+                "p",
+                kind,
+                printed,
+                value,
+                "from the printed counts",
             )
         )
     return result
@@ -236,8 +245,8 @@ def figure_4(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
     result = _comparison(lab, "figure 4", title, "centroid", "MNB_PCN", published, corpora, runs, documents)
     for corpus in corpora:
         if lab.has(corpus):
-            found = _runs(lab, corpus, ("centroid L1", "MNB_PCN"), runs, documents)
-            largest = found.compare("centroid L1", "MNB_PCN")["largest difference"]
+            results = _runs(lab, corpus, ("centroid L1", "MNB_PCN"), runs, documents)
+            largest = results.compare("centroid L1", "MNB_PCN")["largest difference"]
             row, column = "centroid L1 against MNB_PCN", "largest difference of AUC"
             setting = "the paper: none in the fourth decimal; ours over all classes and runs"
             result.records.append(Record(PAPER, "figure 4", corpus, row, column, 0.0, largest, setting))

@@ -79,14 +79,16 @@ def _drawn_table(
     judged = plan.judge(lab) if tokens in CHOICE else {}
     plan = plan.choose(judged, tokens == "chosen once") if judged else plan._replace(rules=[tokens] * len(plan.cases))
     setting = f"{setting}; {CHOICE.get(tokens, f'token rule {tokens}')}; scikit-learn's stop words out"
-    found = plan.measure(lab, methods, **options)
-    records = plan.records(corpus, found, published, setting)
+    accuracies = plan.measure(lab, methods, **options)
+    records = plan.records(corpus, accuracies, published, setting)
     averages = {record.column: record.ours or 0.0 for record in records if record.row == "Avg"}
     notes = [f"Ours, best to worst: {', '.join(sorted(averages, key=averages.__getitem__, reverse=True))}."]
     if published:
         printed = sorted(methods, key=lambda name: -published["Avg"][METHODS.index(name)])
         notes.append(f"In the paper: {', '.join(printed)}.")
-    return Result(PAPER, item, title, records + plan.spread(found, setting) + plan.judgements(judged), [], notes), plan
+    return Result(
+        PAPER, item, title, records + plan.spread(accuracies, setting) + plan.judgements(judged), [], notes
+    ), plan
 
 
 OPEN = (
@@ -140,13 +142,15 @@ def table_2(
     if tokens == "chosen":
         once = drawn.choose(drawn.judge(lab), once=True)
         block, how = f"{corpus}, one token rule for all runs", f"{CHOICE['chosen once']}: {once.rules[0]}"
-        found = once.measure(lab, methods, **options, shuffled=shuffled)
-        result.records.extend(once.records(block, found, TABLE_2, how))
+        accuracies = once.measure(lab, methods, **options, shuffled=shuffled)
+        result.records.extend(once.records(block, accuracies, TABLE_2, how))
         result.notes.append(_misses(result, methods, block))
     if "BW" in methods and not shuffled:
         block = f"{corpus}, rows shuffled"
-        found = drawn.measure(lab, ["BW"], **options, shuffled=True)
-        result.records.extend(drawn.records(block, found, TABLE_2, "rows shuffled, token rules as in the first table"))
+        accuracies = drawn.measure(lab, ["BW"], **options, shuffled=True)
+        result.records.extend(
+            drawn.records(block, accuracies, TABLE_2, "rows shuffled, token rules as in the first table")
+        )
     result.notes.extend(OPEN)
     return result
 
@@ -163,15 +167,15 @@ def table_3(
     """Table 3: accuracy on SRAA, four classes; else on four groups of 20 Newsgroups."""
     title = "Accuracy on a problem of four classes"
     if lab.has("sraa"):
-        chosen, held = sizes or (1500, 1000, 500, 250, 150), test or 1000
-        setting, drawn = f"{held} test articles a class", {"test": held}
+        chosen, test_size = sizes or (1500, 1000, 500, 250, 150), test or 1000
+        setting, drawn = f"{test_size} test articles a class", {"test": test_size}
         return _drawn_table(
             lab, "table 3", title, "sraa", chosen, TABLE_3, setting, runs, methods, tokens, drawn
         )[0]  # fmt: skip
-    chosen, held = sizes or GROUP_SIZES, test or 350
-    setting = f"SRAA not there: {', '.join(groups)} of 20 Newsgroups, bodies; {held} test articles a class"
-    own = {"classes": list(groups), "test": held}
-    result, _ = _drawn_table(lab, "table 3", title, "news20", chosen, {}, setting, runs, methods, tokens, own)
+    chosen, test_size = sizes or GROUP_SIZES, test or 350
+    setting = f"SRAA not there: {', '.join(groups)} of 20 Newsgroups, bodies; {test_size} test articles a class"
+    options = {"classes": list(groups), "test": test_size}
+    result, _ = _drawn_table(lab, "table 3", title, "news20", chosen, {}, setting, runs, methods, tokens, options)
     for row, values in TABLE_3.items():
         for name, value in zip(METHODS, values):
             if name in methods:
@@ -211,14 +215,14 @@ def table_1(
         inboxes = sorted({int(fold) for fold in data.fold if fold >= 0})
         complete = bool((data.split == "train").any())
         settings = [{"corpus": corpus, "inbox": inbox, "methods": list(methods)} for inbox in inboxes]
-        found = lab.map(run_inbox, settings, f"Junejo & Karim on {corpus}")
+        results = lab.map(run_inbox, settings, f"Junejo & Karim on {corpus}")
         how = "trained on the training file" if complete else "trained on the other two inboxes: the file isn't there"
-        rows = {f"Inbox {inbox + 1}": result for inbox, result in zip(inboxes, found)}
-        rows["Avg"] = {name: float(np.mean([result[name] for result in found])) for name in methods}
+        rows = {f"Inbox {inbox + 1}": result for inbox, result in zip(inboxes, results)}
+        rows["Avg"] = {name: float(np.mean([result[name] for result in results])) for name in methods}
         for row, result in rows.items():
             for name in methods:
-                said = TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
-                records.append(Record(PAPER, "table 1", corpus, row, name, said, result[name], how))
+                printed = TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
+                records.append(Record(PAPER, "table 1", corpus, row, name, printed, result[name], how))
         if corpus == "ecml2006_a" and not complete:
             notes.append("TrainTest A without its training file is another, easier problem: inboxes are alike.")
     return Result(PAPER, "table 1", "Accuracy on personal inboxes", records, [], notes)
@@ -242,9 +246,9 @@ def plot_space(lab: Lab, corpus: str, inbox: int, weight: str) -> dict[str, Any]
 def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str = "log_odds") -> Result:
     """Figure 1: the two-dimensional feature space and the line that parts it."""
     setting = {"corpus": corpus, "inbox": inbox, "weight": weight}
-    found = lab.map(plot_space, [setting], "Junejo & Karim, feature space")[0]
-    plus, minus, spam = np.array(found["plus"]), np.array(found["minus"]), np.array(found["spam"], bool)
-    right = float(((found["slope"] * plus - minus > 0) == spam).mean())
+    space = lab.map(plot_space, [setting], "Junejo & Karim, feature space")[0]
+    plus, minus, spam = np.array(space["plus"]), np.array(space["minus"]), np.array(space["spam"], bool)
+    right = float(((space["slope"] * plus - minus > 0) == spam).mean())
     reach = [0.0, float(plus.max())]
     plot = Plot(
         f"{PAPER}-figure-1",
@@ -256,11 +260,11 @@ def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
             "spam": (plus[spam].tolist(), minus[spam].tolist()),
         },
         kind="points",
-        y_range=(0.0, max(found["slope"] * reach[1], float(minus.max())) * 1.02),
+        y_range=(0.0, max(space["slope"] * reach[1], float(minus.max())) * 1.02),
     )
     how = f"DTWC with {weight}, line through the origin"
     records = [
-        Record(PAPER, "figure 1", corpus, "slope", f"inbox {inbox + 1}", None, found["slope"], how),
+        Record(PAPER, "figure 1", corpus, "slope", f"inbox {inbox + 1}", None, space["slope"], how),
         Record(PAPER, "figure 1", corpus, "accuracy in %", f"inbox {inbox + 1}", None, 100 * right, how),
     ]
     return Result(PAPER, "figure 1", "Feature space and linear discriminant", records, [plot])
@@ -290,17 +294,17 @@ def table_4(
             {"corpus": corpus, "inbox": inbox, "threshold": t, "compared": compared, "weight": weight}
             for t, inbox in cases
         ]
-        found = lab.map(select, settings, f"Junejo & Karim, term selection on {corpus}")
+        results = lab.map(select, settings, f"Junejo & Karim, term selection on {corpus}")
         means = {
-            t: [float(np.mean([r[key] for c, r in zip(cases, found) if c[0] == t])) for key in ("terms", "accuracy")]
+            t: [float(np.mean([r[key] for c, r in zip(cases, results) if c[0] == t])) for key in ("terms", "accuracy")]
             for t in thresholds
         }
         curves[meaning] = means
         for t in thresholds:
             for k, column in enumerate(("Terms", "Accuracy")):
-                said = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
+                printed = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
                 how = "mean over inboxes; another training set than the paper's where task A lacks its training file"
-                records.append(Record(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, said, means[t][k], how))
+                records.append(Record(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, printed, means[t][k], how))
     plots = []
     for k, (column, name) in enumerate((("terms selected", "figure-2"), ("accuracy in %", "figure-3"))):
         series = {meaning: (list(means), [v[k] for v in means.values()]) for meaning, means in curves.items()}
@@ -321,8 +325,8 @@ def figure_3(lab: Lab, corpus: str = "ecml2006_a", thresholds: Sequence[float] =
 
 def _of_table_4(lab: Lab, item: str, column: str, plot: int, corpus: str, thresholds: Sequence[float]) -> Result:
     table = table_4(lab, corpus, thresholds, item=item)
-    kept = [record for record in table.records if record.column == column]
-    return Result(PAPER, item, f"{column} by threshold t", kept, [table.plots[plot]], table.notes)
+    records = [record for record in table.records if record.column == column]
+    return Result(PAPER, item, f"{column} by threshold t", records, [table.plots[plot]], table.notes)
 
 
 def slope_curve(lab: Lab, corpus: str, inbox: int, weight: str, slopes: Sequence[float]) -> dict[str, Any]:
@@ -339,20 +343,20 @@ def figure_4(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
     """Figure 4: classification error on the training documents by the slope."""
     slopes = np.geomspace(0.05, 20, 121).round(5).tolist()
     setting = {"corpus": corpus, "inbox": inbox, "weight": weight, "slopes": slopes}
-    found = lab.map(slope_curve, [setting], "Junejo & Karim, slopes")[0]
+    curve = lab.map(slope_curve, [setting], "Junejo & Karim, slopes")[0]
     plot = Plot(
         f"{PAPER}-figure-4",
         "Training error by slope",
         "slope",
         "error in %",
-        {weight: (slopes, found["errors"])},
+        {weight: (slopes, curve["errors"])},
         log_x=True,
     )
     how = f"DTWC with {weight}; the slope is found exactly, by one sort"
     records = [
-        Record(PAPER, "figure 4", corpus, "slope", "fitted", None, found["slope"], how),
-        Record(PAPER, "figure 4", corpus, "training error in %", "fitted", None, found["error"], how),
-        Record(PAPER, "figure 4", corpus, "training error in %", "best of a grid", None, min(found["errors"]), how),
+        Record(PAPER, "figure 4", corpus, "slope", "fitted", None, curve["slope"], how),
+        Record(PAPER, "figure 4", corpus, "training error in %", "fitted", None, curve["error"], how),
+        Record(PAPER, "figure 4", corpus, "training error in %", "best of a grid", None, min(curve["errors"]), how),
     ]
     return Result(PAPER, "figure 4", "Error by slope parameter", records, [plot])
 

@@ -113,9 +113,9 @@ def cuts_of_best_f1(scores: np.ndarray, labels: np.ndarray, floor: float = 0.3) 
 def _rules(task: TrainTest, model: Any, scores: np.ndarray) -> dict[str, list[float]]:
     """Measure deployable rules: z > 0, PCut (shares of training), SCut (model on 70%, cuts from the other 30%)."""
     Y = task.y.astype(int)
-    held = np.random.default_rng(0).random(len(Y)) < 0.3
-    part = model.fit(task.X[~held], Y[~held])
-    cuts = cuts_of_best_f1(part.decision_function(task.X[held]), task.y[held])
+    held_out = np.random.default_rng(0).random(len(Y)) < 0.3
+    part = model.fit(task.X[~held_out], Y[~held_out])
+    cuts = cuts_of_best_f1(part.decision_function(task.X[held_out]), task.y[held_out])
     judged = {
         "z>0": scores > 0,
         "PCut": scores > proportional_cuts(scores, task.y.mean(0)),
@@ -302,8 +302,8 @@ def _table_of_interpolation(
         for name, values in rows.items():
             setting = "UM: z>0, smoothing .001" if name == "UM" else BREAK_EVEN
             for k, column in enumerate(("MicroF1", "MacroF1")):
-                said = published[name][k] if name in published else None
-                records.append(Record(PAPER, item, corpus, name, column, said, float(values[k]), setting))
+                printed = published[name][k] if name in published else None
+                records.append(Record(PAPER, item, corpus, name, column, printed, float(values[k]), setting))
     return Result(PAPER, item, "UM and PNB over all alpha", records)
 
 
@@ -372,9 +372,9 @@ def _summary(
         for name in ("UM", *WEIGHTS, "PNB*", "PNB auto (weight)", "PNB auto (weight, alpha)"):
             setting = {"UM": "UM: z>0, smoothing .001", "PNB*": "PNB*: weighting of each bin chosen on the test set"}
             for k, column in enumerate(("MicroF1", "MacroF1")):
-                said = published[name][k] if name in published else None
+                printed = published[name][k] if name in published else None
                 how = setting.get(name, BREAK_EVEN)
-                records.append(Record(PAPER, item, corpus, name, column, said, micro_macro[name][k], how))
+                records.append(Record(PAPER, item, corpus, name, column, printed, micro_macro[name][k], how))
         for name, result in judged.items():
             for rule, values in result["rules"].items():
                 for k, column in enumerate((f"MicroF1, {rule}", f"MacroF1, {rule}")):
@@ -428,12 +428,12 @@ def table_4(
         if not any(record.corpus == "reuters21578" for record in result.records):
             break  # no figures of ours to put in order
         ours = sorted(TABLE_4, key=lambda name: result.value(name, column))
-        kept = (
+        selected = (
             "the order is the paper's"
             if ours == printed
             else f"ours is {' < '.join(ours)}; printed {' < '.join(printed)}"
         )
-        result.notes.append(f"{column}: {kept}.")
+        result.notes.append(f"{column}: {selected}.")
     result.notes.extend(TRIED)
     return result
 
@@ -470,10 +470,10 @@ def stream(
     from scipy.sparse import vstack
 
     X, Y = vstack([task.X, task.Z]).tocsr(), np.vstack([task.y, task.T])
-    held = np.random.default_rng(0).random(start) < 0.3
-    model = PoissonNB(weight=weight).fit(X[:start][~held], Y[:start][~held].astype(int))
-    past, truth = model.decision_function(X[:start][held]), Y[:start][held]
-    model.partial_fit(X[:start][held], Y[:start][held].astype(int))
+    held_out = np.random.default_rng(0).random(start) < 0.3
+    model = PoissonNB(weight=weight).fit(X[:start][~held_out], Y[:start][~held_out].astype(int))
+    past, truth = model.decision_function(X[:start][held_out]), Y[:start][held_out]
+    model.partial_fit(X[:start][held_out], Y[:start][held_out].astype(int))
     cuts, curve, judged = cuts_of_best_f1(past, truth), [], []
     for low in range(start, X.shape[0], batch):
         rows, labels = X[low : low + batch], Y[low : low + batch]
@@ -511,10 +511,10 @@ def adaptive_filtering(
         }
         for _, weight, feedback in cases
     ]
-    found = lab.map(stream, settings, "Kim, Seo & Rim, adaptive filtering")
+    results = lab.map(stream, settings, "Kim, Seo & Rim, adaptive filtering")
     setting = f"{start} documents to start with, batches of {batch}; F1 over the test half"
     records, series = [], {}
-    for (name, _, feedback), result in zip(cases, found):
+    for (name, _, feedback), result in zip(cases, results):
         column = "with feedback" if feedback else "without"
         for measure in ("micro", "macro"):
             label = f"{measure.capitalize()}F1 {column}"

@@ -66,18 +66,18 @@ def run(
     """Train once, and measure every discount of the score."""
     task = _task(lab, corpus, seed, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
-    found = model.reversal(task.Z)
+    reversals = model.reversal(task.Z)
     result: dict[str, Any] = {
-        "NB": specificity(task.T, found.score),
-        "NB-KL": specificity(task.T, found.score * found.rdist),
+        "NB": specificity(task.T, reversals.score),
+        "NB-KL": specificity(task.T, reversals.score * reversals.rdist),
     }
     for form in ("exp", "inverse"):
-        result[form] = [specificity(task.T, reversal.discounted_score(form, g, found)) for g in gammas]
+        result[form] = [specificity(task.T, reversal.discounted_score(form, g, reversals)) for g in gammas]
     key = model.set_params(discount="transductive").decision_function(task.Z)
     result["NB-Trans"] = specificity(task.T, in_double_precision(key))
     result["NB-Trans in logarithms"] = specificity(task.T, key)
     chosen = DecisionReversalNB(discount="inverse", gamma="auto", features=features).fit(task.X, task.y)
-    inverse = reversal.discounted_score("inverse", chosen.gamma_, found)
+    inverse = reversal.discounted_score("inverse", chosen.gamma_, reversals)
     result["auto"] = [chosen.gamma_, specificity(task.T, inverse)]
     return result
 
@@ -111,8 +111,8 @@ def table_2(
         values["gain in %"] = 100 * (values["NB-KL"] / values["NB"] - 1)
         values["NB-Trans in logarithms"] = float(np.mean([r["NB-Trans in logarithms"] for r in results]))
         for column, value in values.items():
-            said = PUBLISHED[corpus].get(column)
-            records.append(Record(PAPER, "table 2", corpus, name, column, said, value, setting))
+            printed = PUBLISHED[corpus].get(column)
+            records.append(Record(PAPER, "table 2", corpus, name, column, printed, value, setting))
         if len(results) > 1:
             for seed, result in zip(seeds, results):
                 for column in ("NB", "NB-Trans", "NB-KL"):
@@ -147,8 +147,8 @@ def figure_2(
         for row, value in bars.items():
             best = "gamma" in row and "training" not in row
             setting = "gamma best on the test set, as in the paper" if best else SETTINGS[corpus]
-            said = PUBLISHED[corpus].get(row)
-            records.append(Record(PAPER, "figure 2", corpus, row, "specificity", said, value, setting))
+            printed = PUBLISHED[corpus].get(row)
+            records.append(Record(PAPER, "figure 2", corpus, row, "specificity", printed, value, setting))
         plots.append(
             Plot(
                 f"{PAPER}-figure-2-{corpus}",
@@ -176,15 +176,19 @@ def errors(lab: Lab, corpus: str, features: int, most: int, documents: int | Non
     """Return the score of each misclassified (document, class) and the largest document frequency of its terms."""
     task = _task(lab, corpus, 0, documents)
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
-    found = model.reversal(task.Z).score
+    scores = model.reversal(task.Z).score
     seen_by = model.representation_.keep
     frequency = (task.X > 0).sum(axis=0)
-    largest = np.zeros_like(found)
-    for c in range(found.shape[1]):
-        kept = frequency if seen_by is None else np.where(seen_by[c] if seen_by.ndim == 2 else seen_by, frequency, 0)
-        largest[:, c] = task.Z.multiply(task.Z > 0).sign().multiply(kept[None, :]).max(axis=1).toarray().ravel()
-    wrong = (found > 0) != task.T
-    xs, ys = largest[wrong], np.abs(found[wrong])
+    largest = np.zeros_like(scores)
+    for c in range(scores.shape[1]):
+        seen_frequency = (
+            frequency if seen_by is None else np.where(seen_by[c] if seen_by.ndim == 2 else seen_by, frequency, 0)
+        )
+        largest[:, c] = (
+            task.Z.multiply(task.Z > 0).sign().multiply(seen_frequency[None, :]).max(axis=1).toarray().ravel()
+        )
+    wrong = (scores > 0) != task.T
+    xs, ys = largest[wrong], np.abs(scores[wrong])
     order = np.argsort(xs, kind="stable")
     half = len(order) // 2
     means = [float(ys[part].mean()) if len(part) else 0.0 for part in (order[:half], order[half:])]
@@ -192,7 +196,7 @@ def errors(lab: Lab, corpus: str, features: int, most: int, documents: int | Non
     return {
         "errors": int(wrong.sum()),
         "frequency": xs[shown].tolist(),
-        "score": found[wrong][shown].tolist(),
+        "score": scores[wrong][shown].tolist(),
         "means": means,
     }
 
@@ -208,15 +212,15 @@ def figure_1(
     records, plots, notes = [], [], []
     for corpus in [name for name in corpora if lab.has(name)]:
         setting = {"corpus": corpus, "features": features, "most": most, "documents": documents}
-        found = lab.map(errors, [setting], f"Kolcz & Chowdhury, errors on {corpus}")[0]
-        scarce, common = found["means"]
-        rows = {"errors": found["errors"], "mean |score|, rarer half": scarce, "mean |score|, commoner half": common}
+        measured = lab.map(errors, [setting], f"Kolcz & Chowdhury, errors on {corpus}")[0]
+        scarce, common = measured["means"]
+        rows = {"errors": measured["errors"], "mean |score|, rarer half": scarce, "mean |score|, commoner half": common}
         for row, value in rows.items():
             records.append(Record(PAPER, "figure 1", corpus, row, "NB", None, value, SETTINGS[corpus]))
-        held = "as in the paper" if scarce > common else "against the paper"
+        outcome = "as in the paper" if scarce > common else "against the paper"
         notes.append(
             f"{corpus}: errors on documents of rarer terms are made with mean |score| {scarce:.1f}, "
-            f"others with {common:.1f}: {held}."
+            f"others with {common:.1f}: {outcome}."
         )
         plots.append(
             Plot(
@@ -224,7 +228,7 @@ def figure_1(
                 f"{NAMES[corpus]}: errors of NB",
                 "largest document frequency of a term",
                 "score",
-                {"error": (found["frequency"], found["score"])},
+                {"error": (measured["frequency"], measured["score"])},
                 kind="points",
                 log_x=True,
             )
@@ -258,8 +262,8 @@ def count_steps(lab: Lab, corpus: str, features: int, sample: int, documents: in
     model = DecisionReversalNB(features=features).fit(task.X, task.y)
     rows = task.Z[np.random.default_rng(0).permutation(task.Z.shape[0])[:sample]]
 
-    def steps(rates: Any, c: int, own: Any, v: Any, x: Any, scores: np.ndarray) -> np.ndarray:
-        return newton_steps(reversal._opposite(rates, c, own, v, x, scores > 0), np.abs(scores))
+    def steps(rates: Any, c: int, rows: Any, v: Any, x: Any, scores: np.ndarray) -> np.ndarray:
+        return newton_steps(reversal._opposite(rates, c, rows, v, x, scores > 0), np.abs(scores))
 
     counted = np.concatenate(model.estimator_._each_contrast(model._rows(rows), steps))
     counted = counted[counted > 0]
@@ -283,16 +287,16 @@ def newton_iterations(
     records, series = [], {}
     for corpus in [name for name in corpora if lab.has(name)]:
         setting = {"corpus": corpus, "features": features, "sample": sample, "documents": documents}
-        found = lab.map(count_steps, [setting], f"Kolcz & Chowdhury, Newton on {corpus}")[0]
+        steps = lab.map(count_steps, [setting], f"Kolcz & Chowdhury, Newton on {corpus}")[0]
         how = f"plain Newton from 0 to a relative 1e-6, {sample} test documents, every class"
         rows = {
-            "median": found["median"],
-            "share with at most 7": found["share"],
-            "median multiplicity": found["copies"],
+            "median": steps["median"],
+            "share with at most 7": steps["share"],
+            "median multiplicity": steps["copies"],
         }
         for row, value in rows.items():
             records.append(Record(PAPER, "newton iterations", corpus, row, "Newton", None, value, how))
-        share = np.array(found["histogram"]) / max(sum(found["histogram"]), 1)
+        share = np.array(steps["histogram"]) / max(sum(steps["histogram"]), 1)
         series[NAMES[corpus]] = list(range(1, 21)), share[1:].tolist()
     title = "Steps of Newton's method"
     plot = Plot(f"{PAPER}-newton", title, "steps (20: or more)", "share of decisions", series)

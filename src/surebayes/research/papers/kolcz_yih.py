@@ -181,9 +181,9 @@ def table_1(lab: Lab, corpora: Sequence[str] | None = None, documents: int | Non
     for corpus in _present(lab, corpora):
         task = _task(lab, corpus, documents=documents)
         values = len(task.y), len(task.T), task.X.shape[1]
-        said = TABLE_1.get(TREC.get(corpus, ""), (None, None, None))
+        printed = TABLE_1.get(TREC.get(corpus, ""), (None, None, None))
         records += [
-            Record(PAPER, "table 1", "here", corpus, c, p, v, SETTING) for c, v, p in zip(columns, values, said)
+            Record(PAPER, "table 1", "here", corpus, c, p, v, SETTING) for c, v, p in zip(columns, values, printed)
         ]
     return Result(PAPER, "table 1", "Dataset statistics", records)
 
@@ -200,31 +200,31 @@ def table_2(
     """Table 2: AUC_0.1 of every model, with all features and with DSFS."""
     records, notes = [], []
     for place, name in enumerate(("hotmail", "trec-2005", "trec-2006")):
-        own = next((corpus for corpus, alias in TREC.items() if alias == name and lab.has(corpus)), None)
-        if own is not None:
+        ours = next((corpus for corpus, alias in TREC.items() if alias == name and lab.has(corpus)), None)
+        if ours is not None:
             continue
         for row, values in TABLE_2.items():
             for k, column in enumerate((ALL, DSFS)):
                 if values[2 * place + k] is not None:
-                    said, how = values[2 * place + k], "corpus not there; stand-ins below"
-                    records.append(Record(PAPER, "table 2", name, row, column, said, None, how))
+                    printed_value, how = values[2 * place + k], "corpus not there; stand-ins below"
+                    records.append(Record(PAPER, "table 2", name, row, column, printed_value, None, how))
     for corpus in _present(lab, corpora):
         pool: dict[str, Any] = {"smoothing": smoothing, "first_stage": first_stage}
-        found = _rows_of_table(lab, corpus, rows, sizes, documents, **pool)
+        areas = _rows_of_table(lab, corpus, rows, sizes, documents, **pool)
         column_pair = {"trec05p": 1, "trec06p": 2}.get(corpus)
         for row in rows:
             for k, column in enumerate((ALL, DSFS, HONEST)):
-                value = found[row][column]
+                value = areas[row][column]
                 if value is None:
                     continue
                 printed = column_pair is not None and row in TABLE_2 and k < 2
-                said = TABLE_2[row][2 * (column_pair or 0) + k] if printed else None
+                printed_value = TABLE_2[row][2 * (column_pair or 0) + k] if printed else None
                 best = "best N (and steepness) on the test set, as in the paper"
                 honest = "N (and steepness) from the last third of the training part"
                 changed = "" if (smoothing, first_stage) == (0.01, "pool") else f"; pools with {pool}"
                 how = {ALL: SETTING, DSFS: best, HONEST: honest}[column] + changed
-                records.append(Record(PAPER, "table 2", corpus, row, column, said, value, how))
-        notes += _findings(lab, corpus, found, documents, pool)
+                records.append(Record(PAPER, "table 2", corpus, row, column, printed_value, value, how))
+        notes += _findings(lab, corpus, areas, documents, pool)
     notes.append("For softmax rows the column of all features takes the best steepness on the test set, as printed.")
     notes.append("LR and SVM with DSFS or on abs_idf rows are not in the paper, which suggests them.")
     return Result(PAPER, "table 2", "AUC for FP in [0, 0.1]", records, [], notes)
@@ -235,12 +235,12 @@ SHUFFLES = 4
 
 def shuffled_pools(lab: Lab, corpus: str, share: float, documents: int | None = None, **pool: Any) -> dict[str, float]:
     """Return the mean AUC_0.1 of three pools over a few random splits in which a share of the stream trains."""
-    found: dict[str, list[float]] = {row: [] for row in ("abs_idf", "idf", "geo")}
+    areas: dict[str, list[float]] = {row: [] for row in ("abs_idf", "idf", "geo")}
     for seed in range(SHUFFLES):
         task = _task(lab, corpus, "shuffled", seed=seed, documents=documents, share=share)
-        for row, values in found.items():
+        for row, values in areas.items():
             values.append(area(task, model_of(row, **pool)))
-    return {row: float(np.mean(values)) for row, values in found.items()}
+    return {row: float(np.mean(values)) for row, values in areas.items()}
 
 
 POOLS = ("NB", "NB-IR", "geo", "idf", "abs", "abs_idf")
@@ -256,26 +256,26 @@ def shuffled_lifts(
 
 
 def _findings(
-    lab: Lab, corpus: str, found: Mapping[str, Any], documents: int | None, pool: Mapping[str, Any]
+    lab: Lab, corpus: str, areas: Mapping[str, Any], documents: int | None, pool: Mapping[str, Any]
 ) -> list[str]:
     """Return which of the paper's findings hold on a corpus, and what is known of the reason where they don't."""
     notes = []
-    if all(row in found for row in ("abs_idf", "idf", "geo")):
-        abs_idf, idf, geo = (found[row][ALL] for row in ("abs_idf", "idf", "geo"))
-        said = f"{corpus}: abs_idf {abs_idf:.4f}, idf {idf:.4f}, geo {geo:.4f}"
+    if all(row in areas for row in ("abs_idf", "idf", "geo")):
+        abs_idf, idf, geo = (areas[row][ALL] for row in ("abs_idf", "idf", "geo"))
+        summary = f"{corpus}: abs_idf {abs_idf:.4f}, idf {idf:.4f}, geo {geo:.4f}"
         if abs_idf > idf > geo:
-            notes.append(f"{said}: the paper's order.")
+            notes.append(f"{summary}: the paper's order.")
         else:
             settings = [{"corpus": corpus, "share": share, "documents": documents, **pool} for share in (1 / 3, 0.9)]
             third, most = lab.map(shuffled_pools, settings, f"Kolcz & Yih on {corpus}, shuffled")
-            notes.append(f"{said}: not the paper's order (abs_idf > idf > geo). {_reason(third, most)}")
-    lifts = {row: r[DSFS] - r[ALL] for row, r in found.items() if not row.startswith(("LR", "SVM"))}
+            notes.append(f"{summary}: not the paper's order (abs_idf > idf > geo). {_reason(third, most)}")
+    lifts = {row: r[DSFS] - r[ALL] for row, r in areas.items() if not row.startswith(("LR", "SVM"))}
     if lifts and "NB" in lifts:
         most = max(lifts, key=lifts.__getitem__)
         ranked = sorted(lifts, key=lifts.__getitem__, reverse=True)
         word = "as in the paper" if most == "NB" else f"NB is number {ranked.index('NB') + 1}; in the paper NB is first"
         notes.append(f"{corpus}: DSFS lifts {most} most, by {lifts[most]:.4f} ({word}).")
-        n = found["NB"]["N"]
+        n = areas["NB"]["N"]
         inside = "within" if n is not None and 5 <= n <= 50 else "outside"
         notes.append(f"{corpus}: the best N for NB is {n}, {inside} 5 to 50 (5 and 10 in the paper).")
         if most != "NB" or inside == "outside":
@@ -295,21 +295,19 @@ def _findings(
 def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
     """Return what shuffling, and shuffling with nine tenths to train, do to the order of the pools."""
 
-    def shown(found: Mapping[str, float]) -> str:
-        return ", ".join(f"{found[row]:.4f}" for row in ("abs_idf", "idf", "geo"))
+    def shown(areas: Mapping[str, float]) -> str:
+        return ", ".join(f"{areas[row]:.4f}" for row in ("abs_idf", "idf", "geo"))
 
-    def kept(found: Mapping[str, float]) -> bool:
-        return found["abs_idf"] > found["idf"] > found["geo"]
+    def in_order(areas: Mapping[str, float]) -> bool:
+        return areas["abs_idf"] > areas["idf"] > areas["geo"]
 
-    said = f"Shuffled instead of by time (mean of {SHUFFLES}) they are {shown(third)}"
-    if kept(third):
-        return f"{said}: the order returns, so it is the drift of the stream that breaks it."
-    said += f", and {shown(most)} where nine tenths train"
-    if kept(most):
-        return (
-            f"{said}: the order returns with more training mail, so it is drift and a small training set that break it."
-        )
-    return f"{said}: the order doesn't return, so neither drift nor the size of the training set explains it."
+    summary = f"Shuffled instead of by time (mean of {SHUFFLES}) they are {shown(third)}"
+    if in_order(third):
+        return f"{summary}: the order returns, so it is the drift of the stream that breaks it."
+    summary += f", and {shown(most)} where nine tenths train"
+    if in_order(most):
+        return f"{summary}: the order returns with more training mail: drift and a small training set break it."
+    return f"{summary}: the order doesn't return, so neither drift nor the size of the training set explains it."
 
 
 def posthoc_curve(
@@ -331,13 +329,13 @@ def figure_1(
             for posthoc in (True, False)
         ]
         after, within = lab.map(posthoc_curve, settings, f"Kolcz & Yih, figure 1 on {corpus}")
-        for column, found in (("post-hoc", after), ("induction", within)):
+        for column, curve in (("post-hoc", after), ("induction", within)):
             records += [
                 Record(PAPER, "figure 1", corpus, f"N = {n}", column, None, value, SETTING)
-                for n, value in zip(sizes, found["area"])
+                for n, value in zip(sizes, curve["area"])
             ]
-            records.append(Record(PAPER, "figure 1", corpus, "all", column, None, found["all"], SETTING))
-        best = [sizes[int(np.argmax(found["area"]))] for found in (after, within)]
+            records.append(Record(PAPER, "figure 1", corpus, "all", column, None, curve["all"], SETTING))
+        best = [sizes[int(np.argmax(curve["area"]))] for curve in (after, within)]
         better = "better" if max(within["area"]) > max(after["area"]) else "not better"
         notes.append(f"{corpus}: best N {best[0]} post-hoc, {best[1]} in induction; induction is {better} at its best.")
         series = {
@@ -368,10 +366,10 @@ def _roc_figure(
     lab: Lab, item: str, printed: str, corpus: str, noise: float, why: str, documents: int | None
 ) -> Result:
     settings = [{"corpus": corpus, "row": row, "noise": noise, "documents": documents} for row in CURVES]
-    found = dict(zip(CURVES, lab.map(roc, settings, f"Kolcz & Yih, {item} on {corpus}")))
+    curves = dict(zip(CURVES, lab.map(roc, settings, f"Kolcz & Yih, {item} on {corpus}")))
     setting = SETTING + (f"; {noise:.0%} of the training labels flipped" if noise else "")
     records = [
-        Record(PAPER, item, corpus, row, f"TPR at {at:.0%} FPR", None, found[row]["tpr"][FPR.index(at)], setting)
+        Record(PAPER, item, corpus, row, f"TPR at {at:.0%} FPR", None, curves[row]["tpr"][FPR.index(at)], setting)
         for row in CURVES
         for at in (0.01, 0.02, 0.05, 0.1, 0.14)
     ]
@@ -380,7 +378,7 @@ def _roc_figure(
         f"ROC on {corpus}" + (f", {noise:.0%} label noise" if noise else ""),
         "false-positive rate",
         "true-positive rate",
-        {row: (list(FPR), result["tpr"]) for row, result in found.items()},
+        {row: (list(FPR), result["tpr"]) for row, result in curves.items()},
         x_range=(0.0, 0.14),
     )
     notes = [] if corpus in TREC else [f"The paper's figure is on {printed}; {why}."]
@@ -432,12 +430,12 @@ def label_noise(
             {"corpus": corpus, "row": row, "top": n, "noise": noise, "seed": seed, "documents": documents}
             for row, n, noise, seed in cases
         ]
-        found = lab.map(with_noise, settings, f"Kolcz & Yih, label noise on {corpus}")
+        results = lab.map(with_noise, settings, f"Kolcz & Yih, label noise on {corpus}")
         series = {}
         for row, n in models:
             name = row if n is None else f"{row}, DSFS {n}"
             values = [
-                float(np.mean([r["area"] for case, r in zip(cases, found) if case[:3] == (row, n, noise)]))
+                float(np.mean([r["area"] for case, r in zip(cases, results) if case[:3] == (row, n, noise)]))
                 for noise in noises
             ]
             setting = f"{SETTING}; mean of {len(seeds)} draws; N fixed, not chosen"

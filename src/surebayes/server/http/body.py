@@ -68,10 +68,12 @@ def documents_of(content_type: str, body: bytes) -> tuple[list[bytes | str], boo
     if kind == "text/plain":
         return [_text(content_type, body)], False
     if kind == "application/json":
-        found = decoded(body, Documents).documents
-        if len(found) > MAX_DOCUMENTS:
-            raise TooLarge(f"One request takes {MAX_DOCUMENTS:,} documents, this one has {len(found):,}: send several.")
-        return list(found), True
+        documents = decoded(body, Documents).documents
+        if len(documents) > MAX_DOCUMENTS:
+            raise TooLarge(
+                f"One request takes {MAX_DOCUMENTS:,} documents, this one has {len(documents):,}: send several."
+            )
+        return list(documents), True
     shown = repr(kind[:100]) if kind else "none"
     raise HttpError(415, f"Content-Type must be {ACCEPTED}. Got {shown}.")
 

@@ -102,18 +102,18 @@ def _of_endpoint(service: Service, endpoint: Endpoint) -> Handler:
 def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
     """Return the query parameters of an endpoint; BadInput for one that is unknown, missing, twice or wrong."""
     values = {name: each.default for name, each in endpoint.parameters.items() if each.default is not None}
-    given: set[str] = set()
+    named: set[str] = set()
     for name, text in request.query_params.multi_items():
         parameter = endpoint.parameters.get(name)
         if parameter is None:
             known = ", ".join(endpoint.parameters) or "none"
             raise BadInput(f"There is no parameter {name[:50]!r} here; there are: {known}.")
-        if name in given:
+        if name in named:
             raise BadInput(f"The parameter {name} is given twice.")
-        given.add(name)
+        named.add(name)
         values[name] = parameter.checked(name, text)
     for name, parameter in endpoint.parameters.items():
-        if parameter.required and name not in given:
+        if parameter.required and name not in named:
             raise BadInput(f"The parameter {name} is missing: {endpoint.path}?{name}=...")
     return values
 

@@ -27,11 +27,11 @@ def check(request: Request, service: Service, role: str) -> None:
             raise _denied(service, 403, "host", "Host must be localhost or a loopback address. Start it with --tokens.")
     else:
         token = _token(headers.get("authorization", ""), headers.get("password", ""))
-        found = service.tokens.role_of(token) if token else None
-        if found is None:
+        granted = service.tokens.role_of(token) if token else None
+        if granted is None:
             raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
-        if not allows(found, role):
-            raise _denied(service, 403, "role", f"This needs a token with the role {role}; this one has {found}.")
+        if not allows(granted, role):
+            raise _denied(service, 403, "role", f"This needs a token with the role {role}; this one has {granted}.")
     service.rate.check("unix" if client is None else client.host)
 
 

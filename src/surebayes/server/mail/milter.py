@@ -150,11 +150,11 @@ class Mail:
 
     def add(self, piece: bytes, most: int) -> int:
         """Keep a piece as far as the limit allows; return how many bytes."""
-        kept = piece[: max(most - self.size, 0)]
-        self.full = self.full or len(kept) < len(piece)
-        self.size += len(kept)
-        self.pieces.append(kept)
-        return len(kept)
+        taken = piece[: max(most - self.size, 0)]
+        self.full = self.full or len(taken) < len(piece)
+        self.size += len(taken)
+        self.pieces.append(taken)
+        return len(taken)
 
     def removals(self) -> bytes:
         """Return the packets that remove forged fields, the last first: servers count those left anew."""

@@ -126,7 +126,7 @@ class SpamdDoor:
 async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
     """Read the head of a request; return what came of the message with it."""
     data = bytearray()
-    while (found := split_head(bytes(data))) is None:
+    while (parts := split_head(bytes(data))) is None:
         if len(data) > MAX_HEAD:
             raise BadRequest("(the header is too long)")
         piece = await reader.read(PIECE)
@@ -135,7 +135,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[Request, bytearray]:
                 raise BadRequest("(the header is cut off)")
             raise asyncio.IncompleteReadError(bytes(data), None)
         data += piece
-    head, start = found
+    head, start = parts
     del data[:start]
     return parse_head(head), data
 
