@@ -186,7 +186,7 @@ class NotEnoughPositives(TooFewDocuments):
 
 
 EXIT_CODES = {
-    0: "all went well",
+    0: "success",
     1: "found: a positive document (`--exit-code`), a difference (`corpora check`), a problem (`doctor`)",
     2: "the command was not understood: an unknown option, a missing argument",
     65: "bad data: a document, table or model that can't be used, too few documents for a promise",
@@ -194,13 +194,13 @@ EXIT_CODES = {
     69: "an extra that isn't installed",
     70: "an error inside surebayes; `--debug` shows where",
     71: "out of memory",
-    73: "there is something already where the command would write",
+    73: "something already exists where the command would write",
     74: "reading or writing failed: no space left, a disk error",
-    75: "try again: another process writes to the filter",
+    75: "try again: another process is writing to the filter",
     77: "permission denied",
     78: "a setting that doesn't exist or has an impossible value",
     130: "interrupted (Ctrl-C)",
-    141: "the program that read the output has gone",
+    141: "the program reading the output has ended",
 }
 """Every exit code and what it means; docs/commands.md shows this table."""
 

@@ -28,7 +28,7 @@ COMPLETE = "_SUREBAYES_COMPLETE"
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show where in the program an error arose; may stand anywhere.")
+@click.option("--debug", is_flag=True, help="Show where in the program an error arose; may be given anywhere.")
 def commands(debug: bool) -> None:
     """Filter text with almost no false alarms, and be sure of it.
 

@@ -40,7 +40,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 @model_option()
 @click.argument("archive", type=click.Path(dir_okay=False))
 def export(model: str, archive: str) -> None:
-    """Write a whole filter into one file: its history and settings included."""
+    """Write a whole filter into one file, including its history and settings."""
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened, _show.progress("exporting"):
@@ -64,7 +64,7 @@ def export(model: str, archive: str) -> None:
 @setting("width", about="Hashed columns of a filter from bogofilter's counts.")
 @click.argument("archive", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 def import_(model: str, origin: str, width: int, archive: str) -> None:
-    """Make a filter in a new folder from what `export` wrote, or from bogofilter's counts.
+    """Create a filter in a new folder from what `export` wrote, or from bogofilter's counts.
 
     Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
     forgotten, and there is nothing to calibrate a promise with. It is the `words` model.
@@ -93,10 +93,10 @@ def _import_bogofilter(model: str, width: int, file: str) -> None:
     )
 
 
-@click.command(cls=Command, examples=(("surebayes dump -m ~/mail-filter > filter.jsonl", "As text, a line a fact."),))
+@click.command(cls=Command, examples=(("surebayes dump -m ~/mail-filter > filter.jsonl", "One fact per line."),))
 @model_option()
 def dump(model: str) -> None:
-    """Write what a filter knows as text: one JSON object a line."""
+    """Write what a filter knows as text: one JSON object per line."""
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened:
@@ -107,7 +107,7 @@ def dump(model: str) -> None:
 @model_option()
 @click.argument("file", type=click.Path(allow_dash=True))
 def restore(model: str, file: str) -> None:
-    """Make a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
+    """Create a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
     from surebayes.filter.filter import Filter
 
     with (

@@ -13,18 +13,18 @@ from surebayes.cli.shared.command import Subgroup, model_option
 
 @click.group(cls=Subgroup)
 def config() -> None:
-    """Show and change settings: one TOML file, over it the environment, over that flags."""
+    """Show and change settings: flags override the environment, which overrides one TOML file."""
 
 
 @config.command(
     settings=False,
-    examples=(("surebayes config show -m ~/mail-filter", "Every setting, its value, and where that is from."),),
+    examples=(("surebayes config show -m ~/mail-filter", "Every setting, its value, and where it comes from."),),
 )
 @model_option(required=False)
 @_show.output_options
 @click.pass_context
 def show(ctx: click.Context, model: str | None, as_json: bool | None) -> None:
-    """Show every setting: its value, and where that is from."""
+    """Show every setting: its value, and where it comes from."""
     from surebayes.filter import settings
 
     flag = ctx.get_parameter_source("model") is click.core.ParameterSource.COMMANDLINE
@@ -68,7 +68,7 @@ def init(ctx: click.Context, model: str | None) -> None:
 @click.argument("value")
 @click.pass_context
 def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
-    """Change one setting in the file; the rest of it stays as it is."""
+    """Change one setting in the file; the rest is left as it is."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)
@@ -82,7 +82,7 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
 @click.argument("name")
 @click.pass_context
 def unset(ctx: click.Context, model: str | None, name: str) -> None:
-    """Take one setting out of the file: its default holds again."""
+    """Remove one setting from the file: its default applies again."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)

@@ -36,7 +36,7 @@ class Check(NamedTuple):
         ("surebayes doctor -m ~/mail-filter --recount",
          "Every lesson counted again, to see that they add up to the model."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
-         "A marked mail through a running server: judged, taught, judged anew, forgotten."),
+         "A marked mail through a running server: judged, taught, judged again, forgotten."),
     ),
 )  # fmt: skip
 @model_option(required=False)
@@ -44,7 +44,7 @@ class Check(NamedTuple):
     "Count every lesson of the journal again and compare with the model: as much work as training."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
-    "Send a marked mail through the doors of `surebayes serve`, teach it, see the verdict move, and forget it. "
+    "Send a marked mail to a running `surebayes serve`, teach it, check that the verdict moves, and forget it. "
     "SUREBAYES_TOKEN is the token for HTTP."
 ))  # fmt: skip
 @setting("http")

@@ -31,7 +31,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 def history(
     model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
 ) -> None:
-    """Show what a filter has learnt and forgotten, when, and who said so."""
+    """Show what a filter has learnt and forgotten, when, and from whom."""
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter
 

@@ -43,7 +43,7 @@ def classify(
     ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Judge documents: path, label, score, probability and threshold, one line a document."""
+    """Judge documents: path, label, score, probability and threshold, one line per document."""
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     inputs.allow_empty()
     json_lines, any_positive = _show.wants_json(as_json), False
@@ -139,7 +139,7 @@ class _Lines:
 @click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, 75 after an error.")
 @setting("x_spam", about="Write X-Spam-Flag, X-Spam-Score and X-Spam-Status too; those that came with the mail go.")
 def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
-    """Judge one mail: from standard input to standard output, with header fields that say so.
+    """Judge one mail: from standard input to standard output, with the verdict in its header.
 
     The body stays as it is. If the mail can't be judged, it comes out without a verdict, with an X-Surebayes-Error
     field, a line on stderr, and exit code 0 unless --exit-code asks for 75. If it can't be read or written whole, the
@@ -154,7 +154,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes explain -m ~/mail-filter mail.eml", "Why a mail was judged as it was."),
+        ("surebayes explain -m ~/mail-filter mail.eml", "Why a mail was judged that way."),
         ("surebayes explain -m ~/mail-filter --json - < mail", "The same as JSON."),
     ),
 )
@@ -163,10 +163,10 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 @_show.output_options
 @click.argument("path", metavar="PATH", type=click.Path())
 def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
-    """Explain why a document is judged as it is.
+    """Explain the verdict on a document.
 
-    Each view's share of the score, the strongest terms and passages, and the text with its strong passages marked; the
-    threshold, and how many corrections would turn the verdict. Of a mailbox every message is explained.
+    Shows each view's share of the score, the strongest terms and passages, the text with its strong passages marked, the
+    threshold, and how many corrections would reverse the verdict. Every message of a mailbox is explained.
     """
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter

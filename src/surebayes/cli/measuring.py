@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     examples=(
         ("surebayes evaluate -m ~/mail-filter --ham new-ham.mbox --spam new-spam.mbox",
          "On documents that it has not learnt: every measure with its interval, and the ROC."),
-        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "The ROC as a picture too."),
+        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "Also draw the ROC."),
     ),
 )  # fmt: skip
 @model_option()
@@ -232,9 +232,9 @@ def _labelled(
 @setting("renew")
 @_show.output_options
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
-    """Weigh the experts of a filter anew, on a third of what it has learnt.
+    """Weigh the experts of a filter again, on a third of what it has learnt.
 
-    That third is judged by the model of the rest. A filter of text has its second stages fitted anew as well. A
+    A model of the other two thirds judges them. The second stages of a filter of text are fitted again as well, and the
     certificate of the threshold is renewed.
     """
     from surebayes.filter.filter import Filter
@@ -260,7 +260,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     examples=(
         ("surebayes trec trec07p/full/index", "The filter starts empty and learns after each message."),
         ("surebayes trec trec07p/full/index --feedback delayed --delay 1000", "Labels come late, in batches."),
-        ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Only one label in ten is told."),
+        ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Only one label in ten is revealed."),
     ),
 )
 @setting("feedback")
@@ -273,7 +273,7 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 @_show.output_options
 @click.argument("index", metavar="INDEX", type=click.Path())
 def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
-    """Run the TREC spam track's jig over INDEX: each message is judged before its label is told.
+    """Run the TREC spam track's jig over INDEX: each message is judged before its label is revealed.
 
     INDEX is `full/index` of a TREC corpus (or the corpus's folder): lines `spam ../data/000/000`, in the order of time.
     """

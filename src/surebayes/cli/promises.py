@@ -132,9 +132,10 @@ def _print_certificate(certificate: Certificate) -> None:
     examples=(
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
          "What SpamAssassin's scores are worth on your own mail."),
-        ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png", "bogofilter's, drawn too."),
+        ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png",
+         "bogofilter's scores, with a picture."),
         ("surebayes audit --ham ham/ --spam spam/ --by X-My-Score --threshold 7.5 --no-beside",
-         "Any header with a number in it, and nothing beside."),
+         "Any header with a number in it, without a filter of ours for comparison."),
     ),
 )  # fmt: skip
 @click.option("--ham", type=click.Path(), multiple=True, required=True, help=(
@@ -143,7 +144,7 @@ def _print_certificate(certificate: Certificate) -> None:
 @click.option("--spam", type=click.Path(), multiple=True, required=True, help="Spam. May be repeated.")
 @click.option("--by", required=True, metavar="HEADER", help=(
     "The header with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), X-Bogosity "
-    "(bogofilter), or any other, of which the first number counts."
+    "(bogofilter), or any other, whose first number counts."
 ))  # fmt: skip
 @click.option("--threshold", type=float, metavar="SCORE", help=(
     "From which score on that filter calls mail spam. Default: as the header says."

@@ -49,9 +49,9 @@ def serve(
 ) -> None:
     """Serve a filter: HTTP, SPAMD and milter.
 
-    ADDR is host:port or unix:PATH; without any it is HTTP on 127.0.0.1:8025. It runs until SIGTERM or Ctrl-C, answers
-    what has begun, and leaves everything taught in the model's files. Events are JSON lines on stderr. Needs
-    `pip install 'surebayes[server]'`.
+    ADDR is host:port or unix:PATH; the default is HTTP on 127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C; then
+    it answers the requests in progress and writes what it was taught to the model's files. Events are JSON lines on
+    stderr. Needs `pip install 'surebayes[server]'`.
     """
     try:
         from surebayes.server.process.address import Address

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
         ("surebayes train -m topics --reader text --csv news.csv --text body --label topic",
          "A filter of texts, classes as the column `topic` has them."),
         ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
-         "Three classes; the first is what the others are told from."),
+         "Three classes; the others are told from the first."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
-@click.option("--positive", metavar="NAME", help="The class that is looked for, where a table names the classes.")
-@setting("reader", about="What documents of a new filter are: mails as they came, or plain text.")
+@click.option("--positive", metavar="NAME", help="The positive class, where a table names the classes.")
+@setting("reader", about="What documents of a new filter are: raw mails, or plain text.")
 @setting("views")
 @setting("width")
 @setting("reserve")
@@ -47,8 +47,8 @@ def train(
 ) -> None:
     """Train a filter on labelled documents.
 
-    DIR is made if it isn't there; a filter that is there learns on. Documents are learnt once, however often they come.
-    A share of the first class is set aside, for `calibrate`; a certificate that was there before is renewed from it.
+    DIR is created if it doesn't exist; an existing filter learns more. A document is learnt only once, however often it
+    comes. A share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
     from surebayes.filter.durable import remove_unused
     from surebayes.filter.filter import is_filter
@@ -256,7 +256,7 @@ def forget(
 ) -> None:
     """Undo the learning of documents, without a trace.
 
-    Each is forgotten, or unknown: then nothing is done. Documents are recognised by their content, also after a mail
+    Unknown documents are reported and change nothing. Documents are recognised by their content, even after a mail
     server has changed their line ends and headers.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)

@@ -28,13 +28,13 @@ class Entry:
     title, publisher, licence, contents : str
         Its full name, who publishes it, under which licence or agreement, what is in it.
     obtain : str
-        How to get it, or why it can't be had.
+        How to get it, or why it isn't available.
     obtainable : bool
         Whether anybody can get it.
     used_by : tuple of str
         The papers that use it.
     stands_in_for : tuple of str
-        The corpora of the papers that it replaces where they can't be had.
+        The corpora of the papers that it replaces where they aren't available.
     kind : str
         What a document is: "mail" (RFC 822 bytes), "newsgroup" (an article with headers, bytes), "html" (HTTP headers
         and HTML, bytes), "text" (str) or "counts" (str of ``term:count`` pairs).
@@ -89,7 +89,7 @@ _ALL = (
         "Microsoft; never published",
         "private",
         "915,000 messages of a mail service in the order of time: 765,000 to train, 150,000 to test",
-        "can't be had; SpamAssassin and Enron-Spam stand in for it",
+        "not available; SpamAssassin and Enron-Spam stand in for it",
         (KOLCZ_YIH,),
         obtainable=False,
         kind="mail",
@@ -164,7 +164,7 @@ _ALL = (
         "built by the authors of the paper from news portals; never published",
         "private",
         "15,000 Korean news articles of 2002 in the order of time, 46 classes, one each",
-        "can't be had; klue_ynat and korean_news_1600 stand in for it",
+        "not available; klue_ynat and korean_news_1600 stand in for it",
         (KIM,),
         obtainable=False,
         documents=15_000,

@@ -88,7 +88,7 @@ class Filter(Remembering):
         classes : sequence of str, default=("ham", "spam")
             The labels, two or more. Of two, the second is looked for: false alarms are its.
         reader : {"mail", "text"}, default="mail"
-            What documents are: mails as they came, or plain text.
+            What documents are: raw mails, or plain text.
         model : {"pool", "words"}, default="pool"
             The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
             ten times the speed, less precise. With one expert there are no weights to learn: its own stays as it is,

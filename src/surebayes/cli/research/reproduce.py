@@ -56,8 +56,8 @@ def reproduce(
     """Reproduce a paper's tables and figures, the published figures beside ours.
 
     PAPER is kolcz-yih, kim-seo-rim, frank-bouckaert, junejo-karim, kolcz-chowdhury or all. Corpora come from
-    SUREBAYES_DATA; counts and results are kept, so that a run that was stopped goes on where it was. In a pipe results
-    are one JSON list.
+    SUREBAYES_DATA. Counts and results are cached, so a run that was interrupted resumes where it stopped. In a pipe,
+    the results are one JSON list.
     """
     from surebayes.research import papers
 

@@ -153,7 +153,8 @@ def _comparison(
         printed = published.get(corpus, {})
         if not lab.has(corpus):
             for column, value in printed.items():
-                records.append(Record(PAPER, item, corpus, f"{a} against {b}", column, value, None, "corpus not there"))
+                row = f"{a} against {b}"
+                records.append(Record(PAPER, item, corpus, row, column, value, None, "corpus not available"))
             continue
         results = _runs(lab, corpus, (a, b), runs, documents)
         counts = results.compare(a, b)

@@ -103,8 +103,8 @@ OPEN = (
     "training one, now a test one, so it isn't blind to the test reviews as the choice of each run is. What the first "
     "run chooses, [a-z]{2,} with stems, would as the rule of all runs miss with NB by -1.17 and with BW by -2.07.",
     "Before, 23 combinations of token rule, stop list, stems and rare words had been compared by their test accuracy, "
-    "and the one with all seven averages within a point of print was shown: tokens=[a-z]{2,}, DTWC-O 79.26, KL 81.56, "
-    "LO 80.03, NB 77.85, ME 79.91, BW 76.54, SVM 79.80. The toolkit's own list in its present form with alphabetic "
+    "and the one with all seven averages within a point of the printed ones was shown: tokens=[a-z]{2,}, DTWC-O 79.26, "
+    "KL 81.56, LO 80.03, NB 77.85, ME 79.91, BW 76.54, SVM 79.80. The toolkit's own list in its present form with alphabetic "
     "tokens gives 78.98, 81.60, 79.86, 77.50, 79.53, 76.77, 79.16.",
     "Balanced winnow is fed class by class, as the toolkit reads the folders of a corpus (its trainer doesn't "
     "shuffle); in which order the authors gave the rows is not known. It is the last only so: shuffled, NB is.",
@@ -173,13 +173,13 @@ def table_3(
             lab, "table 3", title, "sraa", chosen, TABLE_3, setting, runs, methods, tokens, drawn
         )[0]  # fmt: skip
     chosen, test_size = sizes or GROUP_SIZES, test or 350
-    setting = f"SRAA not there: {', '.join(groups)} of 20 Newsgroups, bodies; {test_size} test articles a class"
+    setting = f"SRAA not available: {', '.join(groups)} of 20 Newsgroups, bodies; {test_size} test articles a class"
     options = {"classes": list(groups), "test": test_size}
     result, _ = _drawn_table(lab, "table 3", title, "news20", chosen, {}, setting, runs, methods, tokens, options)
     for row, values in TABLE_3.items():
         for name, value in zip(METHODS, values):
             if name in methods:
-                how = "corpus not there; a stand-in above"
+                how = "corpus not available; a stand-in above"
                 result.records.append(Record(PAPER, "table 3", "sraa", row, name, value, None, how))
     printed = sorted(methods, key=lambda name: -TABLE_3["Avg"][METHODS.index(name)])
     result.notes.append(f"In the paper, on SRAA: {', '.join(printed)}.")
@@ -216,7 +216,8 @@ def table_1(
         complete = bool((data.split == "train").any())
         settings = [{"corpus": corpus, "inbox": inbox, "methods": list(methods)} for inbox in inboxes]
         results = lab.map(run_inbox, settings, f"Junejo & Karim on {corpus}")
-        how = "trained on the training file" if complete else "trained on the other two inboxes: the file isn't there"
+        others = "trained on the other two inboxes: the training file isn't available"
+        how = "trained on the training file" if complete else others
         rows = {f"Inbox {inbox + 1}": result for inbox, result in zip(inboxes, results)}
         rows["Avg"] = {name: float(np.mean([result[name] for result in results])) for name in methods}
         for row, result in rows.items():

@@ -327,7 +327,7 @@ def table_3(lab: Lab, corpora: Sequence[str] = STAND_INS, documents: int | None 
 def _with_printed(result: Result, item: str, published: Mapping[str, tuple[float, float]]) -> Result:
     for name, values in published.items():
         for column, value in zip(("MicroF1", "MacroF1"), values):
-            setting = "KoreanNews2002 can't be had: only the order of the methods can be compared"
+            setting = "KoreanNews2002 isn't available: only the order of the methods can be compared"
             result.records.append(Record(PAPER, item, "koreannews2002", name, column, value, None, setting))
     result.notes.append("KoreanNews2002 was never published; other Korean news stands in, character bigrams as terms.")
     return result

@@ -27,7 +27,7 @@ PUBLISHED = {
 SETTINGS = {
     "reuters21578": "ModApte, 9,603/3,299 documents, 90 categories (the paper's cut, 101 categories, can't be rebuilt)",
     "news20": "subject and body, two thirds train, mean over seeds",
-    "trec_ap": "corpus can't be had",
+    "trec_ap": "corpus isn't available",
 }
 CORPORA = ("reuters21578", "news20")
 SEEDS = (0, 1, 2, 3)

@@ -206,7 +206,7 @@ def table_2(
         for row, values in TABLE_2.items():
             for k, column in enumerate((ALL, DSFS)):
                 if values[2 * place + k] is not None:
-                    printed_value, how = values[2 * place + k], "corpus not there; stand-ins below"
+                    printed_value, how = values[2 * place + k], "corpus not available; stand-ins below"
                     records.append(Record(PAPER, "table 2", name, row, column, printed_value, None, how))
     for corpus in _present(lab, corpora):
         pool: dict[str, Any] = {"smoothing": smoothing, "first_stage": first_stage}
@@ -303,10 +303,10 @@ def _reason(third: Mapping[str, float], most: Mapping[str, float]) -> str:
 
     summary = f"Shuffled instead of by time (mean of {SHUFFLES}) they are {shown(third)}"
     if in_order(third):
-        return f"{summary}: the order returns, so it is the drift of the stream that breaks it."
+        return f"{summary}: the order returns, so the drift of the stream breaks it."
     summary += f", and {shown(most)} where nine tenths train"
     if in_order(most):
-        return f"{summary}: the order returns with more training mail: drift and a small training set break it."
+        return f"{summary}: the order returns with more training mail, so drift and a small training set break it."
     return f"{summary}: the order doesn't return, so neither drift nor the size of the training set explains it."
 
 
@@ -387,7 +387,7 @@ def _roc_figure(
 
 def figure_2(lab: Lab, corpus: str = "spamassassin", noise: float = 0.05, documents: int | None = None) -> Result:
     """Figure 2: ROC for FP in [0, 0.14] on Hotmail; a stand-in with label noise, for which Hotmail is known."""
-    why = "it can't be had: SpamAssassin with flipped training labels stands in (Hotmail has 2-5% of noise)"
+    why = "that corpus isn't available: SpamAssassin with flipped training labels stands in (Hotmail has 2-5% of noise)"
     return _roc_figure(lab, "figure 2", "Hotmail", corpus, noise, why, documents)
 
 
