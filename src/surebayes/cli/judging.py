@@ -165,8 +165,8 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
     """Explain the verdict on a document.
 
-    Shows each view's share of the score, the strongest terms and passages, the text with its strong passages marked, the
-    threshold, and how many corrections would reverse the verdict. Every message of a mailbox is explained.
+    Shows each view's share of the score, the strongest terms and passages, the text with its strong passages marked,
+    the threshold, and how many corrections would reverse the verdict. Every message of a mailbox is explained.
     """
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter
