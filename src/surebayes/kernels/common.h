@@ -34,6 +34,7 @@ typedef enum { OK, NO_MEMORY, TOO_MANY_TERMS, NEED_CHARACTERS, NEED_LOWER } Stat
 #if defined(__GNUC__) || defined(__clang__)
 #define PREFETCH(p) __builtin_prefetch(p)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* into loops that are to be vectorised */
 static inline int lowest_bit(uint64_t x)
 {
     return __builtin_ctzll(x);
@@ -41,6 +42,7 @@ static inline int lowest_bit(uint64_t x)
 #else
 #define PREFETCH(p) ((void)(p))
 #define LIKELY(x) (x)
+#define ALWAYS_INLINE inline
 static inline int lowest_bit(uint64_t x)
 {
     unsigned long i;

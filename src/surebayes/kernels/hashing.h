@@ -37,20 +37,46 @@ static inline uint32_t little4(const uint8_t *p)
 #endif
 }
 
-static inline uint32_t murmur3(const uint8_t *p, size_t n)
+/* One step of it for a word; a word that isn't whole is the last and is only mixed in. */
+static ALWAYS_INLINE uint32_t murmur_tail(uint32_t h, uint32_t word)
 {
-    uint32_t h = 0;
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        h = rotate(h ^ rotate(little4(p + i) * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
-    if (n & 3) { /* reads up to 3 bytes after the end */
-        uint32_t tail = little4(p + i) & (0xffffffffu >> (32 - 8 * (n & 3)));
-        h ^= rotate(tail * 0xcc9e2d51u, 15) * 0x1b873593u;
-    }
-    h ^= (uint32_t)n;
+    return h ^ rotate(word * 0xcc9e2d51u, 15) * 0x1b873593u;
+}
+
+static ALWAYS_INLINE uint32_t murmur_word(uint32_t h, uint32_t word)
+{
+    return rotate(murmur_tail(h, word), 13) * 5 + 0xe6546b64u;
+}
+
+static ALWAYS_INLINE uint32_t murmur_end(uint32_t h, uint32_t n)
+{
+    h ^= n;
     h = (h ^ h >> 16) * 0x85ebca6bu;
     h = (h ^ h >> 13) * 0xc2b2ae35u;
     return h ^ h >> 16;
+}
+
+/* `padded`: whether 3 bytes after the end may be read. */
+static inline uint32_t murmur3_of(const uint8_t *p, size_t n, bool padded)
+{
+    uint32_t h = 0, tail = 0;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        h = murmur_word(h, little4(p + i));
+    if (n & 3) {
+        if (padded)
+            tail = little4(p + i) & (0xffffffffu >> (32 - 8 * (n & 3)));
+        else
+            for (size_t j = n; j > i; j--)
+                tail = tail << 8 | p[j - 1];
+        h = murmur_tail(h, tail);
+    }
+    return murmur_end(h, (uint32_t)n);
+}
+
+static inline uint32_t murmur3(const uint8_t *p, size_t n)
+{
+    return murmur3_of(p, n, true);
 }
 
 /* scikit-learn's column of a hash: its absolute value modulo the width. For -2^31, whose absolute value an int32 can't

@@ -62,7 +62,7 @@ _SECTIONS = {
 @setting("repeats", about="Hold-outs, folds or steps in time.")
 @setting("train_size", about="The share that trains.")
 @click.option("--positive", metavar="NAME", help="The positive of two classes. Default: the one named last.")
-@setting("measure", about="What wins and losses go by.")
+@setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
     "Measure with ever more of the training documents, or with ever more of their labels wrong."
 ))  # fmt: skip

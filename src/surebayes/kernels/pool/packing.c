@@ -1,4 +1,5 @@
 /* Rows of the journal, packed; and hashed tokens. */
+#include "../hashing.h"
 #include "pool.h"
 
 /* ------------------------------------------------------------------------------------------------ rows of the journal
@@ -109,29 +110,7 @@ done:
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------ MurmurHash3 */
-
-static uint32_t murmur3(const uint8_t *p, size_t n)
-{
-    uint32_t h = 0, k;
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        k = word(p + i) * 0xCC9E2D51u;
-        h ^= (k << 15 | k >> 17) * 0x1B873593u;
-        h = (h << 13 | h >> 19) * 5 + 0xE6546B64u;
-    }
-    k = 0;
-    for (size_t j = n; j > i; j--)
-        k = k << 8 | p[j - 1];
-    if (n > i) {
-        k *= 0xCC9E2D51u;
-        h ^= (k << 15 | k >> 17) * 0x1B873593u;
-    }
-    h ^= (uint32_t)n;
-    h = (h ^ h >> 16) * 0x85EBCA6Bu;
-    h = (h ^ h >> 13) * 0xC2B2AE35u;
-    return h ^ h >> 16;
-}
+/* ------------------------------------------------------------------------------------------------ hashed tokens */
 
 const char hash_tokens_doc[] = "hash_tokens(tokens, width)\n--\n\nThe columns of a list of bytes, as scikit-learn's "
                                "HashingVectorizer has them: uint32.";
@@ -154,9 +133,7 @@ PyObject *pool_hash_tokens(PyObject *module, PyObject *args)
             Py_CLEAR(result);
             break;
         }
-        int32_t h = (int32_t)murmur3((const uint8_t *)text, (size_t)size);
-        /* the smallest number has no absolute value: scikit-learn takes 2**31 - 1 - (width - 1) for it */
-        out[i] = (h == INT32_MIN ? 0x7FFFFFFFu - (width - 1) : (uint32_t)(h < 0 ? -h : h)) % width;
+        out[i] = column_of(murmur3_of((const uint8_t *)text, (size_t)size, false), width);
     }
     return result;
 }

@@ -48,16 +48,12 @@ static inline void hash_grams_of(const uint32_t *restrict words, size_t n, uint3
 {
     const uint32_t tail = size > 4 && size < 8 ? 0xffffffffu >> (32 - 8 * (size & 3)) : 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t h = size == 3 ? rotate((words[i] & 0xffffffu) * 0xcc9e2d51u, 15) * 0x1b873593u
-                               : rotate(rotate(words[i] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+        uint32_t h = size == 3 ? murmur_tail(0, words[i] & 0xffffffu) : murmur_word(0, words[i]);
         if (size == 8)
-            h = rotate(h ^ rotate(words[i + 4] * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+            h = murmur_word(h, words[i + 4]);
         else if (size > 4)
-            h ^= rotate((words[i + 4] & tail) * 0xcc9e2d51u, 15) * 0x1b873593u;
-        h ^= size;
-        h = (h ^ h >> 16) * 0x85ebca6bu;
-        h = (h ^ h >> 13) * 0xc2b2ae35u;
-        h ^= h >> 16;
+            h = murmur_tail(h, words[i + 4] & tail);
+        h = murmur_end(h, size);
         uint32_t sign = 0u - (h >> 31);
         out[i] = ((h ^ sign) - sign) & mask;
     }
