@@ -170,7 +170,7 @@ SETTINGS = _settings(
             ("tag", "quarantine", "reject", "pass")),
     Setting("milter_error", str, "accept", "What the milter does to a mail after an error.", ("accept", "tempfail")),
     Setting("shadow", bool, False, "Whether `serve` judges and logs mail only, and changes nothing."),
-    Setting("max_share", float, 0.95, "The share of positives among the latest 200 mails above which something is wrong.",
+    Setting("max_share", float, 0.95, "The largest plausible share of positives among the latest 200 mails.",
             low=0, high=1),
     Setting("surge", str, "warn", "What `serve` does beyond that share: warn, or stop marking mail.", ("warn", "stop")),
     Setting("log_level", str, "info", "What `serve` logs.", ("debug", "info", "warning", "error")),
