@@ -260,10 +260,9 @@ def _name_in_scikit_learn(value: Any) -> str | None:
     """Return the full name under which an estimator of scikit-learn may be saved; None for anything else."""
     if not type(value).__module__.startswith("sklearn."):
         return None
-    kind = type(value)
+    kind, called = type(value), type(value).__name__
     for name, module in _OF_SCIKIT_LEARN.items():
-        public = f"{module}.{kind.__name__}"
-        if name == public and getattr(importlib.import_module(module), kind.__name__, None) is kind:
+        if name == f"{module}.{called}" and getattr(importlib.import_module(module), called, None) is kind:
             return name
     return None
 
