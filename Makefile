@@ -51,6 +51,7 @@ test-spark: setup
 
 # scikit-learn's own tests of vectorizers and Naive Bayes, and its text examples, with our classes in place of theirs.
 test-scikit-learn: setup
+	$(BIN)/python -m pip install --quiet plotly  # one of the examples draws with it
 	$(BIN)/python tools/scikit_learn_tests.py
 	$(BIN)/python tools/scikit_learn_examples.py
 
