@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes import _entry
 from surebayes.filter.lean import one_shot
+from surebayes.filter.lean.bulk import BulkJudge
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.lean.one_shot import OWN, with_fields
 from surebayes.kernels import kernel
 from surebayes.kernels.mail_twin import FILTER_FIELDS, header_end, without_fields
 from surebayes.mail.message import MAX_BYTES
+from surebayes.pool.document import Document
 from surebayes.synthetic import mail_stream
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -225,11 +227,23 @@ def test_the_python_kernels_give_the_same_score(model):
 
 
 def same_on_corpus(path, mails):
+    """The same bits by a filter in memory and mapped, by what filter and classify run, and by a pool of its weights."""
+    lessons = list({Document(raw, "mail").fingerprint: (raw, label) for raw, label in mails[::3]}.values())
     with sb.Filter.create(path) as mine:
-        mine.train(mails[::3], reserve=0)
+        mine.train(lessons, reserve=0)
         live = [mine.judge(raw).score for raw, _ in mails]
+        weights = mine._durable.loaded().engine.weights
+    with sb.Filter.open(path) as again:
+        assert [again.judge(raw).score for raw, _ in mails[:500]] == live[:500]
+        assert again._durable.is_mapped
     lean = MappedModel(str(path))
     assert [lean.scores(raw)[0] for raw, _ in mails] == live
+    assert [decision[1] for decision in BulkJudge(str(path)).judge([raw for raw, _ in mails])] == live
+    for (raw, _), score in list(zip(mails, live))[::50]:
+        assert float(dict(one_shot.verdict_fields(str(path), raw, False)[0])[b"X-Surebayes-Score"]) == score
+    pool = sb.ViewPool().fit([raw for raw, _ in lessons], [label for _, label in lessons])
+    pool._engine.weights = weights
+    assert pool.decision_function([raw for raw, _ in mails]).tolist() == live
 
 
 def spamassassin(folder, limit=None):
