@@ -1,8 +1,10 @@
-"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|draw`.
+"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|draw`.
 
 curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
 overhead   the CPU time of Dask and of Spark over plain processes on the same parts, start-up excluded; same file
+mail       `surebayes train --views words --no-journal` on two mailboxes of invented mails, end to end, beside
+           scikit-learn's CountVectorizer + MultinomialNB on a tenth of the same decoded texts; same file
 draw       the curves into docs/images/scale.png
 
 The documents are invented: 60 common words each and 80 of a tail that grows as the vocabulary of mail does.
@@ -221,6 +223,72 @@ def _with_spark(parts):
             spark.stop()
 
 
+# ---- a filter by command
+
+BODY = " ".join((["c%x"] * 22 + ["r%x"] * 10) * 10)
+HEAD = (
+    "From sender%d@example.org Mon Jan  5 12:00:00 2026\n"
+    "Received: from mx%d.example.org by mail.example.net; Mon, 5 Jan 2026 12:00:00 +0000\n"
+    "From: Sender <sender%d@example.org>\nTo: reader@example.net\nSubject: %s\nMessage-ID: <%d@example.org>\n"
+    "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n%s\n\n"
+)
+
+
+def bodies(first, n):
+    """Return n invented bodies of mails from number `first` on, their labels, and the numbers of their rare words."""
+    generator = np.random.default_rng([11, first])
+    labels = generator.integers(0, 2, n)
+    common = (generator.random((n, 10, 22)) ** 3 * 20_000).astype(np.int64) + 300 * labels[:, None, None]
+    rare = (1 / (generator.random((n, 10, 10)) + 1e-4) ** 4).astype(np.int64)
+    words = np.concatenate([common, rare], axis=2).reshape(n, -1)
+    return list(map(BODY.__mod__, map(tuple, words.tolist()))), labels, np.unique(rare)
+
+
+def mailboxes(folder, n):
+    """Write n mails to ham.mbox and spam.mbox unless they are there; return how many rare words they have."""
+    done = Path(folder) / f"mails-{n}.json"
+    if not done.exists():
+        rare = np.empty(0, np.int64)
+        with open(Path(folder) / "ham.mbox", "w") as ham, open(Path(folder) / "spam.mbox", "w") as spam:
+            for first in range(0, n, PART):
+                texts, labels, found = bodies(first, min(PART, n - first))
+                rare = np.union1d(rare, found)
+                for k, (text, label) in enumerate(zip(texts, labels.tolist()), first):
+                    subject = text[:40].rpartition(" ")[0]
+                    (spam if label else ham).write(HEAD % (k % 5000, k % 50, k % 5000, subject, k, text))
+        done.write_text(json.dumps(len(rare)))
+    return json.loads(done.read_text())
+
+
+def peer_of_mails(n):
+    """Fit scikit-learn's pair on the decoded texts of n mails; print what it took."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+
+    made = [bodies(first, min(PART, n - first))[:2] for first in range(0, n, PART)]
+    texts = [text[:40].rpartition(" ")[0] + "\n" + text for part in made for text in part[0]]
+    labels = np.concatenate([part[1] for part in made])
+    cpu, wall = measured(lambda: MultinomialNB().fit(CountVectorizer().fit_transform(texts), labels))
+    print(json.dumps({"documents": n, "cpu": cpu, "wall": wall}))
+
+
+def mail(folder, n):
+    terms = mailboxes(folder, n) + 20_300
+    with tempfile.TemporaryDirectory() as models:
+        before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        command = [sys.executable, "-m", "surebayes", "train", "-m", f"{models}/filter", "--ham", f"{folder}/ham.mbox"]
+        command += ["--spam", f"{folder}/spam.mbox", "--views", "words", "--no-journal", "--json"]
+        subprocess.run(command, check=True, capture_output=True)
+        wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found = {"documents": n, "terms": terms, "cpu": cpu, "wall": wall, "mb": after.ru_maxrss / 1024}
+    print(found, flush=True)
+    tenth = in_process("peer_of_mails", folder, n // 10)
+    print("scikit-learn:", tenth, flush=True)
+    print(f"times as fast: {10 * tenth['wall'] / wall:.1f} by the clock, {10 * tenth['cpu'] / cpu:.1f} in CPU time")
+    record(mail=found | {"peer": tenth, "load": os.getloadavg()[0]})
+
+
 # ---- keeping and drawing
 
 
@@ -252,12 +320,14 @@ def draw():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["curve", "overhead", "draw", "point", "peer"])
+    parser.add_argument("what", choices=["curve", "overhead", "mail", "draw", "point", "peer", "peer_of_mails"])
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=int, default=3_000_000, help="the largest number of documents")
     parser.add_argument("--engines", default="dask,spark", help="engines to compare with plain processes")
     parser.add_argument("--folder", help="where the documents are written and kept; a temporary folder if not given")
     options = parser.parse_args()
+    if options.what == "peer_of_mails":
+        return peer_of_mails(int(options.rest[1]))
     if options.what in ("point", "peer"):
         return {"point": point, "peer": peer}[options.what](options.rest[0], int(options.rest[1]))
     if options.what == "draw":
@@ -267,6 +337,8 @@ def main():
         if options.what == "curve":
             steps = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000) if n <= options.documents]
             return curve(folder, steps)
+        if options.what == "mail":
+            return mail(folder, options.documents)
         return overhead(folder, options.documents, options.engines.split(","))
 
 

@@ -169,7 +169,7 @@ class DaskEngine:
         Parts that Dask computes are all in a worker's memory before a task begins, so that each has a task of its own.
         """
         threads = sum(self.client.nthreads().values()) or 1
-        size = 1 if self._computed else max(1, min(TOGETHER, len(self.parts) // (4 * threads)))
+        size = 1 if self._computed else min(TOGETHER, -(-len(self.parts) // (4 * threads)))
         return [range(k, min(k + size, len(self.parts))) for k in range(0, len(self.parts), size)]
 
 
