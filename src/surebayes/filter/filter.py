@@ -590,6 +590,7 @@ class Filter(Remembering):
                 journal = durable.reading(anew=True)
                 problems = journal.problems(progress)
                 state = State.load(durable.folder, durable.folder.manifest(), journal)
+                problems += self._memory_problems()
                 return problems + history.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:
                 return [str(error)]

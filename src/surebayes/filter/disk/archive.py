@@ -17,6 +17,8 @@ from surebayes.errors import BadModel
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import KIND
+from surebayes.filter.memory.database import NAME as VERDICTS
+from surebayes.filter.memory.database import Database
 from surebayes.filter.settings import NAME as CONFIG
 from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, put_pieces
 from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
@@ -45,6 +47,11 @@ def export(durable: Durable, archive: str) -> None:
         files = {name: os.path.join(durable.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
         if os.path.isfile(os.path.join(durable.path, CONFIG)):
             files[CONFIG] = os.path.join(durable.path, CONFIG)
+        if os.path.isfile(os.path.join(durable.path, VERDICTS)):
+            files[VERDICTS] = os.path.join(scratch, VERDICTS)
+            memory = Database(durable.path)
+            memory.copy_to(files[VERDICTS])
+            memory.close()
         _pack(files, archive)
 
 
@@ -112,13 +119,19 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
-    if entries.keys() - {CONFIG} != {MANIFEST, JOURNAL, *sizes}:
+    if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
         raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
     for name, size_said in sizes.items():
         if entries[name].file_size != size_said:
             raise BadModel(f"{name} in the archive has another size than its manifest says.")
-    for name in (*sizes, JOURNAL):
+    for name in (*sizes, JOURNAL, *(entries.keys() & {VERDICTS})):
         put_pieces(folder, name, _pieces(file, name))
+    if VERDICTS in entries:
+        memory = Database(folder)
+        problems = memory.problems()
+        memory.close()
+        if problems:
+            raise BadModel(problems[0])
 
 
 def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:

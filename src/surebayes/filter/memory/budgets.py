@@ -82,7 +82,12 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
 
     names = ("rate", "burst", "debt_units", "alarms", "negatives")
     row = database.rows("SELECT rate, burst, debt, alarms, negatives FROM budgets WHERE label = ?", (label,))[0]
-    return AlarmBudget.from_dict(dict(zip(names, row)))
+    try:
+        return AlarmBudget.from_dict(dict(zip(names, row)))
+    except (ValueError, TypeError) as error:
+        from surebayes.errors import BadModel
+
+        raise BadModel(f"{database.path} has a budget that can't be: {error} Restore it from a copy.") from None
 
 
 # ---------------------------------------------------------------------- terms

@@ -111,6 +111,17 @@ class Database:
             raise error
         raise AssertionError  # the context above raises
 
+    def copy_to(self, path: str) -> None:
+        """Write a consistent copy, while others read and write."""
+        self.run("VACUUM INTO ?", (path,))
+        copy = _connected(path)
+        copy.execute("PRAGMA journal_mode=WAL")
+        copy.close()
+
+    def problems(self) -> "list[str]":
+        """Return what SQLite finds wrong with the file."""
+        return [f"{self.path}: {text}" for (text,) in self.rows("PRAGMA quick_check") if text != "ok"]
+
     def close(self) -> None:
         """Close the file."""
         self.connection.close()

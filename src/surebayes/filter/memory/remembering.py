@@ -43,6 +43,10 @@ class Remembering:
             self._memory = Memory(self._durable.path, create=True)
         return self._memory
 
+    def _memory_problems(self) -> list[str]:
+        memory = self._remembering()
+        return [] if memory is None else memory.database.problems()
+
     def _close_memory(self) -> None:
         if self._memory is not None:
             self._memory.close()
