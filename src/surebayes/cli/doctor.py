@@ -107,14 +107,14 @@ def _installation() -> list[Check]:
     return checks
 
 
-def _mail(model: str | None, given: Mapping[str, str | None]) -> list[Check]:
+def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Check]:
     """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
     from surebayes.filter import settings
     from surebayes.server.process.address import Address
     from surebayes.server.proof import prove
 
     stored = settings.resolve(model)
-    texts = {door: given[door] or stored[door].value for door in ("http", "spamd", "milter")}
+    texts = {door: addresses[door] or stored[door].value for door in ("http", "spamd", "milter")}
     doors = {door: Address.parse(text) for door, text in texts.items() if text}
     if not doors:
         doors = {"http": Address.parse("127.0.0.1:8025")}
@@ -241,10 +241,10 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     if not certificate["stale"]:
         return Check("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     needed = 1 if max_fpr is None else _next_step.needed(max_fpr, confidence)
-    kept = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
+    set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
-    if kept < needed:
-        lack = f"{kept:,} documents are set aside and {needed:,} are needed"
+    if set_aside < needed:
+        lack = f"{set_aside:,} documents are set aside and {needed:,} are needed"
         advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
         return Check("certificate", "note", f"stale ({promise}): {lack}. {advice_more}")
     renewed = "it is renewed after 100 lessons or a hundredth of all documents"

@@ -45,7 +45,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     inputs = _inputs.taken(options)
     for path in plots:
         evaluation.check_picture(path)
-    truth, given, scores, known = [], [], [], 0
+    truth, predicted, scores, known = [], [], [], 0
     with Filter.open(model) as opened, _show.progress("judging", _inputs.total(inputs)) as counter:
         classes, learnt = opened.classes, _learnt(opened)
         if plots and len(classes) > 2:
@@ -54,7 +54,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
             _check_label(document, classes)
             verdict = opened.judge(document.content, remember=False)
             truth.append(str(document.label))
-            given.append(verdict.label)
+            predicted.append(verdict.label)
             scores.append(verdict.score)
             known += verdict.fingerprint in learnt
     inputs.report()
@@ -62,7 +62,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
         _show.note(f"{known:,} of {len(truth):,} documents were learnt by this filter: the figures flatter it.")
     positive = classes[1] if len(classes) == 2 else None
     with _show.progress("measuring"):
-        measured = evaluation.evaluate(truth, given, scores if positive else None, positive, confidence)
+        measured = evaluation.evaluate(truth, predicted, scores if positive else None, positive, confidence)
     mark = measured["false_positive_rate"].value if positive else None
     for path in plots:
         evaluation.draw_roc({Path(model).name or model: measured.roc}, path, mark=mark)
@@ -159,8 +159,8 @@ def calibrate(
     from surebayes.filter.filter import Filter
 
     terms = _terms(ctx, options)
-    given = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
-    inputs = _inputs.taken(options) if given else None
+    has_inputs = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
+    inputs = _inputs.taken(options) if has_inputs else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
         documents = _labelled(inputs, opened.classes, counter)
         certificate = opened.calibrate(positive=positive, documents=documents, **terms)

@@ -229,12 +229,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            found = tomllib.loads(file.read())
+            values = tomllib.loads(file.read())
     except ValueError as error:
         raise BadConfig(f"{path} is no TOML file: {error}.") from None
     except RecursionError:
         raise BadConfig(f"{path} is no file of settings: its values are nested too deeply.") from None
-    return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in found.items()}
+    return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in values.items()}
 
 
 def _known(name: str, where: str = "") -> Setting:
@@ -299,10 +299,10 @@ def compiled(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = os.path.join(os.fspath(folder), NAME)
     try:
-        found = read(path) if os.path.exists(path) else {}
+        values = read(path) if os.path.exists(path) else {}
     except (OSError, BadConfig):  # to learn is worth more than to complain; `filter` and `doctor` say what is wrong
-        found = {}
-    return {"x_spam": found.get("x_spam", SETTINGS["x_spam"].default), "budget": "budget" in found}
+        values = {}
+    return {"x_spam": values.get("x_spam", SETTINGS["x_spam"].default), "budget": "budget" in values}
 
 
 def as_toml(values: Mapping[str, Any] | None = None) -> str:
@@ -357,21 +357,21 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
     setting = _known(name)
     checked = None if value is None else setting.checked(value)
     before = target.read_text(encoding="utf-8") if target.exists() else as_toml()
-    kept: list[str] = []
+    lines: list[str] = []
     place = None
     for line in before.splitlines():
         key = line.lstrip("# ").partition("=")[0].strip()
         if key == name and "=" in line:
-            place = len(kept) if place is None else place
+            place = len(lines) if place is None else place
             if line.lstrip().startswith("#") and value is None:
-                kept.append(line)
+                lines.append(line)
             continue
-        kept.append(line)
+        lines.append(line)
     if value is not None:
-        kept.insert(len(kept) if place is None else place, f"{name} = {_toml(checked)}")
+        lines.insert(len(lines) if place is None else place, f"{name} = {_toml(checked)}")
     after = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
-        after.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        after.write_text("\n".join(lines) + "\n", encoding="utf-8")
         read(after)
         os.replace(after, target)
     finally:

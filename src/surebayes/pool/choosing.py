@@ -143,5 +143,5 @@ def sample(
         return which
     if digest is not None:
         which = which[np.argsort(digest[which], kind="stable")]
-    kept = [which[labels[which] == c][:n] for c, n in enumerate(quotas(have, SAMPLE))]
-    return np.sort(np.concatenate(kept))
+    drawn = [which[labels[which] == c][:n] for c, n in enumerate(quotas(have, SAMPLE))]
+    return np.sort(np.concatenate(drawn))

@@ -126,11 +126,11 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
     weights = engine.weights.of_contrast(k)
     silent = engine.asked()[k] < 0
     for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
-        own = weights[first : first + len(view.experts)]
+        view_weights = weights[first : first + len(view.experts)]
         first += len(view.experts)
         each, constant = np.zeros(len(_columns(rows))), 0.0
         if not silent:
-            each, constant = _column_shares(engine, v, rows, k, own)
+            each, constant = _column_shares(engine, v, rows, k, view_weights)
         shares.append(_view_share(view, document, _columns(rows), each, top))
         bias += constant
     return in_order(shares, bias)

@@ -140,17 +140,17 @@ class ViewPool(ClassifierMixin, BaseEstimator):
                 raise ValueError("sample_weight leaves a class without documents.")
         digest = digests(documents)
         if order is not None:
-            held = self._latest(labels, order)
+            is_held_out = self._latest(labels, order)
         else:
             apart = distinct(digest, labels, times)
-            held = held_out(labels[apart.first], apart.times)
+            is_held_out = held_out(labels[apart.first], apart.times)
             if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
                 times = None if (apart.times == 1).all() else apart.times
             else:
-                held = held[apart.group]
-        weights, tail = None if times is None else array("q", times.tolist()), np.flatnonzero(held).tolist()
+                is_held_out = is_held_out[apart.group]
+        weights, tail = None if times is None else array("q", times.tolist()), np.flatnonzero(is_held_out).tolist()
         engine.fit(self._cut(documents), array("q", labels), tail, self.weights, weights, digest=digest)
         self._show_weights()
         return self

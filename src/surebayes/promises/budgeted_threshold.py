@@ -163,11 +163,11 @@ class BudgetedThreshold(ThresholdedClassifier):
         folds = min(_FOLDS, fewest)
         scores: Floats | None = None
         splitter = StratifiedKFold(folds) if plain else KFold(folds)
-        for train, held in splitter.split(np.zeros(labels.shape[0]), labels if plain else None):
+        for train, test in splitter.split(np.zeros(labels.shape[0]), labels if plain else None):
             model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
-            part = raw_scores(model, _safe_indexing(X, held), not plain)
+            part = raw_scores(model, _safe_indexing(X, test), not plain)
             scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
-            scores[held] = part
+            scores[test] = part
         return scores
 
     def _begin(self, kind: Kind, labels: NDArray[Any]) -> None:
@@ -207,9 +207,9 @@ class BudgetedThreshold(ThresholdedClassifier):
         if not hasattr(self, "classes_"):
             return self._first_rows(X, labels, flagged, classes)
         columns = by_class(_finite(self._raw(X)), self._kind)
-        truth, said = self._understood(columns, labels, flagged)
+        truth, alarms = self._understood(columns, labels, flagged)
         self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
-        self._record(columns, truth, said)
+        self._record(columns, truth, alarms)
         return self
 
     def _first_rows(self, X: Any, labels: NDArray[Any], flagged: Any, classes: Any) -> BudgetedThreshold:
@@ -222,9 +222,9 @@ class BudgetedThreshold(ThresholdedClassifier):
         self.estimator_ = clone(self.estimator).partial_fit(X, labels, **options)
         self._begin(kind_of(labels, raw_scores(self.estimator_, X, labels.ndim == 2)), labels)
         truth = memberships(labels, self.classes_, self._kind)
-        said = np.zeros(truth.shape, dtype=bool) if flagged is None else self._said(flagged, truth.shape)
+        alarms = np.zeros(truth.shape, dtype=bool) if flagged is None else self._said(flagged, truth.shape)
         for c, budget in zip(self._targets, self._budgets):
-            for alarm in said[~truth[:, c], c].tolist():
+            for alarm in alarms[~truth[:, c], c].tolist():
                 budget.record(alarm)
         return self
 
@@ -255,8 +255,8 @@ class BudgetedThreshold(ThresholdedClassifier):
             )
         columns = np.full((labels.shape[0], len(self.classes_)), -np.inf)
         columns[:, self._targets] = values[:, None] if width == 1 else values
-        truth, said = self._understood(columns, labels, flagged)
-        self._record(columns, truth, said)
+        truth, alarms = self._understood(columns, labels, flagged)
+        self._record(columns, truth, alarms)
         return self
 
     def _understood(self, columns: Floats, labels: NDArray[Any], flagged: Any) -> tuple[Any, Any]:
@@ -275,11 +275,11 @@ class BudgetedThreshold(ThresholdedClassifier):
             raise ValueError("with several thresholds flagged must be what predict answered: labels, or indicators.")
         if answers.dtype.kind != "b":
             return np.asarray(answers[:, None] == self.classes_)
-        said = np.zeros(shape, dtype=bool)
-        said[:, self._targets[0]] = answers
-        return said
+        alarms = np.zeros(shape, dtype=bool)
+        alarms[:, self._targets[0]] = answers
+        return alarms
 
-    def _record(self, columns: Floats, truth: NDArray[np.bool_], said: NDArray[np.bool_]) -> None:
+    def _record(self, columns: Floats, truth: NDArray[np.bool_], alarms: NDArray[np.bool_]) -> None:
         """Count known rows in the budgets, and let them move the thresholds.
 
         Negatives that come while much of the burst is spent don't move a threshold. Debt doesn't depend on the score of
@@ -287,7 +287,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         the threshold is back where it was as soon as the debt is paid.
         """
         for c, budget, calibration in zip(self._targets, self._budgets, self._calibrations):
-            rows = zip(columns[:, c].tolist(), truth[:, c].tolist(), said[:, c].tolist())
+            rows = zip(columns[:, c].tolist(), truth[:, c].tolist(), alarms[:, c].tolist())
             for score, positive, alarm in rows:
                 if positive or budget.lift <= _CALM:
                     calibration.add(score, positive)
@@ -327,7 +327,7 @@ class BudgetedThreshold(ThresholdedClassifier):
 
     def _certificate(self, k: int) -> Certificate:
         calibration, target = self._calibrations[k], self._targets[k]
-        found, recent = calibration.recent_recall()
+        caught, recent = calibration.recent_recall()
         seen = calibration.negatives + calibration.positives
         measured = calibration.allowed >= 0
         threshold = calibration.threshold
@@ -343,7 +343,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             min_recall=None,
             min_precision=None,
             recall=calibration.recall,
-            recall_interval=rate_interval(found, recent) if recent else Interval(0.0, 1.0),
+            recall_interval=rate_interval(caught, recent) if recent else Interval(0.0, 1.0),
             positive_share=calibration.positives / seen if seen else 0.0,
             assumption=PREQUENTIAL,
             pos_label=self.classes_[target].item(),

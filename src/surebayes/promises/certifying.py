@@ -100,7 +100,7 @@ def certify(
             threshold, allowed = low, missed
         else:
             lower = min(low, threshold)  # where one threshold keeps both promises nothing is unsure
-    found, there = int((values[truth] > threshold).sum()), int(truth.sum())
+    caught, there = int((values[truth] > threshold).sum()), int(truth.sum())
     first, last = _ends(order, values.size)
     return Certificate(
         threshold=threshold,
@@ -112,8 +112,8 @@ def certify(
         max_fpr=max_fpr,
         min_recall=min_recall,
         min_precision=min_precision,
-        recall=found / there,
-        recall_interval=rate_interval(found, there, confidence),
+        recall=caught / there,
+        recall_interval=rate_interval(caught, there, confidence),
         positive_share=there / truth.size,
         assumption=assumption,
         first=first,
@@ -158,9 +158,9 @@ def _checked(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDAr
             f"calibration scores must be finite numbers. Got NaN or infinity in {bad:,} of {values.size:,}."
         )
     if truth.all() or not truth.any():
-        got = "no rows" if truth.size == 0 else "only positives" if truth.all() else "only negatives"
+        received = "no rows" if truth.size == 0 else "only positives" if truth.all() else "only negatives"
         raise ValueError(
-            f"calibration needs rows of both classes: negatives for the promise, positives for the recall. Got {got}."
+            f"calibration needs rows of both classes: negatives for the promise, positives for recall. Got {received}."
         )
     return values, truth
 

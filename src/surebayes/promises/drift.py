@@ -50,7 +50,7 @@ class _Capital:
         share = moved / len(gains)
         self.cash -= moved
         # a cap takes capital away, so it can't cause an alarm; without it a year of drift would overflow
-        self.staked = [min((held + share) * gain, 1e300) for held, gain in zip(self.staked, gains)]
+        self.staked = [min((wealth + share) * gain, 1e300) for wealth, gain in zip(self.staked, gains)]
         self.rows += 1
 
 

@@ -186,23 +186,23 @@ class GuaranteedThreshold(ThresholdedClassifier):
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X)
             fit_params = {**fit_params, weight_parameter(self.estimator): weight}
-        held, assumption, indicators = np.arange(n), EXACT, labels.ndim == 2
+        calibration, assumption, indicators = np.arange(n), EXACT, labels.ndim == 2
         if isinstance(self.cv, str):
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             raw = raw_scores(self.estimator_, X, indicators)
         elif is_share(self.cv):
-            train, held = split(labels, when, self.cv)
+            train, calibration = split(labels, when, self.cv)
             self.estimator_ = self._fitted(X, labels, fit_params, train)
-            raw = raw_scores(self.estimator_, _safe_indexing(X, held), indicators)
+            raw = raw_scores(self.estimator_, _safe_indexing(X, calibration), indicators)
         else:
             raw, assumption = self._out_of_fold(X, labels, fit_params), APPROXIMATE
-            self.estimator_ = self._fitted(X, labels, fit_params, held)
+            self.estimator_ = self._fitted(X, labels, fit_params, calibration)
         self.classes_ = np.asarray(self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._calibrate(raw, labels[held], None if when is None else when[held], assumption)
+        self._calibrate(raw, labels[calibration], None if when is None else when[calibration], assumption)
         return self
 
     def _check_parameters(self) -> None:
@@ -233,12 +233,12 @@ class GuaranteedThreshold(ThresholdedClassifier):
     def _out_of_fold(self, X: Any, labels: Any, fit_params: dict[str, Any]) -> Any:
         scores: Any = None
         times_held = np.zeros(labels.shape[0], dtype=int)
-        for train, held in check_cv(self.cv, labels, classifier=True).split(X, labels):
+        for train, test in check_cv(self.cv, labels, classifier=True).split(X, labels):
             model = self._fitted(X, labels, fit_params, train)
-            part = raw_scores(model, _safe_indexing(X, held), labels.ndim == 2)
+            part = raw_scores(model, _safe_indexing(X, test), labels.ndim == 2)
             scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
-            scores[held] = part
-            times_held[held] += 1
+            scores[test] = part
+            times_held[test] += 1
         if not np.all(times_held == 1):
             raise ValueError("the cross-validator must hold out every row exactly once.")
         return scores
@@ -356,10 +356,12 @@ class GuaranteedThreshold(ThresholdedClassifier):
         if name.endswith("-unhashable"):
             raise TypeError(f"{type(self.estimator_).__name__} can't be pickled, so it can't be compared.")
         several = isinstance(self.certificate_, Certificates)
-        found = self.certificate_ if several else Certificates({None: self.certificate_} if self.certificate_ else {})
-        same = all(certificate.model == name for certificate in found.values())
+        certificates = (
+            self.certificate_ if several else Certificates({None: self.certificate_} if self.certificate_ else {})
+        )
+        same = all(certificate.model == name for certificate in certificates.values())
         if not same:
-            revoked = {key: certificate.revoke(f"the model is now {name}") for key, certificate in found.items()}
+            revoked = {key: certificate.revoke(f"the model is now {name}") for key, certificate in certificates.items()}
             self.certificate_ = Certificates(revoked) if several else revoked[None]
         return same
 

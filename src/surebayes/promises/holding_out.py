@@ -22,8 +22,8 @@ def split(labels: Any, when: Any, share: float) -> tuple[Any, Any]:
     if when is None:
         plain = labels.ndim == 1
         splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
-        train, held = next(splitter.split(np.zeros(n), labels if plain else None))
-        return np.sort(train), np.sort(held)
+        train, test = next(splitter.split(np.zeros(n), labels if plain else None))
+        return np.sort(train), np.sort(test)
     start = np.sort(when)[n - max(1, round(share * n))]
     late = when >= start
     if late.all():

@@ -101,8 +101,8 @@ class PrequentialThreshold:
     @property
     def recall(self) -> float:
         """Share of the latest 2,000 positives above the threshold of now; 0 while there is none."""
-        found, known = self.recent_recall()
-        return found / known if known else 0.0
+        caught, known = self.recent_recall()
+        return caught / known if known else 0.0
 
     def recent_recall(self) -> tuple[int, int]:
         """Return how many of the latest positives lie above the threshold of now, and how many there are."""

@@ -92,12 +92,12 @@ def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
 
     What `Event.numbered` and `chained` do for each, in a third of the time where many rows share their time and author.
     """
-    said: tuple[Any, ...] = ()
+    time_and_person: tuple[Any, ...] = ()
     end = ""
     for event in events:
         seq += 1
-        if said != (event.time, event.who):
-            said = event.time, event.who
+        if time_and_person != (event.time, event.who):
+            time_and_person = event.time, event.who
             end = f"{float(event.time)!r}, {event.who!r}"
         event.seq, event.body_check = seq, crc32(event.body)
         parts = (
@@ -131,8 +131,8 @@ class Journal:
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
         self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
-        found = os.stat(self.path)
-        self._place = found.st_dev, found.st_ino
+        status = os.stat(self.path)
+        self._place = status.st_dev, status.st_ino
         try:
             self.id = self._check(create)
         except BaseException:
@@ -178,10 +178,10 @@ class Journal:
     def _check_place(self) -> None:
         """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._place:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._place:
             raise BadModel(
                 f"{self.path} was removed or replaced while this process had it open: open the filter again."
             )
@@ -240,17 +240,19 @@ class Journal:
         if rows[-1] - rows[0] > 20 * len(rows):
             yield from map(self.body, rows)
             return
-        wanted, found = set(rows), 0
+        wanted, rows_read = set(rows), 0
         span = "SELECT seq, body_check, body FROM events WHERE seq BETWEEN ? AND ? AND action = 'reserve' ORDER BY seq"
         with errors_named(self.path):
             for seq, check, body in self._db.execute(span, (rows[0], rows[-1])):
                 if seq in wanted:
                     if not isinstance(body, bytes) or crc32(body) != check:
                         raise BadModel(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
-                    found += 1
+                    rows_read += 1
                     yield body
-        if found < len(rows):
-            raise BadModel(f"{found} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy.")
+        if rows_read < len(rows):
+            raise BadModel(
+                f"{rows_read} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy."
+            )
 
     def times(self, action: str) -> dict[int, float]:
         """Return when the rows of an action were written, by their numbers."""
@@ -266,14 +268,14 @@ class Journal:
         """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
         total, done = self.last(), 0
         with errors_named(self.path):
-            found = [row[0] for row in self._db.execute("PRAGMA quick_check") if row[0] != "ok"]
+            faults = [row[0] for row in self._db.execute("PRAGMA quick_check") if row[0] != "ok"]
             for seq, check, body in self._db.execute("SELECT seq, body_check, body FROM events"):
                 done += 1
                 if not isinstance(body, bytes) or crc32(body) != check:
-                    found.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                    faults.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
                 if progress is not None and done % 256 == 0:
                     progress("checking rows", done, total)
-        return found
+        return faults
 
     def copy_to(self, path: str) -> None:
         """Write a consistent copy, while others read and write."""

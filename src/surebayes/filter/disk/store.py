@@ -78,10 +78,10 @@ class ModelFolder:
     def stamp(self) -> tuple[int, int]:
         """Return what changes when the manifest is replaced."""
         try:
-            found = os.stat(os.path.join(self.folder, "manifest.json"))
+            status = os.stat(os.path.join(self.folder, "manifest.json"))
         except FileNotFoundError:
             return 0, 0
-        return found.st_mtime_ns, found.st_ino
+        return status.st_mtime_ns, status.st_ino
 
     def read(self, manifest: dict[str, Any]) -> Judge:
         """Read the model into memory, the file checked by size and SHA-256 and then against the manifest."""

@@ -36,8 +36,8 @@ def dump(durable: Durable, file: Any) -> None:
     with durable.mutex:
         state, journal = durable.fresh_state(), durable.reading()
         checked, lines = 0, 0
-        for said in _lines(state, journal):
-            line = json.dumps(said, separators=(",", ":")) + "\n"
+        for record in _lines(state, journal):
+            line = json.dumps(record, separators=(",", ":")) + "\n"
             checked, lines = crc32(line.encode(), checked), lines + 1
             file.write(line)
         file.write(json.dumps({"lines": lines, "crc32": checked}) + "\n")
