@@ -258,8 +258,6 @@ def _float(value: float) -> Any:
 
 def _name_in_scikit_learn(value: Any) -> str | None:
     """Return the full name under which an estimator of scikit-learn may be saved; None for anything else."""
-    if not type(value).__module__.startswith("sklearn."):
-        return None
     kind, called = type(value), type(value).__name__
     for name, module in _OF_SCIKIT_LEARN.items():
         if name == f"{module}.{called}" and getattr(importlib.import_module(module), called, None) is kind:
@@ -293,8 +291,8 @@ class _Reader:
         how = getattr(self, "_" + kind[1:], None) if kind in _KINDS else None
         if how is None:
             raise BadModel(f"The manifest describes a value in a way this release doesn't know: {kind!r}.")
-        more = SimpleNamespace(**{key: item for key, item in described.items() if key.isidentifier()})
-        return how(described[kind], more, depth + 1)
+        more = {key: item for key, item in described.items() if key.isidentifier()}
+        return how(described[kind], SimpleNamespace(**more), depth + 1)
 
     def _number(self, described: Any, _: Any, depth: int) -> Any:
         dtype = np.dtype(described[0])
