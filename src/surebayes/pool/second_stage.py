@@ -157,7 +157,7 @@ def _table_of(place: "npt.NDArray[np.int32]", strength: "npt.NDArray[np.float32]
     used = strength > 0
     number = np.append(np.int32(0), np.cumsum(used, dtype=np.int32) * used)
     table = Table(len(place), each)
-    np.take(number, place, out=np.frombuffer(table.place, np.int32))
+    np.take(number, place, out=np.frombuffer(table.place, np.int32), mode="clip")  # "raise" makes a copy first
     values = np.zeros((int(number.max(initial=0)), each), np.float32)
     values[:, 0] = strength[used]
     table.values, table.size = bytearray(values), len(values)
