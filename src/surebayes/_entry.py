@@ -1,4 +1,4 @@
-"""The command `surebayes`: `filter` takes the lean way, everything else goes to `surebayes.cli`."""
+"""The command `surebayes`: `filter`, and lessons of one document, go the lean way, the rest to `surebayes.cli`."""
 
 import os
 import sys
@@ -18,7 +18,8 @@ def main(argv: "list[str] | None" = None) -> int:
     else:
         if quick:
             _make_ready()
-        code = _command(argv)
+        done = _lesson(argv) if argv[:1] and argv[0] in ("learn", "forget") else None
+        code = _command(argv) if done is None else done
     if called and (quick or argv[:1] == ["filter"]):
         _leave(code)
     return code
@@ -33,6 +34,20 @@ def _filter(argv: "list[str]") -> int:
     except BaseException as error:
         _complain(f"surebayes filter: {type(error).__name__}: {error}")
         return 75
+
+
+def _lesson(argv: "list[str]") -> "int | None":
+    """Run `learn` or `forget` of one document; None for any other call, and where the installation can't."""
+    try:
+        from surebayes.filter.lean.lessons import main as lesson
+    except Exception:  # the usual way says what is wrong
+        return None
+    try:
+        return lesson(argv)
+    except BaseException as error:
+        from surebayes.cli import failed
+
+        return failed(error)
 
 
 def _command(argv: "list[str]") -> int:

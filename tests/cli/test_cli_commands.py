@@ -645,8 +645,8 @@ def test_recounting_finds_what_the_quick_check_does_not(run, mine, monkeypatch):
     from surebayes.filter.disk.journal import Journal
 
     assert run("doctor", "-m", mine, "--recount").code == 0
-    real = Journal.body
-    monkeypatch.setattr(Journal, "body", lambda self, row: real(self, 699 if row == 700 else row))
+    real = Journal.content
+    monkeypatch.setattr(Journal, "content", lambda self, row: real(self, 699 if row == 700 else row))
     assert run("doctor", "-m", mine).code == 0
     ran = run("doctor", "-m", mine, "--recount")
     assert ran.code == 1

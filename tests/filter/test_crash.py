@@ -11,7 +11,7 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter.disk.journal import Journal, unpack_rows
+from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.synthetic import mail_stream
 
@@ -95,7 +95,7 @@ def survive(path, kills, longest):
         open_end = said and said[-1][0] == "begin" and (int(said[-1][1]), said[-1][2])
         MappedModel(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
         with sb.Filter.open(path) as mine:
-            messages = mine._durable.loaded().messages
+            messages = mine._durable.reading(anew=True).messages()
             for i, fingerprint in enumerate(fingerprints):
                 found = messages[fingerprint][1] if fingerprint in messages else "forget"
                 expected = known.get(i, "forget")
@@ -154,10 +154,10 @@ def everything(path):
     scores = [list(lean.scores(raw)) for raw, _ in MAILS]
     with sb.Filter.open(path) as mine:
         judged = [mine.judge(raw).score for raw, _ in MAILS]
-        state = mine._durable.loaded()
         told = mine.teach(b"Subject: one more\n\nmessage", "ham")
-        messages = {f: (a, label) for f, (a, label, _) in state.messages.items()}
-        bodies = [unpack_rows(mine._durable.journal.body(row))[1] for _, _, row in state.messages.values()]
+        known = mine._durable.journal.messages()
+        messages = {f: (a, label) for f, (a, label, _) in known.items()}
+        bodies = [mine._durable.journal.content(row) for _, _, row in known.values()]
         if problems := mine.problems():
             raise FoundOut(problems)
         after = [mine.judge(raw).score for raw, _ in MAILS]

@@ -13,7 +13,9 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent / "faults"
-SCENARIOS = ["teach", "train", "train-no-journal", "create", "import", "export"]
+SCENARIOS = [
+    "teach", "learn", "train", "train-no-journal", "create", "import", "export", "compact", "rebuild", "erase",
+]  # fmt: skip
 MODES = ["kill", "eio", "enospc", "short", "power"]
 
 

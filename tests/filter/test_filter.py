@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives
-from surebayes.filter import durable, teaching, tuning
-from surebayes.filter.disk import journal
-from surebayes.filter.disk.journal import Journal, unpack_rows
+from surebayes.filter import durable, training, tuning
+from surebayes.filter.disk import bodies, spool
+from surebayes.filter.disk.bodies import unpack_content
+from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean import bulk, one_shot
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.state import State
 from surebayes.kernels import pool_twin
 from surebayes.pool import engine, table
 from surebayes.pool.document import Document, packable
+from surebayes.pool.table import merged
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=5)]
@@ -33,10 +35,19 @@ SMALL = {"model": "words", "width": 2**14}
 
 
 def tables(path):
-    """The bytes of the tables that the manifest names, and everything that scores depend on."""
+    """All counts, whatever files they are in, and everything else that scores depend on."""
     manifest = json.loads((path / "manifest.json").read_bytes())
     scoring = {k: v for k, v in manifest["scoring"].items() if k != "model"}
-    return (path / manifest["files"]["tables"]["file"]).read_bytes(), scoring
+    for view in scoring["views"]:
+        del view["table"]
+        view.pop("stack", None)
+        for stage in view.get("stages", ()):
+            if stage is not None:
+                del stage["table"]
+    engine = MappedModel(str(path)).judge.engine
+    counts = [merged([table for table, _ in sums.stack], engine.classes) for sums in engine.sums]
+    stages = [merged([stage.table], 1 + len(engine.contrasts)) for stage in engine.stages if stage.table is not None]
+    return [*counts, *stages], scoring
 
 
 def taught(path, mails, **options):
@@ -228,7 +239,7 @@ def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path, reader):
         mine.train(MAILS, reserve=0)
         live = [mine.judge(raw).score for raw, _ in MAILS]
     documents = sorted((Document(raw, reader).fingerprint, raw, label) for raw, label in MAILS)
-    held = [teaching.is_held_out(fingerprint) for fingerprint, _, _ in documents]
+    held = [training.is_held_out(fingerprint) for fingerprint, _, _ in documents]
     pool = sb.ViewPool(reader, "reliability" if reader == "mail" else "stack", n_features=2**14)
     # the filter learns the held-out documents last, as they come; the order of the others changes nothing
     order = np.argsort(held, kind="stable")
@@ -361,7 +372,7 @@ def test_a_message_set_aside_is_not_learnt_until_it_is_taught(tmp_path):
         reserved = [
             raw
             for raw, label in MAILS
-            if label == "ham" and teaching.is_reserved(sb.read_message(raw).fingerprint, 0.5)
+            if label == "ham" and training.is_reserved(sb.read_message(raw).fingerprint, 0.5)
         ]
         before = mine.status()
         assert before["reserved"]["ham"] == len(reserved)
@@ -424,9 +435,9 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
 def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, monkeypatch, model):
     results = []
     for held, chunk in ((64 * 2**20, 64), (5000, 7), (0, 1)):
-        monkeypatch.setattr(teaching, "HELD", held)
-        monkeypatch.setattr(teaching, "CHUNK", chunk)
-        monkeypatch.setattr(teaching, "BATCH", 10 * chunk)
+        monkeypatch.setattr(spool, "HELD", held)
+        monkeypatch.setattr(training, "CHUNK", chunk)
+        monkeypatch.setattr(training, "BATCH", 10 * chunk)
         with sb.Filter.create(tmp_path / str(held), model=model, width=2**14) as mine:
             mine.train(MAILS, reserve=0.3)
         results.append(tables(tmp_path / str(held)))
@@ -435,7 +446,7 @@ def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, mon
     assert model == "words" or len(set(weights)) > 1  # weighed by how the experts did
     with sb.Filter.create(tmp_path / "taught", model=model, width=2**14) as mine:
         for fingerprint, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS):
-            if not teaching.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
+            if not training.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
                 mine.teach(raw, label)
     assert tables(tmp_path / "taught")[0] == results[0][0]  # the counts are the same, the weights moved step by step
 
@@ -444,7 +455,7 @@ def test_one_expert_has_no_weights_to_move(tmp_path):
     with taught(tmp_path / "f", MAILS[:30], **SMALL) as mine:
         state = mine._durable.loaded()
         assert state.settings.weights == [[2 * 2**40]]
-        assert unpack_rows(mine._durable.journal.body(1))[1] == []
+        assert unpack_content(mine._durable.journal.body(1))[1] == []
 
 
 def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
@@ -498,7 +509,7 @@ def testlessons_renew_a_promise_when_there_were_enough(tmp_path):
         reserved = [
             raw
             for raw, label in MAILS
-            if label == "ham" and teaching.is_reserved(Document(raw, "mail").fingerprint, 0.5)
+            if label == "ham" and training.is_reserved(Document(raw, "mail").fingerprint, 0.5)
         ]
         for raw in reserved[:-5]:
             assert mine.forget(raw) == "forgotten"
@@ -736,7 +747,7 @@ def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch)
     found = []
     for name in ("kernel", "twin"):
         if name == "twin":
-            for module in (engine, journal, table):
+            for module in (engine, bodies, table):
                 monkeypatch.setattr(module, "_kernel", pool_twin)
         with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
@@ -839,8 +850,8 @@ def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
     with taught(tmp_path / "f", MAILS[:3], width=2**16) as mine:
         state = mine._durable.loaded()
         assert isinstance(state, State)
-        rows, moved = unpack_rows(mine._durable.journal.body(2))
-        assert rows == packable(state.see(MAILS[1][0]).rows)
+        rows, moved = state.unpack(*mine._durable.journal.content(2), 2)
+        assert packable(rows) == packable(state.see(MAILS[1][0]).rows)
         assert len(moved) == 21
 
 

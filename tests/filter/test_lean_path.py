@@ -29,7 +29,7 @@ MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes.errors",
     "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.judge",
-    "surebayes.filter.lean.one_shot",
+    "surebayes.filter.lean.one_shot", "surebayes.filter.lean.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.charsets", "surebayes.mail.header_tokens", "surebayes.mail.headers",
     "surebayes.mail.message",

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import surebayes as sb
-from surebayes.filter.teaching import is_reserved
+from surebayes.filter.training import is_reserved
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=6)]

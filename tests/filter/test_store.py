@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 from array import array
-from dataclasses import replace
+from copy import copy
 from unittest import mock
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
-from surebayes.filter.disk import journal
+from surebayes.filter.disk import bodies
 from surebayes.filter.disk.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
 from surebayes.kernels import pool_twin
 from surebayes.persist.folder import locked, read_arrays, read_file, write_file
@@ -49,7 +49,7 @@ def test_a_file_that_can_t_be_written_leaves_nothing_behind(tmp_path, monkeypatc
 def test_rows_come_back(rows, moved):
     views = [array("I", sorted(set(row))) for row in rows]
     packed = pack_rows(views, moved)
-    with mock.patch.object(journal, "_kernel", pool_twin):
+    with mock.patch.object(bodies, "_kernel", pool_twin):
         assert pack_rows(views, moved) == packed
         assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)
     assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)
@@ -69,7 +69,8 @@ def filled(folder, n=5):
     journal = Journal(str(folder), create=True)
     for i in range(1, n + 1):
         body = pack_rows([array("I", range(i))])
-        journal.append([Event("learn", f"{i:032x}", "ham", None, 1000.5 + i, "ann", body).numbered(i)])
+        event = Event("learn", f"{i:032x}", "ham", None, 1000.5 + i, "ann", body)
+        journal.append([event.numbered(i, journal.chain_at(i - 1))])
     return journal
 
 
@@ -106,7 +107,7 @@ def test_a_journal_keeps_what_it_was_told(tmp_path):
 def test_many_rows_are_numbered_as_one_by_one(events, seq):
     expected, chain = [], 7
     for i, event in enumerate(events):
-        expected.append(replace(event).numbered(seq + 1 + i))
+        expected.append(copy(event).numbered(seq + 1 + i, chain))
         chain = chained(expected[-1], chain)
     assert number_rows(events, seq, 7) == chain
     assert events == expected
@@ -146,7 +147,8 @@ def test_a_transaction_from_reading_to_writing(tmp_path):
     journal.cancel()
     journal.cancel()  # there is none
     assert journal.begin() == 0
-    journal.append([Event("mark", time=1.0).numbered(1), Event("mark", time=2.0).numbered(2)])
+    first = Event("mark", time=1.0).numbered(1)
+    journal.append([first, Event("mark", time=2.0).numbered(2, first.chain)])
     assert Journal(str(tmp_path)).last() == 2
     assert journal.begin() == 2
     with pytest.raises(Busy, match="doesn't hold its lock"):

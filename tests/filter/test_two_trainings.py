@@ -10,6 +10,7 @@ import pytest
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, write_mails
+from surebayes.filter.disk.writing import Writing
 
 WORDS = ("--views", "words", "--width", "4096", "--reserve", "0.2", "--json")
 
@@ -44,8 +45,8 @@ def assert_knows(folder, halves):
         known = sum(status["documents"].values()) + sum(status["reserved"].values())
         mails = [path.read_bytes() for half in halves for path in files(half)]
         assert known == len(mails)
-        state = mine._durable.loaded()
-        assert all(state.known(sb.read_message(raw).fingerprint) is not None for raw in mails)
+        write = Writing(mine._durable.standing(), mine._durable.reading())
+        assert all(write.known(sb.read_message(raw).fingerprint) is not None for raw in mails)
 
 
 @pytest.mark.parametrize("journal", ["--journal", "--no-journal"])
@@ -72,8 +73,8 @@ def kill_one_of_two(folder, halves, journal, dice):
     assert code == 0, err
     with sb.Filter.open(folder) as mine:
         assert mine.problems() == []
-        state = mine._durable.loaded()
-        assert all(state.known(sb.read_message(path.read_bytes()).fingerprint) for path in files(halves[0]))
+        write = Writing(mine._durable.standing(), mine._durable.reading())
+        assert all(write.known(sb.read_message(path.read_bytes()).fingerprint) for path in files(halves[0]))
     code, _, err = finished(start(folder, halves[1], journal))
     assert code == 0, err
     assert_knows(folder, halves)

@@ -31,7 +31,7 @@ def looks(path):
 
 
 def new_row(journal, seq, chain=0):
-    event = Event("mark", label="x", time=1.0).numbered(seq)
+    event = Event("mark", label="x", time=1.0).numbered(seq, journal.chain_at(seq - 1))
     journal.append([event])
     return chained(event, chain)
 

@@ -46,6 +46,7 @@ commands.commands = Lazily(
     promises="certify audit",
     history="history rollback",
     doctor="doctor",
+    upkeep="rebuild erase",
     config="config",
     backup="export import=import_ dump restore completion",
     serve="serve",
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _show_usage_error(error)
         return error.exit_code
     except BaseException as error:
-        return _failed(error, debug)
+        return failed(error, debug)
 
 
 @cache
@@ -117,7 +118,7 @@ def _show_usage_error(error: click.ClickException) -> None:
     click.echo(visible(words.getvalue().rstrip("\n"), keep="\n"), err=True)
 
 
-def _failed(error: BaseException, debug: bool) -> int:
+def failed(error: BaseException, debug: bool = False) -> int:
     """Print what went wrong, and return the exit code."""
     if isinstance(error, click.Abort):
         error = KeyboardInterrupt()

@@ -35,6 +35,7 @@ class Check(NamedTuple):
         ("surebayes doctor -m ~/mail-filter", "The filter too: store, lessons, balance, certificate."),
         ("surebayes doctor -m ~/mail-filter --recount",
          "Every lesson counted again, to see that they add up to the model."),
+        ("surebayes doctor -m ~/mail-filter --compact", "Less room: one file of tables, a journal without gaps."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
          "A marked mail through a running server: judged, taught, judged again, forgotten."),
     ),
@@ -42,6 +43,9 @@ class Check(NamedTuple):
 @model_option(required=False)
 @click.option("--recount", is_flag=True, help=(
     "Count every lesson of the journal again and compare with the model: as much work as training."
+))  # fmt: skip
+@click.option("--compact", is_flag=True, help=(
+    "Put the tables into one file first, and write the journal anew without unused room."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a marked mail to a running `surebayes serve`, teach it, check that the verdict moves, and forget it. "
@@ -53,14 +57,16 @@ class Check(NamedTuple):
 @_show.output_options
 @click.pass_context
 def doctor(
-    ctx: click.Context, /, model: str | None, recount: bool, mail: bool, http: str | None, spamd: str | None,
-    milter: str | None, as_json: bool | None,
+    ctx: click.Context, /, model: str | None, recount: bool, compact: bool, mail: bool, http: str | None,
+    spamd: str | None, milter: str | None, as_json: bool | None,
 ) -> None:  # fmt: skip
     """Check the installation and a filter; exit code 1 if there is a problem.
 
     Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
     """
     checks = _installation()
+    if compact:
+        checks.append(_compact(model))
     if model is not None:
         with _show.progress("checking the filter", unit="rows") as counter:
             checks += [_settings(model), *_filter(model, recount, counter)]
@@ -120,6 +126,20 @@ def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Check]
         doors = {"http": Address.parse("127.0.0.1:8025")}
     links = prove(doors, token=os.environ.get("SUREBAYES_TOKEN", ""))
     return [Check(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
+
+
+def _compact(model: str | None) -> Check:
+    from surebayes.errors import SurebayesError
+    from surebayes.filter.filter import Filter
+
+    if model is None:
+        raise click.UsageError("--compact needs a filter: -m DIR.")
+    try:
+        with Filter.open(model) as opened, _show.progress("compacting"):
+            room = opened.compact()
+    except (SurebayesError, OSError) as error:
+        return Check("compacted", "problem", str(error))
+    return Check("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB now")
 
 
 def _settings(model: str) -> Check:

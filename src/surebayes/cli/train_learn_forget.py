@@ -40,10 +40,20 @@ if TYPE_CHECKING:
 @click.option("--dask", metavar="SCHEDULER", help=(
     "Have the documents cut into terms by a Dask cluster: the address of its scheduler, such as tcp://head:8786."
 ))  # fmt: skip
+@click.option("--content/--no-content", "content", default=None, help=(
+    "Whether the journal keeps the text of what is learnt, or hashed columns alone: five times the room, nothing that "
+    "can be read. Default: as the filter does; a new one keeps the text."
+))  # fmt: skip
 @setting("renew")
 @_show.output_options
 def train(
-    model: str, positive: str | None, dask: str | None, renew: bool, as_json: bool | None, **options: Any
+    model: str,
+    positive: str | None,
+    dask: str | None,
+    content: bool | None,
+    renew: bool,
+    as_json: bool | None,
+    **options: Any,
 ) -> None:
     """Train a filter on labelled documents.
 
@@ -63,8 +73,11 @@ def train(
     spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
+        kind["content"] = content is not False
         trained, made = _made_or_opened(model, renew, classes, kind)
         with trained:
+            if content is not None and not made:
+                trained.keep_content(content)
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import operator
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter.disk.journal import Event, Journal, chained, number_rows
+from surebayes.filter.disk.journal import Event, Journal
 from surebayes.filter.disk.journal_file import has_rows
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import unpack_events
-from surebayes.filter.lean.judge import Judge, MappedModel
-from surebayes.filter.state import State, pack_stages
-from surebayes.persist.folder import check_file, flush_folder, locked
-from surebayes.pool.document import Rows
-from surebayes.pool.specs import ViewSpec
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.state import State
+from surebayes.persist.folder import flush_folder, locked
+from surebayes.persist.manifest import dumped
+
+TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from surebayes.filter.lean.judge import Judge
+    from surebayes.pool.specs import ViewSpec
+
+__all__ = ["Durable", "Writing", "remove_unused"]
 
 ABSORB_AFTER = 100
 """Learns after which a long-lived process writes the model anew, unless that took more than a tenth of its time, by
@@ -34,13 +41,24 @@ RENEW_AFTER = 100
 class Durable:
     """A filter's folder, and its state in memory.
 
-    The folder's model is mapped until something has to be learnt or explained; then the state is loaded. Lessons are
-    queued: one thread takes the folder's lock, catches up with other processes, and writes all that is queued in one
-    transaction. The model's files follow later ("absorbing"); the journal has everything at once.
+    The folder's model is used as it is in its files until so much is learnt that it pays to read them into memory.
+    Lessons are queued: one thread takes the folder's lock, catches up with other processes, and writes all that is
+    queued in one transaction. The model's files follow later ("absorbing"): what was learnt since, as a small file on
+    top of the others. The journal has everything at once.
+
+    Parameters
+    ----------
+    path : str
+        The folder.
+    renew : bool
+        Whether stale certificates are renewed.
+    brief : bool
+        Whether this process ends after a lesson or two: it maps files instead of reading them, and checks of them what
+        it uses.
     """
 
-    def __init__(self, path: str, renew: bool = True) -> None:
-        self.path, self.renew = path, renew
+    def __init__(self, path: str, renew: bool = True, brief: bool = False) -> None:
+        self.path, self.renew, self.brief = path, renew, brief
         self.folder = ModelFolder(path)
         self.mutex = threading.RLock()  # the state in memory
         self.writer = threading.Lock()  # one thread writes, the others' requests go with it
@@ -60,7 +78,15 @@ class Durable:
         self.next_renewal = 0.0
 
     @classmethod
-    def create(cls, path: str, reader: str, names: list[str], views: Sequence[ViewSpec], renew: bool = True) -> Durable:
+    def create(
+        cls,
+        path: str,
+        reader: str,
+        names: list[str],
+        views: Sequence[ViewSpec],
+        renew: bool = True,
+        content: bool = True,
+    ) -> Durable:
         """Make the folder of a filter that has learnt nothing."""
         os.makedirs(path, exist_ok=True)
         self = cls(path, renew)
@@ -69,7 +95,9 @@ class Durable:
             self.journal = Journal(path, create=True)  # an error where somebody else was quicker
             try:
                 self.state = State.new(reader, names, views)
-                self.state.journal_id = self.journal.id
+                self.journal.set_fact("content", "yes" if content else "no")
+                self.state.belong_to(self.journal)
+                self.state.write_all()
                 self.absorb_locked()
                 flush_folder(os.path.dirname(os.path.abspath(path)))
             except BaseException:
@@ -79,14 +107,15 @@ class Durable:
         return self
 
     @classmethod
-    def open(cls, path: str, renew: bool = True) -> Durable:
-        """Open a filter's folder, its files checked; what the model has not absorbed is replayed."""
-        self = cls(path, renew)
+    def open(cls, path: str, renew: bool = True, brief: bool = False) -> Durable:
+        """Open a filter's folder; what the model has not absorbed is replayed. Files are checked, unless `brief`."""
+        self = cls(path, renew, brief)
         for attempt in range(3):
             self._stamp = self.folder.stamp()
             manifest = self.folder.manifest()
             try:
-                check_file(path, manifest["files"]["tables"])
+                if not brief:
+                    self.folder.check(manifest)
                 self.absorbed = operator.index(manifest["journal"]["absorbed"])
                 break
             except (KeyError, TypeError) as error:
@@ -94,6 +123,8 @@ class Durable:
             except BadModel:  # a writer may have replaced the files after the manifest was read
                 if attempt == 2 or self.folder.manifest() == manifest:
                     raise
+        if brief:
+            return self
         try:
             self.journal = Journal(path, write=False)  # to read leaves no trace; it is opened to write when need be
         except OSError as error:
@@ -104,7 +135,7 @@ class Durable:
             last = self.journal.last()
             if last < self.absorbed:
                 with locked(path):
-                    self._add_pending(self.folder.manifest())
+                    self.add_pending(self.folder.manifest())
             if last > self.absorbed:
                 self.load()
         return self
@@ -146,7 +177,7 @@ class Durable:
         self.check_open()
         stamp = self.folder.stamp()
         if self.mapped is None or stamp != self._stamp:
-            self.mapped, self._stamp = MappedModel(self.path, hold=True), stamp
+            self.mapped, self._stamp = MappedModel(self.path, not self.brief, self.mapped), stamp
         return self.mapped
 
     def fresh_state(self) -> State:
@@ -167,6 +198,8 @@ class Durable:
     def reading(self, anew: bool = False) -> Journal:
         """Return the journal to read from; `anew` if it has to have what others have written since."""
         self.check_open()
+        if self.journal is None and self.brief:
+            self.journal = Journal(self.path)
         if self.journal is None:
             raise PermissionError(13, "Permission denied", os.path.join(self.path, "journal.sqlite"))
         if anew and not self.journal.writes:
@@ -175,7 +208,7 @@ class Durable:
             self.journal = Journal(self.path, write=False)
         return self.journal
 
-    def _add_pending(self, manifest: dict[str, Any]) -> None:
+    def add_pending(self, manifest: dict[str, Any]) -> None:
         """Add rows to the journal that came with the model, where its writer didn't live to do it."""
         journal = self.reading()
         try:
@@ -185,10 +218,7 @@ class Durable:
         except (KeyError, TypeError) as error:
             raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
         packed = self.folder.read_pending(manifest)
-        chain = 0
-        for _, chain in journal.heads():  # noqa: B007 - the last one is wanted
-            pass
-        events = unpack_events(packed, chain) if packed else []
+        events = unpack_events(packed, journal.chain_at(last) or 0) if packed else []
         if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
             raise BadModel(
                 f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
@@ -198,12 +228,13 @@ class Durable:
 
     def load(self) -> State:
         """Read the state from the folder."""
+        known = self.mapped.files if self.mapped is not None else None
         for attempt in range(3):
             manifest = self.folder.manifest()
             journal = self.reading(anew=True)  # after the manifest, so that it has what the model has
-            self._add_pending(manifest)
+            self.add_pending(manifest)
             try:
-                self.state = State.load(self.folder, manifest, self.journal or journal)
+                self.state = State.load(self.folder, manifest, self.journal or journal, not self.brief, known)
                 break
             except BadModel:  # a writer may have replaced the files after the manifest was read
                 if attempt == 2 or self.folder.manifest() == manifest:
@@ -258,23 +289,45 @@ class Durable:
         ended = time.monotonic()
         self.next_renewal = ended + 9 * (ended - began)
 
-    def absorb_locked(self, pending: bytes = b"") -> None:
+    def absorb_locked(self, pending: bytes = b"", keep_replaced: bool = True) -> None:
         """Write the model, and rows of the journal that come to be with it; the folder's lock is held."""
         state = self.state
         assert state is not None
-        kept = {
-            "id": state.journal_id, "absorbed": state.seq, "chain": state.chain, "learnt_at": state.learnt_at,
-            "floor": state.floor,
-        }  # fmt: skip
         began = time.monotonic(), time.process_time()
-        more = {"settings": state.settings.to_json(), "journal": kept}
-        self.folder.write(state.judge, state.learnt, more, pending)
+        more = {"settings": state.settings.to_json(), "journal": state.place()}
+        before = self._before()
+        self.folder.write(state.judge, state.learnt, more, pending, before, self._lessons_since(before), keep_replaced)
+        state.written()
+        self._describe(state)
         if not pending:
             self.open_journal().settle()
         ended = time.monotonic(), time.process_time()
         self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
         self._stamp, self.absorbed = self.folder.stamp(), state.seq
         self._stop_timer()
+
+    def _describe(self, state: State) -> None:
+        """Write down in the journal what the filter is, so that it can be counted anew from the journal alone."""
+        views = [view.to_json() for view in state.engine.views]
+        about = {"reader": state.engine.reader, "classes": state.names, "views": views}
+        self.open_journal().set_fact("about", dumped(about).decode("ascii"))
+
+    def _before(self) -> dict[str, Any] | None:
+        """Return the manifest of the model that is to be replaced; None if there is none."""
+        try:
+            return self.folder.manifest()
+        except StoreError:  # damaged, or not there yet: then everything is written
+            return None
+
+    def _lessons_since(self, before: dict[str, Any] | None) -> list[list[bytes]] | None:
+        """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
+        state = self.state
+        assert state is not None
+        absorbed = before["journal"]["absorbed"] if before is not None else -1
+        if state.lessons_since is None or not state.since <= absorbed <= state.seq:
+            state.into_memory()
+            return None
+        return [lesson for seq, lesson in state.lessons_since if seq > absorbed]
 
     @contextlib.contextmanager
     def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
@@ -295,10 +348,15 @@ class Durable:
         if not outer:
             self.absorb_all(note, renew)
 
-    def loaded(self) -> State:
+    def standing(self) -> State:
         """Return the state, read if it hadn't been."""
         with self.mutex:
             return self.fresh_state()
+
+    def loaded(self) -> State:
+        """Return the state with its counts in memory, for what goes through many messages."""
+        with self.mutex:
+            return self.fresh_state().into_memory()
 
     def open_journal(self) -> Journal:
         """Return the journal to write to; PermissionError where it may not be."""
@@ -348,6 +406,11 @@ class Durable:
 
     def _after_writing(self, write: Writing) -> None:
         """Absorb what was written, now or later."""
+        if self.brief:
+            if write.state.seq > self.absorbed:
+                self.renew_certificate(RENEW_AFTER)
+                self.absorb_locked()
+            return
         self._taught += len(write.events)
         if self._in_bulk:
             return
@@ -423,55 +486,6 @@ class _HalfDoneError(Exception):
     def __init__(self, request: _Request, error: Exception) -> None:
         super().__init__(str(error))
         self.request, self.error = request, error
-
-
-class Writing:
-    """A transaction: rows for the journal whose changes have been made in memory."""
-
-    def __init__(self, state: State, journal: Journal) -> None:
-        self.state, self.journal = state, journal
-        self.events: list[Event] = []
-
-    def add(self, event: Event) -> None:
-        """Give a row its number and take note of it."""
-        event = event.numbered(self.state.seq + 1)
-        self.state.note(event, chained(event, self.state.chain))
-        self.events.append(event)
-
-    def add_many(self, events: list[Event]) -> None:
-        """Do for many rows what `add` does for one."""
-        self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
-        self.events += events
-
-    def body(self, row: int) -> bytes:
-        """Return the body of a row of the journal, also of one that is not written yet."""
-        first = self.events[0].seq if self.events else row + 1
-        return self.events[row - first].body if row >= first else self.journal.body(row)
-
-    def terms(self, row: int) -> tuple[list[Rows], list[int]]:
-        """Return the terms that a row of the journal holds, and what it moved the weights by."""
-        return self.state.unpack(self.body(row), row)
-
-    def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
-        """Change settings."""
-        was = {name: getattr(self.state.settings, name) for name in change}
-        self.state.change(change, self.body)
-        body = json.dumps({"set": change, "was": was}).encode()
-        self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
-
-    def weights(self, who: str | None) -> None:
-        """Make the pool's weights and second stages of now a setting, from which lessons move on."""
-        state, change = self.state, {}
-        if any(stage.table is not None for stage in state.engine.stages):
-            self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
-            change = {"second_stage": state.seq}
-        units, bias = state.engine.weights.units, state.engine.weights.bias
-        self.settings({**change, "weights": units, "bias": bias, "weights_since": state.seq + 1}, who, weights=True)
-
-    def commit(self) -> None:
-        """Write the rows."""
-        if self.events:
-            self.journal.append(self.events)
 
 
 def remove_unused(path: str) -> None:

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from surebayes.errors import StoreError
-from surebayes.filter import history, teaching, tuning
-from surebayes.filter.durable import Durable, Writing, is_left_over
+from surebayes.filter import history, teaching, training, tuning
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable, is_left_over
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.filter.memory.remembering import Remembering
 from surebayes.filter.state import Seen, State, check_classes
+from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME
 from surebayes.pool.document import Document
 from surebayes.pool.specs import READERS, views_of
@@ -78,6 +80,7 @@ class Filter(Remembering):
         model: str = "pool",
         width: int = 2**22,
         renew: bool = True,
+        content: bool = True,
     ) -> Filter:
         """Make a filter that has learnt nothing.
 
@@ -97,6 +100,8 @@ class Filter(Remembering):
             Hashed columns of each view; only those seen take room.
         renew : bool, default=True
             As in `open`.
+        content : bool, default=True
+            Whether the journal keeps what the views read of a message; see `keep_content`.
         """
         names = check_classes(classes, width)
         if reader not in READERS:
@@ -104,7 +109,7 @@ class Filter(Remembering):
         folder, views = os.fspath(path), views_of(model, reader, len(names), width)
         if os.path.isdir(folder) and not all(map(is_left_over, os.listdir(folder))):
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
-        return cls(Durable.create(folder, reader, names, views, renew))
+        return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Filter:
@@ -284,7 +289,7 @@ class Filter(Remembering):
     def _taught(
         self, document: bytes | str, label: str, who: str | None, person: str | None
     ) -> tuple[str, Told | None]:
-        state = self._durable.loaded()
+        state = self._durable.standing()
         if label not in state.names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
         seen = self._see(document, state)
@@ -305,8 +310,7 @@ class Filter(Remembering):
             The document; it is recognised by its content.
         """
         with self._durable.mutex:
-            state = self._durable.fresh_state()
-            known = state.known(Document(document, state.engine.reader).fingerprint)
+            known = self._durable.reading(anew=True).known(Document(document, self.reader).fingerprint)
             return known is not None and known[0] == "reserve"
 
     def forget(self, document: bytes | str, who: str | None = None) -> str:
@@ -323,7 +327,7 @@ class Filter(Remembering):
         -------
         {"forgotten", "unknown"}
         """
-        fingerprint = Document(document, self._durable.loaded().engine.reader).fingerprint
+        fingerprint = Document(document, self.reader).fingerprint
         outcome: str = self._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
         return outcome
 
@@ -373,7 +377,7 @@ class Filter(Remembering):
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         told = self._many_told(who)
-        return teaching.train(self._durable, documents, reserve, journal, who, progress, told, spread)
+        return training.train(self._durable, documents, reserve, journal, who, progress, told, spread)
 
     # ---- thresholds and weights
 
@@ -453,7 +457,7 @@ class Filter(Remembering):
             "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
             "min_precision": min_precision,
         }  # fmt: skip
-        state = self._durable.loaded()
+        state = self._durable.standing()
         labels = promise.targets(state, positive)
         if budget is not None or burst is not None:
             budgeting.check(self.budgets(), labels, budget, burst)
@@ -515,15 +519,13 @@ class Filter(Remembering):
             How many rows.
         """
         with self._durable.mutex:
-            state, journal = self._durable.fresh_state(), self._durable.reading()
-            wanted = None if document is None else state.engine.read(document).fingerprint
-            return history.history(journal, wanted, limit)
+            wanted = None if document is None else Document(document, self.reader).fingerprint
+            return history.history(self._durable.reading(anew=True), wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
         """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
         with self._durable.mutex:
-            self._durable.fresh_state()
-            return history.versions(self._durable.reading())
+            return history.versions(self._durable.reading(anew=True))
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.
@@ -546,17 +548,13 @@ class Filter(Remembering):
         """
         with self._durable.mutex:
             state = self._durable.fresh_state()
-            reserved = dict.fromkeys(state.names, 0)
-            for action, label, _ in state.messages.values():
-                if action == "reserve":
-                    reserved[label] += 1
             promise = self._promises(state)
             return {
                 "reader": state.engine.reader,
                 "model": state.model,
                 "documents": dict(zip(state.names, state.engine.documents)),
-                "reserved": reserved,
-                "journaled": sum(action == "learn" for action, _, _ in state.messages.values()),
+                "reserved": dict(state.known["reserve"]),
+                "journaled": sum(state.known["learn"].values()),
                 "rows": state.seq,
                 "unabsorbed": state.seq - self._durable.absorbed,
                 "certificate": None if promise is None else promise.to_dict(),
@@ -589,11 +587,106 @@ class Filter(Remembering):
             try:
                 journal = durable.reading(anew=True)
                 problems = journal.problems(progress)
-                state = State.load(durable.folder, durable.folder.manifest(), journal)
+                manifest = durable.folder.manifest()
+                durable.folder.check(manifest)
+                state = State.load(durable.folder, manifest, journal).into_memory()
                 problems += self._memory_problems()
                 return problems + history.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:
                 return [str(error)]
+
+    # ---- keeping it in order
+
+    def compact(self) -> dict[str, int]:
+        """Put all tables into one file, and write the journal anew without room that nothing takes.
+
+        Returns
+        -------
+        dict
+            The bytes of the folder "before" and "after".
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.compact(self._durable)
+
+    def keep_content(self, keep: bool) -> None:
+        """Say whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
+
+        Parameters
+        ----------
+        keep : bool
+            True: the start of the source and the text, compressed: a fifth of the room, readable for whoever may read
+            the folder. False: columns, which can't be read, and can't be counted anew with other views.
+        """
+        durable = self._durable
+        with durable.writer, locked(durable.path), durable.mutex:
+            state, journal = durable.ready_to_write(), durable.open_journal()
+            journal.set_fact("content", "yes" if keep else "no")
+            state.belong_to(journal)
+
+    def erase(
+        self, message_ids: Sequence[str] = (), documents: Iterable[bytes | str] = (), who: str | None = None
+    ) -> dict[str, int]:
+        """Take messages out of the model and out of the journal: their content is overwritten, and can't come back.
+
+        What is left of a message are the heads of its rows: a fingerprint, a keyed hash of its Message-ID, its class,
+        when and by whom it was taught.
+
+        Parameters
+        ----------
+        message_ids : sequence of str
+            Message-IDs of mails, as their header has them.
+        documents : iterable of documents
+            The messages themselves, recognised by their content.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        dict
+            "messages": how many were found; "forgotten" and "released": how many of those were learnt, or set aside;
+            "rows": rows of the journal whose content is gone.
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.erase(self._durable, message_ids, documents, who)
+
+    @classmethod
+    def rebuild(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: str | None = None,
+        width: int | None = None,
+        drop_unjournaled: bool = False,
+        who: str | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Count a filter anew from its journal alone: after damage to its other files, or with other views.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        model : {"pool", "words"}, optional
+            Other views, as in `create`; they may read no more of a message than those before. Weights are fitted anew.
+        width : int, optional
+            Another number of hashed columns.
+        drop_unjournaled : bool, default=False
+            Go on without messages that were learnt without journal, which only the tables know.
+        who : str, optional
+            Who says so.
+        progress : callable, optional
+            Called now and then with the step, the rows done, and of how many.
+
+        Returns
+        -------
+        dict
+            "documents": how many are learnt, by class; "views": how many views there are.
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, who, progress)
 
     # ---- moving about
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime
 from typing import Any
 
 from surebayes.errors import StoreError
-from surebayes.filter.disk.journal import Event, Journal
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.journal import Journal, Known
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
 from surebayes.filter.state import State
-from surebayes.filter.teaching import Progress, forget
+from surebayes.filter.teaching import forget
+from surebayes.filter.training import Progress
+from surebayes.persist.manifest import parsed
 
 
 def _described(event: Event) -> dict[str, Any]:
@@ -27,14 +30,12 @@ def _described(event: Event) -> dict[str, Any]:
 
 def history(journal: Journal, fingerprint: str | None, limit: int | None) -> list[dict[str, Any]]:
     """See `Filter.history`."""
-    rows = [e for e, _ in journal.heads() if fingerprint is None or e.fingerprint == fingerprint]
-    rows.reverse()
-    return [_described(event) for event in rows[:limit]]
+    return [_described(event) for event in journal.latest(fingerprint, limit)]
 
 
 def versions(journal: Journal) -> list[dict[str, Any]]:
     """See `Filter.versions`."""
-    marks = [e for e, _ in journal.heads() if e.action in ("mark", "bulk")]
+    marks = journal.of_actions("mark", "bulk", "rebuild")
     return [{"version": e.seq, "time": _described(e)["time"], "note": e.label, "who": e.who} for e in reversed(marks)]
 
 
@@ -47,7 +48,12 @@ def rollback(durable: Durable, version: int, who: str | None) -> int:
             raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
         if version < state.floor:
             raise ValueError(f"Messages were learnt without journal at {state.floor}; there is no way back before it.")
-        undone = [event for event, _ in write.journal.heads(version, 0)]
+        undone = [event for event, _ in write.journal.heads(version)]
+        erased = [event.seq for event in undone if event.action in ("erase", "rebuild")]
+        if erased:
+            raise ValueError(
+                f"Messages were erased, or all were counted anew, at {erased[-1]}; there is no way back before it."
+            )
         for event in reversed(undone):
             _undo(write, event, who)
         return len(undone)
@@ -73,7 +79,7 @@ def _undo(write: Writing, event: Event, who: str | None) -> None:
         opposite = "unjudged" if event.action == "judged" else "judged"
         write.add(Event(opposite, event.fingerprint, event.label, row, now, who))
     elif event.action == "settings":
-        change = json.loads(write.journal.body(event.seq))
+        change = parsed(write.journal.body(event.seq), f"Row {event.seq} of the journal")
         write.settings(change["was"], who, weights=event.label == "weights")
 
 
@@ -84,29 +90,33 @@ def unlike_the_journal(
 
     Without `recount` the numbers of documents are compared, which needs no message to be read.
     """
-    learnt = dict.fromkeys(state.names, 0)
-    for action, label, _ in state.messages.values():
-        learnt[label] += action == "learn"
+    messages, learnt = journal.messages(), dict.fromkeys(state.names, 0)
+    for action, label, _ in messages.values():
+        if action == "learn":
+            learnt[state.names[state.code(label)]] += 1
+    if learnt != state.known["learn"]:
+        return [f"The manifest counts {state.known['learn']} messages that were learnt, the journal {learnt}."]
     for label, more in zip(state.names, state.learnt.counts(len(state.names))):
         learnt[label] += more
     for label, counted in zip(state.names, state.engine.documents):
         if counted < learnt[label] or (not state.floor and counted != learnt[label]):
             return [f"The model has {counted:,} documents of {label!r}, the journal {learnt[label]:,}."]
-    return _unlike_counts(state, journal, progress) if recount else []
+    return _unlike_counts(state, journal, messages, progress) if recount else []
 
 
-def _unlike_counts(state: State, journal: Journal, progress: Progress | None) -> list[str]:
+def _unlike_counts(state: State, journal: Journal, messages: dict[str, Known], progress: Progress | None) -> list[str]:
     empty = State.new(state.engine.reader, state.names, state.engine.views)
     try:
-        for done, (action, label, row) in enumerate(state.messages.values(), 1):
-            rows, _ = state.unpack(journal.body(row), row)
+        for done, (action, label, row) in enumerate(messages.values(), 1):
+            rows, _ = state.unpack(*journal.content(row), row)
             if action == "learn":
                 empty.count(rows, (), label, row, 1)
             if progress is not None and done % 64 == 0:
-                progress("counting lessons", done, len(state.messages))
+                progress("counting lessons", done, len(messages))
     except StoreError as error:
         return [str(error)]
     problems = []
+    state.into_memory()
     for view, sums, recounted in zip(state.engine.views, state.engine.sums, empty.engine.sums):
         if state.floor == 0 and sums != recounted:
             problems.append(f"The counts of the view {view.name!r} are not those of the journal's messages.")

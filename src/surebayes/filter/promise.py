@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from surebayes.errors import BadModel
-from surebayes.filter.disk.journal import Event, Journal, pack_rows
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.disk.journal import Journal
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import UNSURE
-from surebayes.filter.state import State
-from surebayes.filter.teaching import BATCH, batched, is_reserved
+from surebayes.filter.state import Seen, State
+from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
-from surebayes.pool.document import packable
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
 from surebayes.promises.certifying import certify
@@ -114,7 +114,7 @@ def targets(state: State, positive: str | None) -> list[str]:
 
 def calibrate(durable: Durable, positive: str | None, terms: Mapping[str, Any]) -> None:
     """Make the promise of a rate, or of a precision, for each class that is meant; see `Filter.calibrate`."""
-    state = durable.loaded()
+    state = durable.standing()
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     if all(value is None for value in terms.values()) and any(label in before for label in labels):
@@ -222,7 +222,8 @@ def held_out(state: State, journal: Journal) -> HeldOut:
     before, labels_then, rows_then = judged_scores(state, journal)
     when = journal.times("reserve") | journal.times("judged")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows + rows_then]
-    by_row = {row: f for f, (_, _, row) in state.messages.items()} | {row: f for f, (_, row) in state.judged.items()}
+    kept = journal.messages("reserve", "release"), journal.messages("judged", "unjudged")
+    by_row = {row: fingerprint for messages in kept for fingerprint, (_, _, row) in messages.items()}
     fingerprints = [by_row[row] for row in rows + rows_then]
     return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before))
 
@@ -249,19 +250,18 @@ def _certify(
 
 def set_aside(durable: Durable, documents: Iterable[tuple[bytes | str, str]]) -> None:
     """Put documents to the reserve that the filter doesn't know, each with its label."""
-    state = durable.loaded()
+    state = durable.standing()
 
-    def seen() -> Iterator[tuple[str, str, bytes]]:
+    def seen() -> Iterator[tuple[str, Seen]]:
         for content, label in documents:
             if label not in state.names:
                 raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
-            read = state.see(content)
-            yield read.fingerprint, label, pack_rows(packable(read.rows))
+            yield label, state.see(content)
 
-    def lesson(write: Writing, batch: Sequence[tuple[str, str, bytes]]) -> None:
-        for fingerprint, label, body in batch:
-            if write.state.known(fingerprint) is None:
-                write.add(Event("reserve", fingerprint, label, None, time.time(), "calibrate", body))
+    def lesson(write: Writing, batch: Sequence[tuple[str, Seen]]) -> None:
+        for label, document in batch:
+            if write.known(document.fingerprint) is None:
+                write.add(write.state.event("reserve", document, label, time.time(), "calibrate"))
 
     with durable.bulk():
         for batch in batched(seen(), BATCH):

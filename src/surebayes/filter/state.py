@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 from surebayes.errors import BadModel
-from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
-from surebayes.filter.disk.store import ModelFolder
+from surebayes.filter.disk import contents
+from surebayes.filter.disk.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
+from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.lean.judge import Decision, Judge
-from surebayes.kernels.pool_twin import key_bits
-from surebayes.pool.buffers import Numbers, ints, reals
-from surebayes.pool.document import Document, Rows, joined, packable, unpackable
+from surebayes.filter.lean.judge import Judge, judge_of
+from surebayes.filter.lean.tables import TableFiles
+from surebayes.persist.manifest import parsed
+from surebayes.pool.buffers import ints, reals
+from surebayes.pool.document import joined, packable, unpackable
 from surebayes.pool.engine import Engine, weights_of
-from surebayes.pool.specs import ViewSpec
-from surebayes.pool.table import MAX_KEYS, Table
-from surebayes.pool.weights import PoolWeights
+from surebayes.pool.table import MAX_KEYS
+
+TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from surebayes.filter.disk.journal import Journal
+    from surebayes.filter.disk.store import Lesson, ModelFolder
+    from surebayes.filter.lean.judge import Decision
+    from surebayes.pool.buffers import Numbers
+    from surebayes.pool.document import Document, Rows
+    from surebayes.pool.specs import ViewSpec
+    from surebayes.pool.weights import PoolWeights
 
 LEARNING = ("learn", "forget", "bulk")
 """Actions after which scores are others."""
+RELOADING = ("bulk", "rebuild", "erase")
+"""Actions after which the model's files have what the journal alone hasn't."""
+FEW_LESSONS = 48
+"""Lessons that counts in files take as tables on top of each other, before all of them are read into memory."""
+MOST_BYTES = 32 * 2**20
+"""Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:
@@ -31,6 +47,8 @@ def check_classes(classes: Any, width: Any) -> list[str]:
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
         raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
+    from surebayes.kernels.pool_twin import key_bits
+
     bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
     if width << bits > MAX_KEYS:
         raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
@@ -114,26 +132,38 @@ def _of_now(value: Any) -> Any:
     return rest | {"certificates": {} if made is None else {label if isinstance(label, str) else "": made}}
 
 
+def _no_hash(message_id: str) -> None:
+    """Return nothing: a state without a journal has no key to hash with."""
+
+
 class Seen:
     """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
 
-    __slots__ = ("document", "fingerprint", "opinions", "rows", "scores", "version")
+    __slots__ = ("content", "document", "fingerprint", "message_id", "opinions", "rows", "scores", "version")
 
     document: Document | None
 
     def __init__(self, document: Document, rows: list[Rows]) -> None:
         self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
+        self.message_id, self.content = document.message_id, b""
         self.version = -1
         self.opinions: Numbers = reals(())
         self.scores: Numbers = reals(())
 
     @classmethod
-    def of_terms(cls, fingerprint: str, rows: list[Rows]) -> Seen:
+    def of_terms(cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str) -> Seen:
         """Return what is left of a document that is not at hand any more."""
         seen = cls.__new__(cls)
         seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
+        seen.content, seen.message_id = content, message_id
         seen.opinions = seen.scores = reals(())
         return seen
+
+    def kept(self, views: Sequence[ViewSpec]) -> bytes:
+        """Return what views read of the document, as the journal keeps it."""
+        if not self.content and self.document is not None:
+            self.content = contents.keep(views, self.document)
+        return self.content
 
 
 class State:
@@ -150,8 +180,6 @@ class State:
 
     Attributes
     ----------
-    messages : dict
-        By fingerprint: "learn" or "reserve", the label, and the row of the journal that holds the terms.
     seq, chain : int
         The last row of the journal that is in here, and the running checksum up to it.
     learnt_at : int
@@ -160,9 +188,12 @@ class State:
         The row before which there is no way back, because messages were learnt without journal.
     lessons : int
         Rows that changed counts.
-    judged : dict
-        By fingerprint, of messages that were set aside, misjudged and learnt: the label, and the row of the journal
-        that holds the scores that they got.
+    known : dict
+        How many messages the journal has of each class that are learnt, and that are set aside.
+    reread : (int, int)
+        Rows up to this one were counted anew by the reader of this version, whichever had read them first.
+    lessons_since : list of (int, list of bytes), or None
+        What rows of the journal have counted since a row (`since`), so that it can be written alone; None: too much.
     learnt : Learnt
         The messages that were learnt without journal.
     version : int
@@ -172,11 +203,17 @@ class State:
     def __init__(self, engine: Engine, names: list[str], settings: Settings | None = None) -> None:
         self.engine, self.names = engine, names
         self.settings = settings or Settings(engine.weights.units, engine.weights.bias)
-        self.messages: dict[str, tuple[str, str, int]] = {}
         self.seq = self.chain = self.learnt_at = self.floor = self.lessons = self.version = 0
         self.journal_id = ""
+        self.keeps_content = True
+        self._hashed: Callable[[str], bytes | None] = _no_hash
+        self.files: TableFiles | None = None
         self.learnt = Learnt()
-        self.judged: dict[str, tuple[str, int]] = {}
+        self.known = {action: dict.fromkeys(names, 0) for action in ("learn", "reserve")}
+        self.reread = 0, 0
+        self.since = 0
+        self.lessons_since: list[tuple[int, Lesson]] | None = []
+        self._bytes_since = 0
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
@@ -184,50 +221,94 @@ class State:
         return cls(Engine(reader, tuple(views), len(names)), names)
 
     @classmethod
-    def load(cls, folder: ModelFolder, manifest: dict[str, Any], journal: Journal) -> State:
-        """Read the model, check the journal against it, and replay what the model has not absorbed."""
-        judge = folder.read(manifest)
+    def load(
+        cls, folder: ModelFolder, manifest: dict[str, Any], journal: Journal, hold: bool = True,
+        before: TableFiles | None = None,
+    ) -> State:  # fmt: skip
+        """Open the model's files, check the journal against the manifest, and replay what the model has not absorbed.
+
+        Counts stay in their files until so much is learnt that it pays to read them (`into_memory`).
+        """
         try:
-            kept = manifest["journal"]
+            files = TableFiles(folder.folder, manifest, hold, before)
+            judge = judge_of(manifest.get("scoring"), files)
             state = cls(judge.engine, judge.names, Settings.from_json(manifest["settings"]))
-            state.floor, state.learnt_at = kept["floor"], kept["learnt_at"]
-            absorbed, expected, journal_id = kept["absorbed"], kept["chain"], kept["id"]
-            if not all(type(n) is int and n >= 0 for n in (state.floor, state.learnt_at, absorbed, expected)):
-                raise BadModel("The manifest has numbers that can't be rows of the journal.")
+            state.files = files
             state.learnt = folder.read_learnt(manifest)
+            state._stand_at(manifest["journal"], journal)
+        except FileNotFoundError as error:
+            raise BadModel(f"{error.filename} is missing. Restore it from a copy.") from None
         except (KeyError, TypeError, AttributeError) as error:
             raise BadModel(f"The manifest lacks {error}.") from error
-        state.journal_id = journal.id
-        if journal.id != journal_id:
-            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {journal_id}.")
-        state._read(journal, absorbed, expected)
-        if strangers := {label for _, label, _ in state.messages.values()}.difference(state.names):
-            raise BadModel(f"{journal.path} has messages of classes that the model lacks: {sorted(strangers)}.")
+        if journal.last() - state.seq > FEW_LESSONS:
+            state.into_memory()
+        for event, chain in journal.heads(state.seq, state.chain):
+            state.apply(event, journal, chain)
         return state
 
-    def _read(self, journal: Journal, absorbed: int, expected: int) -> None:
-        fits = absorbed == 0
-        for event, chain in journal.heads():
-            if event.seq <= absorbed:
-                self._remember(event)
-                self.seq, self.chain = event.seq, chain
-                fits = event.seq < absorbed or chain == expected
-                if not fits:
-                    raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
-            else:
-                self.apply(event, journal, chain)
-        if self.seq < absorbed or not fits:
+    def _stand_at(self, place: dict[str, Any], journal: Journal) -> None:
+        """Take over where in the journal the model stands, and check that it is that journal."""
+        self.floor, self.learnt_at, self.seq, self.chain = (
+            place[name] for name in ("floor", "learnt_at", "absorbed", "chain")
+        )
+        if not all(type(n) is int and n >= 0 for n in (self.floor, self.learnt_at, self.seq, self.chain)):
+            raise BadModel("The manifest has numbers that can't be rows of the journal.")
+        self.since = self.seq
+        self.belong_to(journal)
+        if journal.id != place["id"]:
+            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place['id']}.")
+        found = journal.chain_at(self.seq)
+        if found is None:
             raise BadModel(
-                f"{journal.path} has lost rows: it ends at {self.seq}, the model was made with {absorbed}. Restore it."
+                f"{journal.path} has lost rows: it ends at {journal.last()}, the model was made with {self.seq}. "
+                "Restore it."
             )
+        if found != self.chain:
+            raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
+        if "known" in place:
+            self._take_numbers(place)
+            return
+        for event, _ in journal.heads():  # an earlier release didn't write it down
+            if event.seq > self.seq:
+                break
+            self._remember(event)
+
+    def _take_numbers(self, place: dict[str, Any]) -> None:
+        """Take over how many messages the journal has, and by which reader they were counted anew."""
+        known, (row, version), lessons = place["known"], place.get("reread", (0, 0)), place["lessons"]
+        counts = [known[action][name] for action in self.known for name in self.names]
+        if not all(type(n) is int and 0 <= n < 2**53 for n in (row, version, lessons, *counts)):
+            raise BadModel("The manifest has numbers that can't be those of messages.")
+        self.known = {action: {name: known[action][name] for name in self.names} for action in self.known}
+        self.lessons, self.reread = lessons, (row, version)
+
+    def belong_to(self, journal: Journal) -> None:
+        """Make rows as this journal has them."""
+        self.journal_id, self.keeps_content, self._hashed = journal.id, journal.keeps_content, journal.hashed
+
+    def place(self) -> dict[str, Any]:
+        """Return where in the journal the model stands, for its manifest."""
+        return {
+            "id": self.journal_id, "absorbed": self.seq, "chain": self.chain, "learnt_at": self.learnt_at,
+            "floor": self.floor, "lessons": self.lessons, "known": self.known, "reread": list(self.reread),
+        }  # fmt: skip
+
+    def into_memory(self) -> State:
+        """Read counts into memory, where a column is found at once, and what many lessons and second stages need."""
+        if not self.engine.in_memory:
+            self.engine.load()
+            self.files = None
+        return self
 
     # ---- rows of the journal
 
     def catch_up(self, journal: Journal) -> bool:
         """Apply what other processes have written since; False, and nothing, where only the model's files have it."""
         new = list(journal.heads(self.seq, self.chain))
-        if any(event.action == "bulk" for event, _ in new):
+        if any(event.action in RELOADING for event, _ in new):
             return False
+        if len(new) > FEW_LESSONS:
+            self.into_memory()
         for event, chain in new:
             self.apply(event, journal, chain)
         return True
@@ -236,11 +317,10 @@ class State:
         """Change the state as a row of the journal says."""
         if event.action in ("learn", "forget"):
             row = event.source or event.seq
-            rows, moved = self.unpack(journal.body(row), row)
-            label = event.label or "" if event.action == "learn" else self._label_of(event)
-            self.count(rows, moved, label, row, 1 if event.action == "learn" else -1)
+            rows, moved = self.unpack(*journal.content(row), row)
+            self.count(rows, moved, event.label or "", row, 1 if event.action == "learn" else -1)
         elif event.action == "settings":
-            self.change(_object(journal.body(event.seq))["set"], journal.body)
+            self.change(parsed(journal.body(event.seq), "A row of settings in the journal")["set"], journal.body)
         self.note(event, chain)
 
     def note(self, event: Event, chain: int) -> None:
@@ -258,37 +338,21 @@ class State:
 
     def _remember(self, event: Event) -> None:
         self.lessons += event.action in LEARNING
-        if event.action in ("learn", "reserve"):
-            self.messages[event.fingerprint or ""] = (event.action, event.label or "", event.source or event.seq)
-        elif event.action in ("forget", "release"):
-            self.messages.pop(event.fingerprint or "", None)
-        elif event.action == "judged":
-            self.judged[event.fingerprint or ""] = event.label or "", event.source or event.seq
-        elif event.action == "unjudged":
-            self.judged.pop(event.fingerprint or "", None)
-
-    def known(self, fingerprint: str) -> tuple[str, str, int] | None:
-        """Return what `messages` has of a message; "bulk" and its label if it was learnt without journal."""
-        message = self.messages.get(fingerprint)
-        if message is None and len(self.learnt):
-            c = self.learnt.class_of(fingerprint)
-            return None if c is None else ("bulk", self.names[c] if c < len(self.names) else "", 0)
-        return message
+        what = {"forget": "learn", "release": "reserve"}.get(event.action, event.action)
+        if what in self.known and event.label in self.known[what]:
+            self.known[what][event.label] += 1 if what == event.action else -1
 
     @property
     def knows_what_it_learnt(self) -> bool:
         """Whether every document that was counted can be recognised."""
-        journaled = sum([action == "learn" for action, _, _ in self.messages.values()])
-        return sum(self.engine.documents) == journaled + len(self.learnt)
+        return sum(self.engine.documents) == sum(self.known["learn"].values()) + len(self.learnt)
 
-    def _label_of(self, event: Event) -> str:
-        known = self.messages.get(event.fingerprint or "")
-        if known is None or known[0] != "learn":
-            raise BadModel(f"Row {event.seq} of the journal forgets a message that was not learnt.")
-        return known[1]
-
-    def unpack(self, body: bytes, row: int) -> tuple[list[Rows], list[int]]:
-        """Read the terms of a message that a row of the journal holds, and what it moved the weights by."""
+    def unpack(self, body: bytes, reader: int | None, row: int) -> tuple[list[Rows], list[int]]:
+        """Cut a message that a row of the journal holds, as it was cut then, and read what it moved the weights by."""
+        if reader is not None:
+            content, moved = unpack_content(body)
+            reader = self.reread[1] if row <= self.reread[0] else reader
+            return contents.rows_of_kept(self.engine.views, [content], reader), moved
         parts, moved = unpack_rows(body)
         rows = unpackable(self.engine.views, parts)
         if rows is None:
@@ -302,6 +366,7 @@ class State:
         engine.weights = weights_of(self.settings.weights, self.settings.bias, len(engine.contrasts), engine.n_experts)
         if self.settings.second_stage != before:
             set_stages(engine, body_of(self.settings.second_stage) if self.settings.second_stage else b"")
+            self.write_all()
         self.version += 1
 
     # ---- counts
@@ -314,17 +379,31 @@ class State:
 
     def count(self, rows: list[Rows], moved: Sequence[int], label: str, row: int, sign: int) -> None:
         """Add a message to the counts, or take it out, with what it moved the weights by."""
-        labels = ints([self.code(label)])
-        if sign > 0:
-            self.engine.learn(rows, labels)
-        else:
-            self.engine.forget(rows, labels)
+        if len(self.engine.sums[0].stack) > FEW_LESSONS:
+            self.into_memory()
+        self._hold(self.engine.count_one(rows, self.code(label), sign < 0))
         if moved and row > self.settings.weights_since:
             try:
                 self._set_weights(self.engine.weights.moved(list(moved), sign))
             except ValueError as error:
                 raise BadModel(f"Row {row} of the journal {error}.") from None
         self.version += 1
+
+    def _hold(self, lesson: Lesson) -> None:
+        """Hold what the next row of the journal counts, to be written by itself."""
+        if self.lessons_since is not None:
+            self.lessons_since.append((self.seq + 1, lesson))
+            self._bytes_since += sum(map(len, lesson))
+            if self._bytes_since > MOST_BYTES:
+                self.write_all()
+
+    def write_all(self) -> None:
+        """Have the whole model written the next time: more has changed than the counts of some lessons."""
+        self.lessons_since = None
+
+    def written(self) -> None:
+        """Take note that the model's files have everything."""
+        self.since, self.lessons_since, self._bytes_since = self.seq, [], 0
 
     def _set_weights(self, weights: PoolWeights) -> None:
         self.engine.weights = weights
@@ -333,6 +412,7 @@ class State:
     def count_many(self, lessons: Sequence[tuple[str, list[Rows]]]) -> None:
         """Add messages, each a label and its rows in every view, to the counts."""
         if lessons:
+            self.into_memory().write_all()
             self.engine.learn(batch_of([rows for _, rows in lessons]), ints([self.code(c) for c, _ in lessons]))
             self.version += 1
 
@@ -382,53 +462,20 @@ class State:
             self.ask(seen)
             moved = self.engine.moves(seen.opinions, seen.scores, self.code(label))
         self.count(seen.rows, moved, label, self.seq + 1, 1)
-        body = pack_rows(packable(seen.rows), moved)
-        return Event("learn", seen.fingerprint, label, None, time.time(), who, body)
+        return self.event("learn", seen, label, time.time(), who, moved)
+
+    def event(
+        self, action: str, seen: Seen, label: str, when: float, who: str | None, moved: Sequence[int] = ()
+    ) -> Event:
+        """Return the row of the journal that holds a message."""
+        if self.keeps_content:
+            body, reader = pack_content(seen.kept(self.engine.views), moved), contents.VERSION
+        else:
+            body, reader = pack_rows(packable(seen.rows), moved), None
+        name = self._hashed(seen.message_id)
+        return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
 
 
 def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
     """Put documents together: one batch for each view."""
     return [joined(list(of_view)) for of_view in zip(*rows)]
-
-
-# ---------------------------------------------------------------------- second stages as a row of the journal
-
-
-def pack_stages(engine: Engine) -> bytes:
-    """Write the second stages of a pool: a line that describes them, then the entries of their tables."""
-    tables = [stage.entries() for stage in engine.stages]
-    about = {"intercepts": [list(stage.intercepts) for stage in engine.stages], "sizes": [len(t) for t in tables]}
-    return json.dumps(about).encode() + b"\n" + b"".join(tables)
-
-
-def set_stages(engine: Engine, body: bytes) -> None:
-    """Give a pool the second stages that `pack_stages` wrote, or none; BadModel where they are of another pool."""
-    if not body:
-        for stage in engine.stages:
-            stage.table, stage.intercepts = None, reals(())
-        return
-    about = _object(body.partition(b"\n")[0])
-    at, contrasts = body.find(b"\n") + 1, len(engine.contrasts)
-    widths = [view.width for view in engine.views for expert in view.experts if expert.second_stage]
-    try:
-        if not len(about["sizes"]) == len(about["intercepts"]) == len(widths):
-            raise BadModel("The journal has second stages of another pool.")
-        for stage, width, size, intercepts in zip(engine.stages, widths, about["sizes"], about["intercepts"]):
-            if len(intercepts) not in (0, contrasts):
-                raise BadModel("The journal has a second stage of other classes.")
-            entries = body[at : at + size]
-            stage.table = Table.of_entries(entries, width, 1 + contrasts) if intercepts else None
-            stage.intercepts = reals(intercepts)
-            at += size
-    except (KeyError, TypeError) as error:
-        raise BadModel(f"The second stages of the journal lack {error}.") from None
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body)
-    except ValueError:
-        raise BadModel("A row of settings in the journal is no JSON.") from None
-    if not isinstance(value, dict):
-        raise BadModel("A row of settings in the journal is no object.")
-    return value

@@ -10,9 +10,10 @@ from typing import Any
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
 from surebayes.filter.state import LEARNING, State, batch_of
-from surebayes.filter.teaching import BATCH, HELD_OUT, WEIGHING, batched, is_held_out
+from surebayes.filter.training import BATCH, HELD_OUT, WEIGHING, batched, is_held_out
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT
 
@@ -26,11 +27,13 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
     """See `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
-    how = WEIGHING[durable.loaded().engine.reader] if how is None else how
+    how = WEIGHING[durable.standing().engine.reader] if how is None else how
 
     def lesson(write: Writing) -> dict[str, Any]:
-        state, engine = write.state, write.state.engine
-        learnt = sorted((f, label, row) for f, (action, label, row) in state.messages.items() if action == "learn")
+        state = write.state.into_memory()
+        engine = state.engine
+        state.write_all()
+        learnt = sorted((f, label, row) for f, (_, label, row) in write.journal.messages("learn", "forget").items())
         held_out = [message for message in learnt if is_held_out(message[0])]
         _check_enough(state, [state.code(label) for _, label, _ in held_out])
         rest = engine.copy()
@@ -67,8 +70,7 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
         lessons = None if journal is None else sum(event.action in LEARNING for event, _ in journal.heads(row))
         helps = lessons is not None and lessons >= max(AGED, sum(engine.documents) / 10)
     else:
-        learnt = [label for action, label, _ in state.messages.values() if action == "learn"]
-        helps = min(learnt.count(name) for name in state.names) >= FEWEST / HELD_OUT
+        helps = min(state.known["learn"].values()) >= FEWEST / HELD_OUT
     return {"fitted": row > 0, "lessons_since": lessons, "tune_helps": helps}
 
 
@@ -95,7 +97,7 @@ def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[lis
 
 def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
     """Return the scores that messages got before they were learnt, which had been set aside; their labels and rows."""
-    judged = sorted([(row, label) for label, row in state.judged.values()])
+    judged = sorted([(row, label) for _, label, row in journal.messages("judged", "unjudged").values()])
     scores, contrasts = [], len(state.engine.contrasts)
     for row, _ in judged:
         try:
@@ -113,9 +115,9 @@ def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], l
 
     By row, not as the messages came to be known: going back to a version gives its very figures.
     """
-    reserved = sorted([(row, label) for action, label, row in state.messages.values() if action == "reserve"])
+    reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
-        flat = state.engine.scores(batch_of([state.unpack(body, row)[0] for row, body in batch]))
+        flat = state.engine.scores(batch_of([state.unpack(body, reader, row)[0] for row, (body, reader) in batch]))
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
     return scores, [label for _, label in reserved], rows

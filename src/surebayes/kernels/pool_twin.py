@@ -16,7 +16,10 @@ from surebayes.kernels.pool_tables_twin import (
     gather,
     key_bits,
     lacking,
+    lesson_alive,
+    lesson_entries,
     load,
+    merge,
     pack_entries,
     take,
     totals,
@@ -40,9 +43,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "lacking", "load",
-    "log_odds", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals",
-    "unpack_columns", "weigh",
+    "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "lacking",
+    "lesson_alive", "lesson_entries", "load", "log_odds", "merge", "opinion", "pack_entries", "pack_views", "score",
+    "staged", "strongest", "take", "totals", "unpack_columns", "weigh",
 ]  # fmt: skip
 
 _LONG = 65535

@@ -25,7 +25,7 @@ from surebayes.mail.headers import (
     filename,
 )
 
-__all__ = ["Limits", "Message", "fingerprint_of", "header_tokens", "plain_head", "read_message"]
+__all__ = ["Limits", "Message", "blake2b", "fingerprint_of", "header_tokens", "plain_head", "read_message"]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a message that are looked at."""
@@ -168,12 +168,14 @@ class Message:
             if self._identity or self._headers is None:
                 content = kernel("mail").fold_mail(self._identity, self.subject, self.text)
             if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
-                identity = "".join(self._message_id().split()).encode("utf-8", "surrogatepass")
+                identity = "".join(self.message_id.split()).encode("utf-8", "surrogatepass")
                 content = identity + kernel("mail").fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
 
-    def _message_id(self) -> str:
+    @property
+    def message_id(self) -> str:
+        """The Message-ID, decoded; empty where there is none."""
         if self._identity:
             return decode_header(self._identity)
         return (self._headers.get("message-id") or "") if self._headers is not None else ""

@@ -11,18 +11,18 @@ over it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadModel, Busy
-from surebayes.persist.manifest import FORMAT, NAME, VERSION, seal
+from surebayes.persist.manifest import FORMAT, NAME, VERSION, dumped, seal
 
+TYPE_CHECKING = False  # a lesson by command goes this way: no typing, json or hashlib before they are needed
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
     import numpy as np
 
 # the safetensors names of what numpy can map as it is
@@ -51,6 +51,8 @@ def write_arrays(
 
 def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict[str, Any]:
     """Write a file, given in parts, under a name made of its content, flushed; return its entry for the manifest."""
+    import hashlib
+
     digest, size = hashlib.sha256(), sum(memoryview(part).nbytes for part in parts)
 
     def hashed() -> Iterator[memoryview]:
@@ -148,7 +150,7 @@ def _pieces(part: Any) -> Iterator[memoryview]:
 def put_manifest(folder: str, kind: str, body: dict[str, Any]) -> None:
     """Make `body` the folder's manifest, in one step."""
     whole = {"format": FORMAT, "version": VERSION, "kind": kind, **body}
-    put(folder, NAME, seal(json.dumps(whole, indent=1, allow_nan=False).encode("ascii")))
+    put(folder, NAME, seal(dumped(whole)))
     flush_folder(folder)
 
 
@@ -202,6 +204,8 @@ def check_file(folder: str, entry: Any) -> None:
 
 def _checked(folder: str, entry: Any) -> Iterator[bytes]:
     """Yield a file in pieces; BadModel, at the end, where they are not what the manifest says."""
+    import hashlib
+
     name, size, expected = checked_entry(entry)
     where, digest, left = os.path.join(folder, name), hashlib.sha256(), size
     try:
@@ -230,6 +234,8 @@ def read_arrays(folder: str, entry: Any) -> dict[str, np.ndarray]:
 
 
 def _arrays(content: bytearray, where: str) -> Iterator[tuple[str, np.ndarray]]:
+    import json
+
     import numpy as np
 
     length = int.from_bytes(content[:8], "little")

@@ -13,8 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
 FORMAT = "surebayes"
-VERSION = 2
+VERSION = 3
 """Raised when an older release could misread a folder; see docs/format.md."""
 
 NAME = "manifest.json"
@@ -38,6 +39,52 @@ def seal(body: bytes) -> bytes:
         raise ValueError("Only a JSON object of more than one line can be sealed.")
     text = text[:-2]
     return text + _SEAL + b'%08x"\n}\n' % crc32(text)
+
+
+def dumped(value: "dict[str, Any]") -> bytes:
+    r"""Write a JSON object in ASCII, an entry a line; ValueError for what JSON hasn't.
+
+    Examples
+    --------
+    >>> dumped({"a": [1, 0.5, None], "b": {"c": "\u00e9"}})
+    b'{\n "a": [1,0.5,null],\n "b": {"c":"\\u00e9"}\n}'
+    """
+    lines = [f" {_encoded(name)}: {_encoded(part)}" for name, part in value.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}").encode("ascii")
+
+
+def parsed(raw: bytes, what: str) -> "dict[str, Any]":
+    """Read a JSON object; BadModel, which names `what` it is, where it is none.
+
+    Examples
+    --------
+    >>> parsed(b'{"a": 1}', "A row")
+    {'a': 1}
+    """
+    try:
+        value, end = _scanner()(raw.decode("utf-8"), 0)
+        if raw[end:].strip():
+            raise ValueError("there is more after it")
+    except (ValueError, StopIteration, RecursionError):
+        raise BadModel(f"{what} is no JSON.") from None
+    if not isinstance(value, dict):
+        raise BadModel(f"{what} is no object.")
+    return value
+
+
+def _encoded(value: object) -> str:
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:  # pragma: no cover - a Python without the C encoder
+        import json
+
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    encoder = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+    return "".join(encoder(value, 0))
+
+
+def _refuse(value: object) -> None:
+    raise TypeError(f"{type(value).__name__} is nothing that JSON has.")
 
 
 def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":

@@ -68,6 +68,15 @@ class Document:
         """The header tokens of a mail; a text has none."""
         return [] if self.message is None else header_tokens(self.message)
 
+    def header_columns(self, width: int) -> bytes:
+        """Return the columns of the header tokens."""
+        return b"" if self.message is None else header_columns(self.message, width)
+
+    @property
+    def message_id(self) -> str:
+        """The Message-ID of a mail, without blanks; "" where there is none."""
+        return "" if self.message is None else "".join(self.message.message_id.split())
+
     @property
     def fingerprint(self) -> str:
         """What names the content, whatever a mail server did to its envelope."""
@@ -196,7 +205,7 @@ def _cut_alone(view: ViewSpec, documents: "list[Document]") -> Rows:
 def _tokens(view: ViewSpec, documents: "list[Document]") -> "list[bytes] | None":
     if not view.tokens:
         return None
-    return [header_columns(d.message, view.width) if d.message is not None else b"" for d in documents]
+    return [document.header_columns(view.width) for document in documents]
 
 
 def _words(part: "Buffer") -> memoryview:
@@ -205,27 +214,6 @@ def _words(part: "Buffer") -> memoryview:
 
 def _indptr(lengths: "Buffer") -> Numbers:
     return ints(accumulate(_words(lengths), initial=0))
-
-
-class Cutting:
-    """Reads labelled documents and cuts them into terms: a function that other processes can be sent.
-
-    Parameters
-    ----------
-    reader : {"mail", "text"}
-        What documents are.
-    views : sequence of ViewSpec
-        The views.
-    """
-
-    def __init__(self, reader: str, views: "Sequence[ViewSpec]") -> None:
-        self.reader, self.views = reader, tuple(views)
-
-    def __call__(self, documents: "Sequence[tuple[bytes | str, str]]") -> "tuple[list[Rows], list[tuple[str, str]]]":
-        """Return the rows of (document, label) pairs in each view, and their (fingerprint, label) pairs."""
-        seen = [Document(content, self.reader) for content, _ in documents]
-        messages = [(document.fingerprint, label) for document, (_, label) in zip(seen, documents)]
-        return rows_of(self.views, seen), messages
 
 
 # ---------------------------------------------------------------------- rows as the journal keeps them

@@ -10,7 +10,7 @@ from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Document, Rows, joined, rows_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
-from surebayes.pool.table import Sums, Table
+from surebayes.pool.table import FileTable, Sums, Table, lesson_entries
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
 
 TYPE_CHECKING = False
@@ -215,6 +215,46 @@ class Engine:
             raise
         for c, n in enumerate(taken):
             self.documents[c] -= n
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the counts of all views are tables in memory, and not a stack of tables in files."""
+        return all(sums.in_memory for sums in self.sums)
+
+    def load(self) -> None:
+        """Read counts and second stages that are in files into memory, where a column is found at once."""
+        for i, (sums, view, experts) in enumerate(zip(self.sums, self.views, self.experts)):
+            if not sums.in_memory:
+                files = [table for table, _ in sums.stack]
+                read = Sums.of_table(Table.of_stack(files, view.width, self.classes, self.documents))
+                if (read.alive, list(read.totals)) != (sums.alive, list(sums.totals)):
+                    raise BadModel("The tables don't add up to the totals in the manifest.")
+                self.sums[i] = read
+            for expert in experts:
+                if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
+                    expert.table = Table.of_file(expert.table, view.width, 1 + len(self.contrasts))
+
+    def count_one(self, rows: "list[Rows]", label: int, forget: bool) -> "list[bytes]":
+        """Learn or forget one document; return what that adds to the counts of each view, as entries of a table.
+
+        Counts in files get a small table on top; ValueError, and nothing changed, where a sum would go below zero.
+        """
+        if self.in_memory:
+            (self.forget if forget else self.learn)(rows, ints([label]))
+            return [lesson_entries(batch, self.classes, label, forget) for batch in rows]
+        before = [(sums.stack, sums.alive, list(sums.totals)) for sums in self.sums]
+        if sum(self.documents) + 1 >= 2**31 or (forget and not self.documents[label]):
+            raise ValueError("Cannot count so: a pool has from 0 to 2**31 documents. Nothing was changed.")
+        try:
+            for sums in self.sums:
+                sums.stack = list(sums.stack)
+            entries = [sums.put_on_top(batch, label, forget) for batch, sums in zip(rows, self.sums)]
+        except ValueError:
+            for sums, (stack, alive, totals) in zip(self.sums, before):
+                sums.stack, sums.alive, sums.totals = stack, alive, ints(totals)
+            raise
+        self.documents[label] += -1 if forget else 1
+        return entries
 
     def _by_class(self, labels: Numbers, which: "Numbers | None", weights: "Numbers | None") -> "list[int]":
         counted = [0] * self.classes

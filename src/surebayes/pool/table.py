@@ -106,6 +106,13 @@ class Table:
         image, places = file_parts(entries)
         return cls.of_file(FileTable.of_places(b"".join(image), places), width, each, documents)
 
+    @classmethod
+    def of_stack(cls, files: "list[FileTable]", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
+        """Read tables of files whole, added up; BadModel where one is damaged, or a sum can't be."""
+        if len(files) == 1:
+            return cls.of_file(files[0], width, each, documents)
+        return cls.of_file(FileTable.of_checked(merged(files, each)), width, each, documents)
+
     def copy(self) -> "Table":
         """Return another one with the same values."""
         other = Table.__new__(Table)
@@ -162,6 +169,37 @@ class FileTable:
             raise BadModel(f"The manifest places a table at {at}, which can't be.")
         return cls(file, *whole)
 
+    @classmethod
+    def of_parts(cls, file, n: object, at: object) -> "FileTable":  # type: ignore[no-untyped-def]
+        """Return a table whose `file_parts` lie one after the other, from the place `at` on."""
+        if not isinstance(n, int) or not isinstance(at, int) or not (0 <= n < 2**59 and 0 <= at < 2**62):
+            raise BadModel(f"The manifest says of a table that it has {n!r} entries at {at!r}.")
+        blocks = -(-n // _PER_BLOCK)
+        crcs, fences = at + 8 * n, at + 8 * n + 4 * blocks
+        return cls(file, n, at, crcs, fences, fences + 4 * blocks)
+
+    @classmethod
+    def of_checked(cls, entries: bytes) -> "FileTable":
+        """Return entries that are known to be right as a table to be read whole: no fences to search it by."""
+        table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
+        table.checked[:] = b"\1" * len(table.checked)
+        return table
+
+
+def merged(files: "list[FileTable]", each: int) -> bytes:
+    """Return the entries of tables in files as those of one table, every block checked; BadModel where one is damaged.
+
+    Examples
+    --------
+    >>> three, less = (FileTable.of_checked(bytes([1, 0, 0, 0, *count])) for count in ([3, 0, 0, 0], [255] * 4))
+    >>> merged([three, less], 2).hex()
+    '0100000002000000'
+    """
+    try:
+        return _kernel.merge(files, each)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+
 
 def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
     """Return the parts of a table in a file, and where each begins if they come one after the other."""
@@ -172,6 +210,11 @@ def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
         places[name] = at
         at += len(part)
     return parts, places
+
+
+def lesson_entries(rows: Rows, classes: int, label: int, forget: bool) -> bytes:
+    """Return what one document adds to the counts, or takes out of them, as the entries of a table."""
+    return _kernel.lesson_entries(rows, classes, label, forget)  # type: ignore[no-any-return]
 
 
 class Sums:
@@ -213,6 +256,22 @@ class Sums:
         """The table that lessons go into."""
         table: Table = self.stack[0][0]
         return table
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the counts are those of one table in memory."""
+        return len(self.stack) == 1 and isinstance(self.own, Table)
+
+    def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
+        """Learn or forget one document by a table of its own on top of the stack; return that table's entries.
+
+        ValueError, and nothing changed, where a sum would go below zero.
+        """
+        self.alive += _kernel.lesson_alive(rows, self.stack, self.classes, label, forget)
+        entries = lesson_entries(rows, self.classes, label, forget)
+        self.stack.append((FileTable.of_parts(b"".join(file_parts(entries)[0]), len(entries) // 8, 0), 1))
+        self.totals[label] += -len(entries) // 8 if forget else len(entries) // 8
+        return entries
 
     def learn(
         self, rows: Rows, labels: Numbers, which: "Numbers | None" = None, weights: "Numbers | None" = None

@@ -16,7 +16,9 @@ import tempfile
 
 import surebayes as sb
 from surebayes.errors import StoreError
+from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.teaching import forget, teach
 from surebayes.synthetic import mail_stream
 
 MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}
@@ -171,7 +173,90 @@ class Export(Scenario):
         assert check_filter(place / "g")[0] in ((5,) if "exported" in done else (4, 5))
 
 
+class Learn(Scenario):
+    """Lessons as the commands give them, each in a filter opened for it alone: the stack grows and is merged."""
+
+    def act(self, place, pipe):
+        for i in range(4, 8):
+            brief(place / "f", lambda write, i=i: teach(write, write.state.see(MAILS[i][0]), MAILS[i][1], None))
+            say(pipe, i)
+        name = sb.read_message(MAILS[0][0]).fingerprint
+        brief(place / "f", lambda write: forget(write, name, None))
+        say(pipe, "forgotten")
+
+    def check(self, place, done):
+        documents, _ = check_filter(place / "f")
+        assert documents >= 4 + len([word for word in done if word != "forgotten"]) - 1
+        with sb.Filter.open(place / "f") as mine:
+            for word in done:
+                if word == "forgotten":
+                    assert mine.forget(MAILS[0][0]) == "unknown"
+                else:
+                    assert mine.teach(*MAILS[int(word)]) == "already"
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 7
+
+
+def brief(path, lesson):
+    """Carry a lesson out as `surebayes learn` does."""
+    durable = Durable.open(str(path), brief=True)
+    try:
+        durable.standing()
+        durable.submit(lesson)
+    finally:
+        durable.close()
+
+
+class Upkeep(Scenario):
+    """What changes no count: whatever happens, the filter knows what it knew."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        for raw, label in MAILS[4:7]:
+            with sb.Filter.open(place / "f") as mine:
+                mine.teach(raw, label)
+
+    def check(self, place, done):
+        assert check_filter(place / "f")[0] == 7
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 7
+
+
+class Compact(Upkeep):
+    """One file of tables, a journal without gaps."""
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            mine.compact()
+        say(pipe, "compacted")
+
+
+class Rebuild(Upkeep):
+    """Counted anew from the journal."""
+
+    def act(self, place, pipe):
+        sb.Filter.rebuild(place / "f")
+        say(pipe, "rebuilt")
+
+
+class Erase(Upkeep):
+    """A message goes: forgotten at least, and once that is said, without content."""
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            mine.erase(documents=[MAILS[0][0]])
+        say(pipe, "erased")
+
+    def check(self, place, done):
+        assert check_filter(place / "f")[0] in ((6,) if done else (6, 7))
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "f")[0] == 6
+        with sb.Filter.open(place / "f") as mine:
+            assert mine._durable.reading(anew=True).erased() == {1}
+
+
 SCENARIOS = {
+    "learn": Learn(), "compact": Compact(), "rebuild": Rebuild(), "erase": Erase(),
     "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),
     "import": Import(), "export": Export(),
 }  # fmt: skip

@@ -29,7 +29,7 @@ def state_of(path):
         state = opened._durable.loaded()
         tables = [sums.own.entries() for sums in state.engine.sums]
         stages = [(s.table and s.table.entries(), list(s.intercepts)) for s in state.engine.stages]
-        known = {f: (action, label) for f, (action, label, _) in state.messages.items()}
+        known = {f: (action, label) for f, (action, label, _) in opened._durable.reading().messages().items()}
         return (
             tables,
             list(state.engine.documents),
@@ -113,15 +113,14 @@ def test_what_one_has_learnt_is_set_aside_no_more(tmp_path):
 def test_scores_of_misjudged_documents_go_on_counting(tmp_path):
     trained(tmp_path / "a", MAILS, reserve=0.5, **SMALL)
     with sb.Filter.open(tmp_path / "a") as made:
-        state = made._durable.loaded()
-        reserved = {f for f, (action, _, _) in state.messages.items() if action == "reserve"}
+        reserved = set(made._durable.reading().messages("reserve", "release"))
         raw, label = next((r, c) for r, c in MAILS if sb.read_message(r).fingerprint in reserved)
         made.teach(raw, "spam" if label == "ham" else "ham")  # misjudged, if this is the truth
-        assert made._durable.loaded().judged
+        assert made._durable.reading().messages("judged", "unjudged")
     trained(tmp_path / "b", MAILS[:10], **SMALL)
     sb.Filter.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
     with sb.Filter.open(tmp_path / "c") as merged:
-        assert list(merged._durable.loaded().judged) == [sb.read_message(raw).fingerprint]
+        assert list(merged._durable.reading().messages("judged", "unjudged")) == [sb.read_message(raw).fingerprint]
 
 
 def test_what_cannot_be_merged_is_refused_and_nothing_is_left(tmp_path):

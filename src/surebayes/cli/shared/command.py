@@ -18,7 +18,19 @@ SECTIONS = {
     "Train and teach": ("train", "learn", "forget", "rescue", "merge"),
     "Judge": ("classify", "filter", "explain", "serve"),
     "Measure and decide": ("evaluate", "calibrate", "tune", "certify", "audit", "compare", "trec"),
-    "Take care": ("history", "rollback", "doctor", "config", "export", "import", "dump", "restore", "completion"),
+    "Take care": (
+        "history",
+        "rollback",
+        "doctor",
+        "rebuild",
+        "erase",
+        "config",
+        "export",
+        "import",
+        "dump",
+        "restore",
+        "completion",
+    ),
     "Explore": ("demo", "corpora", "reproduce"),
 }
 """The commands as the overview shows them."""

@@ -1,112 +1,58 @@
 """The journal: every message that was learnt, forgotten or set aside, in the order in which it happened.
 
 SQLite with a write-ahead log and ``synchronous=FULL``: what `append` has returned from is on disk. Rows are only ever
-added. Each carries a checksum of itself, and a running checksum over all of them is kept in the model's manifest, so
-that a damaged, lost or foreign row is noticed when the journal is opened for writing.
+added. Each carries a checksum of itself, which is checked whenever it is read, and the running checksum over all rows
+up to it, which the model's manifest has too. Messages are found by an index of their fingerprints: to learn one message
+reads its own rows and the last one, however many there are.
 """
 
 from __future__ import annotations
 
 import os
 from binascii import crc32
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
 
 from surebayes.errors import BadModel, Busy, NewerModel
+from surebayes.filter.disk.bodies import pack_rows, unpack_rows
+from surebayes.filter.disk.events import Event, chained, number_rows
 from surebayes.filter.disk.journal_file import NAME, errors_named, open_for_reading, open_for_writing
-from surebayes.kernels import kernel
 
-_kernel = kernel("pool")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
-VERSION = 1
+__all__ = ["NAME", "Event", "Journal", "chained", "number_rows", "pack_rows", "unpack_rows"]
 
-_SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE events (
+VERSION = 2
+
+_EVENTS = """CREATE TABLE events (
     seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
-    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL, body BLOB NOT NULL
-);
-"""  # the body comes last, so that reading the rest of a row doesn't read its pages
-_MADE = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
-_HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check"
-_ROW = attrgetter("seq", "action", "fingerprint", "label", "source", "time", "who", "check", "body_check", "body")
+    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL,
+    reader INTEGER, message_id BLOB, chain INTEGER, body BLOB NOT NULL
+)"""  # the body comes last, so that reading the rest of a row doesn't read its pages
+_FACTS = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+_OTHERS = "action NOT IN ('learn', 'forget')"
+_INDEXES = {
+    "by_fingerprint": "ON events (fingerprint) WHERE fingerprint IS NOT NULL",
+    "by_message_id": "ON events (message_id) WHERE message_id IS NOT NULL",
+    "by_action": f"ON events (action) WHERE {_OTHERS}",
+}
+_MADE_BY_1 = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
+_MADE = _MADE_BY_1 | {("index", name) for name in _INDEXES}
+_HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check, reader, message_id, chain"
+_HEAD_OF_1 = "seq, action, fingerprint, label, source, time, who, head_check, body_check, NULL, NULL, NULL"
+_INSERT = f"INSERT INTO events ({_HEAD}, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
+
+Known = tuple[str, str, int]
+"""What is known of a message: "learn" or "reserve", its label, and the row that holds it."""
 
 
-@dataclass(slots=True)
-class Event:
-    """One row of the journal.
-
-    Attributes
-    ----------
-    action : {"learn", "forget", "reserve", "release", "judged", "unjudged", "settings", "stage", "bulk", "mark"}
-        What happened.
-    fingerprint, label : str or None
-        The message, and its label for "learn", "reserve" and "judged".
-    source : int or None
-        The row that holds the message's terms, if not this one.
-    time : float
-        When, in seconds since 1970.
-    who : str or None
-        Who said so.
-    body : bytes
-        The message's terms, settings as JSON, or second stages.
-    seq : int
-        The row's number: 1, 2, 3, ...
-    """
-
-    action: str
-    fingerprint: str | None = None
-    label: str | None = None
-    source: int | None = None
-    time: float = 0.0
-    who: str | None = None
-    body: bytes = b""
-    seq: int = 0
-    body_check: int = 0
-    check: int = 0
-
-    def numbered(self, seq: int) -> Event:
-        """Give the row its number and its checksums."""
-        self.seq, self.body_check = seq, crc32(self.body)
-        self.check = self.head_check()
-        return self
-
-    def head_check(self) -> int:
-        """Return the checksum of all but the body."""
-        parts = (
-            self.seq, self.action, self.fingerprint, self.label, self.source, float(self.time), self.who,
-            self.body_check,
-        )  # fmt: skip
-        return crc32(repr(parts).encode("utf-8", "surrogatepass"))
-
-
-def chained(event: Event, chain: int) -> int:
-    """Return the running checksum with one more row, whose own is right."""
-    return crc32(event.check.to_bytes(4, "little"), chain)
-
-
-def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
-    """Give rows their numbers, from `seq` + 1 on, and checksums; return the running checksum with all of them.
-
-    What `Event.numbered` and `chained` do for each, in a third of the time where many rows share their time and author.
-    """
-    time_and_person: tuple[Any, ...] = ()
-    end = ""
-    for event in events:
-        seq += 1
-        if time_and_person != (event.time, event.who):
-            time_and_person = event.time, event.who
-            end = f"{float(event.time)!r}, {event.who!r}"
-        event.seq, event.body_check = seq, crc32(event.body)
-        parts = (
-            f"({seq}, {event.action!r}, {event.fingerprint!r}, {event.label!r}, {event.source!r}, {end}, "
-            f"{event.body_check})"
-        )
-        event.check = crc32(parts.encode("utf-8", "surrogatepass"))
-        chain = crc32(event.check.to_bytes(4, "little"), chain)
-    return chain
+def _values(event: Event) -> tuple[Any, ...]:
+    return (
+        event.seq, event.action, event.fingerprint, event.label, event.source, event.time, event.who, event.check,
+        event.body_check, event.reader, event.message_id, event.chain, event.body,
+    )  # fmt: skip
 
 
 class Journal:
@@ -120,6 +66,13 @@ class Journal:
         Start a new one.
     write : bool
         Whether rows are to be added; False leaves no trace in the folder, and needs no more than to read it.
+
+    Attributes
+    ----------
+    id : str
+        The journal's name for itself.
+    keeps_content : bool
+        Whether rows keep what views read of a message; else they keep its columns.
     """
 
     def __init__(self, folder: str, create: bool = False, write: bool = True) -> None:
@@ -131,17 +84,20 @@ class Journal:
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
         self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
-        status = os.stat(self.path)
-        self._place = status.st_dev, status.st_ino
+        found = os.stat(self.path)
+        self._place = found.st_dev, found.st_ino
+        self._head = _HEAD
         try:
-            self.id = self._check(create)
+            self._check(create)
         except BaseException:
             self._db.close()
             raise
         self._begun_at = 0  # the last row when the transaction began
 
-    def _check(self, create: bool) -> str:
-        """Return the journal's name for itself; an error if it is not one of ours, or a later release's."""
+    # ---- the file
+
+    def _check(self, create: bool) -> None:
+        """Read the journal's facts; an error if it is not one of ours, or a later release's."""
         with errors_named(self.path):
             if create:
                 self._create()
@@ -150,22 +106,69 @@ class Journal:
                 raise NewerModel(
                     f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
                 )
-            facts = dict(self._db.execute("SELECT name, value FROM facts"))
             made = {tuple(row) for row in self._db.execute("SELECT type, name FROM sqlite_master")}
-        if made != _MADE:  # a view or a trigger would run when rows are read or added
-            raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
-        if version < 1 or not isinstance(facts.get("id"), str):
+            if version < 1:
+                raise BadModel(f"{self.path} is no journal of surebayes.")
+            if made != (_MADE_BY_1 if version == 1 else _MADE):  # a view or a trigger would run when rows are read
+                raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
+            if version == 1 and self.writes:
+                self._upgrade()
+            elif version == 1:
+                self._head = _HEAD_OF_1
+            facts = dict(self._db.execute("SELECT name, value FROM facts"))
+        if not isinstance(facts.get("id"), str):
             raise BadModel(f"{self.path} is no journal of surebayes.")
-        return str(facts["id"])
+        self.id = str(facts["id"])
+        self.facts = facts
 
     def _create(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";\n"):
-            if statement.strip():
-                self._db.execute(statement)
+        self._db.execute(_FACTS)
+        self._db.execute(_EVENTS)
         self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
+        self._make_indexes()
+
+    def _upgrade(self) -> None:
+        """Add what version 1 hadn't: rows stay as they are, with their columns."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            if self._db.execute("PRAGMA user_version").fetchone()[0] == 1:  # nobody was quicker
+                for column in ("reader INTEGER", "message_id BLOB", "chain INTEGER"):
+                    self._db.execute(f"ALTER TABLE events ADD COLUMN {column}")
+                self._make_indexes()
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def _make_indexes(self) -> None:
+        for name, about in _INDEXES.items():
+            self._db.execute(f"CREATE INDEX {name} {about}")
+        self._db.execute("INSERT INTO facts VALUES ('key', ?)", (os.urandom(16).hex(),))
         self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("COMMIT")
+
+    @property
+    def keeps_content(self) -> bool:
+        """Whether rows keep what views read of a message; else they keep its columns."""
+        return self.facts.get("content") != "no"
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Write down what the journal as a whole is like."""
+        if self.facts.get(name) != value:
+            with errors_named(self.path):
+                self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+            self.facts[name] = value
+
+    def hashed(self, message_id: str) -> bytes | None:
+        """Return the keyed hash of a Message-ID, by which its rows are found; None for an empty one."""
+        from surebayes.mail.message import blake2b
+
+        if not message_id:
+            return None
+        name = "".join(message_id.split()).encode("utf-8", "surrogatepass")
+        return blake2b(name, digest_size=16, key=bytes.fromhex(self.facts["key"])).digest()
+
+    # ---- adding rows
 
     def begin(self) -> int:
         """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
@@ -178,10 +181,10 @@ class Journal:
     def _check_place(self) -> None:
         """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
         try:
-            status = os.stat(self.path)
+            found = os.stat(self.path)
         except FileNotFoundError:
-            status = None
-        if status is None or (status.st_dev, status.st_ino) != self._place:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._place:
             raise BadModel(
                 f"{self.path} was removed or replaced while this process had it open: open the filter again."
             )
@@ -192,72 +195,164 @@ class Journal:
             with errors_named(self.path):
                 self._db.execute("ROLLBACK")
 
-    def append(self, events: Sequence[Event]) -> None:
-        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+    def append(self, events: Sequence[Event], blank: Sequence[int] = ()) -> None:
+        """Add rows that are numbered already, in one transaction. They are on disk when this returns.
+
+        The content of the rows `blank` goes in the same transaction, overwritten with zeros.
+        """
         with errors_named(self.path):
             try:
                 if not self._db.in_transaction:
                     self.begin()
                 if self._begun_at + 1 != events[0].seq:
                     raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
-                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_ROW, events))
+                self._db.executemany(_INSERT, map(_values, events))
+                self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
+    # ---- rows
+
     def last(self) -> int:
         """Return the number of the last row; 0 if there is none."""
         with errors_named(self.path):
             return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
 
-    def heads(self, after: int = 0, chain: int = 0) -> Iterator[tuple[Event, int]]:
-        """Yield rows without their bodies, each checked, with the running checksum up to it."""
-        expected = after + 1
+    def _events(self, condition: str, values: Sequence[Any] = ()) -> Iterator[Event]:
+        """Yield rows without their bodies, each checked."""
         with errors_named(self.path):
-            for row in self._db.execute(f"SELECT {_HEAD} FROM events WHERE seq > ? ORDER BY seq", (after,)):
-                seq, action, fingerprint, label, source, time, who, check, body_check = row
-                event = Event(action, fingerprint, label, source, time, who, b"", seq, body_check, check)
-                if seq != expected or not isinstance(time, float) or event.head_check() != check:
-                    raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
-                expected += 1
-                chain = chained(event, chain)
-                yield event, chain
+            for row in self._db.execute(f"SELECT {self._head} FROM events WHERE {condition}", values):
+                seq, action, fingerprint, label, source, time, who, check, body_check, reader, message_id, chain = row
+                event = Event(
+                    action, fingerprint, label, source, time, who, b"", seq, body_check, check, reader, message_id,
+                    -1 if chain is None else chain,
+                )  # fmt: skip
+                if not isinstance(time, float) or event.head_check() != check:
+                    raise BadModel(f"Row {seq} of {self.path} is damaged. Restore it from a copy.")
+                yield event
+
+    def heads(self, after: int = 0, chain: int | None = None) -> Iterator[tuple[Event, int]]:
+        """Yield rows without their bodies, each checked, with the running checksum up to it.
+
+        `chain` is that of the row `after`, if it is known.
+        """
+        expected = after + 1
+        chain = (self.chain_at(after) or 0) if chain is None else chain
+        for event in self._events("seq > ? ORDER BY seq", (after,)):
+            chain = chained(event, chain)
+            if event.seq != expected or event.chain not in (-1, chain):
+                raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
+            expected += 1
+            yield event, chain
+
+    def chain_at(self, seq: int) -> int | None:
+        """Return the running checksum up to a row; None if there is no such row."""
+        if not seq:
+            return 0
+        found = list(self._events("seq = ?", (seq,)))
+        if not found or found[0].chain >= 0:
+            return found[0].chain if found else None
+        chain = 0  # a row of an earlier release doesn't have it
+        for event, running in self.heads():
+            chain = running
+            if event.seq == seq:
+                break
+        return chain
+
+    def known(self, fingerprint: str) -> Known | None:
+        """Return what is known of a message; None of one that isn't, or isn't any more."""
+        condition = f"fingerprint = ? AND action IN {_OF_MESSAGE} ORDER BY seq DESC LIMIT 1"
+        for event in self._events(condition, (fingerprint,)):
+            if event.action in ("learn", "reserve"):
+                return event.action, event.label or "", event.source or event.seq
+        return None
+
+    def judged(self, fingerprint: str) -> tuple[str, int] | None:
+        """Return of a message that was set aside, misjudged and learnt its label, and the row that holds its scores."""
+        condition = "fingerprint = ? AND action IN ('judged', 'unjudged') ORDER BY seq DESC LIMIT 1"
+        for event in self._events(condition, (fingerprint,)):
+            if event.action == "judged":
+                return event.label or "", event.source or event.seq
+        return None
+
+    def messages(self, *actions: str) -> dict[str, Known]:
+        """Return what is known of all messages that were learnt or set aside, by fingerprint, as they came.
+
+        With actions (a pair of which one undoes the other, such as "reserve" and "release") only of those.
+        """
+        result: dict[str, Known] = {}
+        wanted = actions or ("learn", "forget", "reserve", "release")
+        some = ", ".join(f"'{action}'" for action in wanted)
+        others = "" if {"learn", "forget"} & set(wanted) else f"{_OTHERS} AND "
+        for event in self._events(f"{others}action IN ({some}) ORDER BY seq"):
+            if event.action in ("forget", "release", "unjudged"):
+                result.pop(event.fingerprint or "", None)
+            else:
+                result[event.fingerprint or ""] = event.action, event.label or "", event.source or event.seq
+        return result
+
+    def latest(self, fingerprint: str | None = None, limit: int | None = None) -> list[Event]:
+        """Return rows, of one message or all, the latest first."""
+        condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
+        return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
+
+    def of_actions(self, *actions: str) -> list[Event]:
+        """Return the rows of actions other than learning and forgetting."""
+        some = ", ".join(f"'{action}'" for action in actions)
+        return list(self._events(f"{_OTHERS} AND action IN ({some}) ORDER BY seq"))
+
+    def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
+        """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
+        found: set[str] = set()
+        for name in message_ids:
+            events = self._events("message_id = ?", (self.hashed(name),))
+            found.update(event.fingerprint for event in events if event.fingerprint is not None)
+        return found
+
+    def rows_of(self, fingerprint: str) -> list[Event]:
+        """Return the rows that hold a message, apart from those whose content was erased."""
+        erased = self.erased()
+        holding = "fingerprint = ? AND action IN ('learn', 'reserve') AND source IS NULL ORDER BY seq"
+        return [event for event in self._events(holding, (fingerprint,)) if event.seq not in erased]
+
+    def erased(self) -> set[int]:
+        """Return the rows whose content was erased."""
+        return {event.source or 0 for event in self.of_actions("erase")}
 
     def body(self, seq: int) -> bytes:
         """Return the body of a row, checked."""
-        with errors_named(self.path):
-            row = self._db.execute("SELECT body_check, body FROM events WHERE seq = ?", (seq,)).fetchone()
-        if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
-            raise BadModel(f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy.")
-        return row[1]
+        return self.content(seq)[0]
 
-    def bodies(self, rows: Sequence[int]) -> Iterator[bytes]:
-        """Yield the bodies of rows, whose numbers ascend, each checked: one pass where they are near to each other."""
-        if not rows:
-            return
-        if rows[-1] - rows[0] > 20 * len(rows):
-            yield from map(self.body, rows)
-            return
-        wanted, rows_read = set(rows), 0
-        span = "SELECT seq, body_check, body FROM events WHERE seq BETWEEN ? AND ? AND action = 'reserve' ORDER BY seq"
+    def content(self, seq: int) -> tuple[bytes, int | None]:
+        """Return the body of a row, checked, and the version of the reader whose content it is."""
+        for body, reader in self.bodies([seq]):
+            return body, reader
+        raise AssertionError("there is one body for each row")
+
+    def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
+        """Yield what `content` returns for each of many rows."""
+        reader = "reader" if self._head == _HEAD else "NULL"
         with errors_named(self.path):
-            for seq, check, body in self._db.execute(span, (rows[0], rows[-1])):
-                if seq in wanted:
-                    if not isinstance(body, bytes) or crc32(body) != check:
-                        raise BadModel(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
-                    rows_read += 1
-                    yield body
-        if rows_read < len(rows):
-            raise BadModel(
-                f"{rows_read} of {len(rows)} rows that {self.path} set aside are there. Restore it from a copy."
-            )
+            for seq in rows:
+                found = self._db.execute(f"SELECT body_check, body, {reader} FROM events WHERE seq = ?", (seq,))
+                row = found.fetchone()
+                if row is not None and row[1] == b"" and row[0] and seq in self.erased():
+                    raise BadModel(f"The content of row {seq} of {self.path} was erased; there is no way back to it.")
+                if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
+                    raise BadModel(
+                        f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy."
+                    )
+                yield row[1], row[2]
 
     def times(self, action: str) -> dict[int, float]:
-        """Return when the rows of an action were written, by their numbers."""
+        """Return when the rows of an action other than learning and forgetting were written, by their numbers."""
         with errors_named(self.path):
-            return dict(self._db.execute("SELECT seq, time FROM events WHERE action = ?", (action,)))
+            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {_OTHERS} AND action = ?", (action,)))
+
+    # ---- the whole
 
     def settle(self) -> None:
         """Move the write-ahead log into the main file, as far as readers allow."""
@@ -268,14 +363,26 @@ class Journal:
         """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
         total, done = self.last(), 0
         with errors_named(self.path):
-            faults = [row[0] for row in self._db.execute("PRAGMA quick_check") if row[0] != "ok"]
+            found = [
+                f"{self.path} is damaged: {row[0]}."
+                for row in self._db.execute("PRAGMA integrity_check(10)") if row[0] != "ok"
+            ]  # fmt: skip
+            erased = self.erased()
             for seq, check, body in self._db.execute("SELECT seq, body_check, body FROM events"):
                 done += 1
+                if seq in erased and body == b"":
+                    continue
                 if not isinstance(body, bytes) or crc32(body) != check:
-                    faults.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                    found.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
                 if progress is not None and done % 256 == 0:
                     progress("checking rows", done, total)
-        return faults
+        return found
+
+    def vacuum(self) -> None:
+        """Write the file anew without the room that nothing takes any more."""
+        with errors_named(self.path):
+            self._db.execute("VACUUM")
+        self.settle()
 
     def copy_to(self, path: str) -> None:
         """Write a consistent copy, while others read and write."""
@@ -285,51 +392,3 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-
-# ---------------------------------------------------------------------- a message's terms as bytes
-
-
-def pack_rows(views: Sequence[Any], moved: Sequence[int] = ()) -> bytes:
-    """Write the columns of a message in each view, and what the message moved the pool weights by.
-
-    Columns are buffers of uint32, ascending; the gaps between them take two bytes each (65535 stands for "so many more,
-    and go on").
-
-    Examples
-    --------
-    >>> from array import array
-    >>> packed = pack_rows([array("I", [3, 70000]), b""], [-5])
-    >>> len(packed)
-    30
-    >>> rows, moved = unpack_rows(packed)
-    >>> [list(memoryview(row).cast("I")) for row in rows], moved
-    ([[3, 70000], []], [-5])
-    """
-    counts = (len(views) | len(moved) << 32).to_bytes(8, "little")
-    return counts + b"".join([value.to_bytes(8, "little", signed=True) for value in moved]) + _packed(views)
-
-
-def _packed(views: Sequence[Any]) -> bytes:
-    packed: bytes = _kernel.pack_views(list(views))
-    return packed
-
-
-def unpack_rows(body: bytes) -> tuple[list[bytes], list[int]]:
-    """Read what `pack_rows` wrote: the columns of each view as uint32, and what was moved."""
-    n, m = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
-    at = 8 + 8 * m
-    if len(body) < at:
-        raise BadModel("A row of the journal is cut short.")
-    moved = [int.from_bytes(body[i : i + 8], "little", signed=True) for i in range(8, at, 8)]
-    views = []
-    try:
-        for _ in range(n):
-            if at + 4 > len(body):
-                raise ValueError("no room for a size")
-            size = int.from_bytes(body[at : at + 4], "little")
-            views.append(_kernel.unpack_columns(body, at + 4, size))
-            at += 4 + 2 * size
-    except ValueError:
-        raise BadModel("A row of the journal is cut short.") from None
-    return views, moved

@@ -9,13 +9,15 @@ left behind by a crash, it reads a copy.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-import tempfile
-from typing import Any
 
 from surebayes.errors import BadModel, Busy
 from surebayes.persist.folder import adopt, adopt_named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import tempfile
+    from typing import Any
 
 NAME = "journal.sqlite"
 
@@ -36,6 +38,7 @@ def open_for_writing(folder: str, create: bool = False) -> sqlite3.Connection:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be
         except BaseException:
             connection.close()
@@ -90,6 +93,9 @@ def _copy(path: str) -> sqlite3.Connection:
     To close a file releases the locks that SQLite holds on it in this process; none are held where this is called,
     since who has the file open has made the third file, which is missing here.
     """
+    import shutil
+    import tempfile
+
     scratch = tempfile.TemporaryDirectory(prefix="surebayes-")
     try:
         copied = os.path.join(scratch.name, NAME)

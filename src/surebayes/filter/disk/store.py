@@ -1,28 +1,42 @@
-"""A filter's model on disk: a manifest with everything that judging needs, and one file with the tables.
+"""A filter's model on disk: a manifest with everything that judging needs, and a stack of files with tables.
 
 The tables are sorted entries {column and class, count} that `surebayes filter` searches in place; second stages are
-kept the same way. Equal counts are equal bytes, whatever was learnt and forgotten to get there.
+kept the same way. What is learnt goes into a small file on top of the stack, in which forgetting is a count below zero;
+files of like size are merged, so that each has less than half of the one below it. So a lesson costs what it counts,
+whatever the model's size, and there are never more than a dozen files to look a column up in besides the large one.
+
+Equal counts in one file are equal bytes, whatever was learnt and forgotten to get there.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.lean.judge import KIND, Judge, StageParts, judge_of, stages_of, totals_of
-from surebayes.filter.settings import compiled
-from surebayes.persist.folder import put_manifest, read_file, remove_others, write_file
-from surebayes.persist.manifest import read_manifest
-from surebayes.pool.buffers import Numbers
-from surebayes.pool.engine import Engine
+from surebayes.filter.lean.judge import KIND
+from surebayes.filter.lean.tables import LARGE, TableFiles, file_names
+from surebayes.persist.folder import check_file, put_manifest, read_file, remove_others, write_file
+from surebayes.persist.manifest import dumped, read_manifest
 from surebayes.pool.second_stage import SecondStage
-from surebayes.pool.specs import ViewSpec
-from surebayes.pool.table import FileTable, Sums, Table, file_parts
+from surebayes.pool.table import FileTable, Table, file_parts, merged
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from surebayes.filter.lean.judge import Judge
+    from surebayes.pool.engine import Engine
+
+SMALLER = 12
+"""Files that may be on top of the large one."""
+TOGETHER = 8
+"""Tables that are merged at a time, where there are many of the same size."""
 _PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
+
+Lesson = list[bytes]
+"""What one message adds to the counts, or takes out of them: the entries of each view."""
 
 
 def write_tables(folder: str, tables: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
@@ -51,7 +65,7 @@ def _header(parts: dict[str, bytes]) -> tuple[bytes, dict[str, int]]:
         shape = [n // 2, 2] if name.endswith(".entries") else [n]
         described[name] = {"dtype": "U32", "shape": shape, "data_offsets": [at, at + len(part)]}
         at += len(part)
-    text = json.dumps(described, separators=(",", ":")).encode()
+    text = dumped(described)
     text += b" " * (-len(text) % 8)
     start = 8 + len(text)
     return len(text).to_bytes(8, "little") + text, {n: start + d["data_offsets"][0] for n, d in described.items()}
@@ -68,7 +82,6 @@ class ModelFolder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._before: list[str] = []
         self._learnt: tuple[Learnt, int, dict[str, Any]] | None = None  # as it was written last
 
     def manifest(self) -> dict[str, Any]:
@@ -83,24 +96,13 @@ class ModelFolder:
             return 0, 0
         return status.st_mtime_ns, status.st_ino
 
-    def read(self, manifest: dict[str, Any]) -> Judge:
-        """Read the model into memory, the file checked by size and SHA-256 and then against the manifest."""
+    def check(self, manifest: dict[str, Any]) -> None:
+        """Check the files of tables by their size and SHA-256; BadModel where they differ."""
         try:
-            file = read_file(self.folder, manifest["files"]["tables"])
+            for name in file_names(manifest):
+                check_file(self.folder, manifest["files"][name])
         except (KeyError, TypeError) as error:
             raise BadModel(f"The manifest in {self.folder!r} lacks {error}.") from error
-
-        def sums_of(view: ViewSpec, about: dict[str, Any], documents: Numbers) -> tuple[Sums, list[StageParts]]:
-            k = len(documents)
-            sums = Sums.of_table(Table.of_file(FileTable.of_places(file, about["table"]), view.width, k, documents))
-            if (sums.alive, list(sums.totals)) != totals_of(about, k):
-                raise BadModel("The tables don't add up to the totals in the manifest.")
-            stages = stages_of(
-                about, view, k, lambda at, each: Table.of_file(FileTable.of_places(file, at), view.width, each)
-            )
-            return sums, stages
-
-        return judge_of(manifest.get("scoring"), sums_of)
 
     def read_learnt(self, manifest: dict[str, Any]) -> Learnt:
         """Read which messages were learnt without journal."""
@@ -116,7 +118,16 @@ class ModelFolder:
         entry = manifest["files"].get("pending")
         return None if entry is None else read_file(self.folder, entry)
 
-    def write(self, judge: Judge, learnt: Learnt, more: dict[str, Any], pending: bytes = b"") -> None:
+    def write(
+        self,
+        judge: Judge,
+        learnt: Learnt,
+        more: dict[str, Any],
+        pending: bytes = b"",
+        before: dict[str, Any] | None = None,
+        lessons: Sequence[Lesson] | None = None,
+        keep_replaced: bool = True,
+    ) -> None:
         """Replace the model: new tables, then the manifest in one step.
 
         The files of the model before stay until the next time, for readers that have just read its manifest.
@@ -131,18 +142,31 @@ class ModelFolder:
             What else the manifest says.
         pending : bytes
             Rows of the journal that come to be with this model.
+        before : dict, optional
+            The manifest of the model that is replaced.
+        lessons : sequence of lists of bytes, optional
+            What was counted since: only that is written, and files that it is merged with. Without, or with more than
+            the rest of the model, all counts are written as one file.
+        keep_replaced : bool
+            Whether the files of the model before stay until the next time; False removes them at once.
         """
-        entry, places = write_tables(self.folder, _tables(judge.engine))
-        files = {"tables": entry}
+        files, places = self._tables(judge.engine, before, lessons)
         if len(learnt):
             files["learnt"] = self._learnt_file(learnt)
         if pending:
             files["pending"] = write_file(self.folder, "pending", ".table", pending)
-        whole = {"scoring": _scoring(judge, places), "config": compiled(self.folder), "files": files}
+        whole = {"scoring": _scoring(judge, places), "config": self._config(), "files": files}
         put_manifest(self.folder, KIND, {**whole, **more})
-        names = [each["file"] for each in files.values()]
-        remove_others(self.folder, [*names, *self._before])
-        self._before = names
+        replaced = before["files"].values() if before is not None and keep_replaced else ()
+        remove_others(self.folder, [entry["file"] for entry in (*files.values(), *replaced)])
+
+    def _config(self) -> dict[str, Any]:
+        """Return what `surebayes filter` needs of the folder's file of settings."""
+        if not os.path.exists(os.path.join(self.folder, "config.toml")):
+            return {"x_spam": False, "budget": False}
+        from surebayes.filter.settings import compiled  # with what reads TOML, a fifth of a lesson by command
+
+        return compiled(self.folder)
 
     def _learnt_file(self, learnt: Learnt) -> dict[str, Any]:
         if self._learnt is None or self._learnt[0] is not learnt or self._learnt[1] != len(learnt):
@@ -150,30 +174,110 @@ class ModelFolder:
             self._learnt = learnt, len(learnt), entry
         return self._learnt[2]
 
+    # ---- tables
 
-def _tables(engine: Engine) -> dict[str, bytes]:
-    tables = {}
-    for v, (sums, experts) in enumerate(zip(engine.sums, engine.experts)):
-        tables[str(v)] = sums.own.entries()
-        for s, stage in enumerate(e for e in experts if isinstance(e, SecondStage)):
-            if stage.table is not None:
-                tables[f"{v}.stage{s}"] = stage.entries()
-    return tables
+    def _tables(
+        self, engine: Engine, before: dict[str, Any] | None, lessons: Sequence[Lesson] | None
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Write what is new; return the entries of all files, and what the manifest says of each view's tables."""
+        if before is None or lessons is None:
+            return self._write_whole(engine, [[sums.own] for sums in engine.sums])
+        views = before["scoring"]["views"]
+        files = {name: before["files"][name] for name in file_names(before)}
+        places = [{"table": v["table"], "stack": v.get("stack", []), "stages": v.get("stages")} for v in views]
+        new = together(lessons, engine.classes)
+        if not any(new):
+            return files, places
+        kept, merging = fold(before, new)
+        opened = TableFiles(self.folder, before, hold=False)
+        stacks = [[table for table, _ in opened.stack(view)] for view in views]
+        tables = [[*stack[kept:], FileTable.of_checked(entries)] for stack, entries in zip(stacks, new)]
+        if not kept:
+            return self._write_whole(engine, tables)
+        if merging:
+            new = [merged(stack, engine.classes) for stack in tables]
+        entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)})
+        files = dict([*list(files.items())[:kept], (f"stack.{kept}", entry)])
+        for v, about in enumerate(places):
+            about["stack"] = [*about["stack"][: kept - 1], [written[str(v)]["n"], written[str(v)]["entries"]]]
+        return files, places
 
-
-def _scoring(judge: Judge, places: dict[str, dict[str, int]]) -> dict[str, Any]:
-    engine, views = judge.engine, []
-    for v, (view, sums, experts) in enumerate(zip(engine.views, engine.sums, engine.experts)):
-        about = {**view.to_json(), "totals": list(sums.totals), "alive": sums.alive, "table": places[str(v)]}
-        stages = [e for e in experts if isinstance(e, SecondStage)]
-        if stages:
-            about["stages"] = [
+    def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Write all counts and second stages as one file."""
+        tables = {}
+        for v, (stack, experts) in enumerate(zip(stacks, engine.experts)):
+            tables[str(v)] = entries_of(stack, engine.classes)
+            for s, stage in enumerate(_stages(experts)):
+                if stage.table is not None:
+                    tables[f"{v}.stage{s}"] = entries_of([stage.table], 1 + len(engine.contrasts))
+        entry, written = write_tables(self.folder, tables)
+        places: list[dict[str, Any]] = []
+        for v, experts in enumerate(engine.experts):
+            stages = [
                 None
                 if stage.table is None
-                else {"table": places[f"{v}.stage{s}"], "intercepts": list(stage.intercepts)}
-                for s, stage in enumerate(stages)
+                else {"table": written[f"{v}.stage{s}"], "intercepts": list(stage.intercepts)}
+                for s, stage in enumerate(_stages(experts))
             ]
-        views.append(about)
+            places.append({"table": written[str(v)], "stack": [], "stages": stages or None})
+        return {LARGE: entry}, places
+
+
+def fold(before: dict[str, Any], new: Lesson) -> tuple[int, bool]:
+    """Return how many files of a stack stay as they are, and whether the others are merged with what is new.
+
+    Each file is to have less than half of the one below it, and there are at most `SMALLER` besides the large one.
+
+    Examples
+    --------
+    >>> def stack(*sizes):
+    ...     smaller = {f"stack.{i}": {} for i in range(1, len(sizes))}
+    ...     about = {"table": {"n": sizes[0]}, "stack": [[n, 0] for n in sizes[1:]]}
+    ...     return {"files": {"tables": {}, **smaller}, "scoring": {"views": [about]}}
+    >>> fold(stack(1000), [bytes(8 * 10)]), fold(stack(1000, 100, 10), [bytes(8 * 10)])
+    ((1, False), (2, True))
+    >>> fold(stack(1000, 100, 40), [bytes(8 * 30)]), fold(stack(10), [bytes(8 * 30)])
+    ((1, True), (0, True))
+    """
+    views = before["scoring"]["views"]
+    sizes = [sum(view["table"]["n"] for view in views)]
+    sizes += [sum(view["stack"][i][0] for view in views) for i in range(len(file_names(before)) - 1)]
+    size, kept = sum(len(entries) for entries in new) // 8, len(sizes)
+    while kept and (kept > SMALLER or 2 * size >= sizes[kept - 1]):
+        kept -= 1
+        size += sizes[kept]
+    return kept, kept < len(sizes)
+
+
+def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
+    """Return several lessons as one."""
+    parts = list(lessons)
+    while len(parts) > 1:
+        groups = [parts[i : i + TOGETHER] for i in range(0, len(parts), TOGETHER)]
+        parts = [[merged([FileTable.of_checked(e) for e in view], classes) for view in zip(*group)] for group in groups]
+    return parts[0] if parts else []
+
+
+def entries_of(stack: Sequence[Table | FileTable], each: int) -> bytes:
+    """Return the entries of a table in memory, or of tables in files added up."""
+    if isinstance(stack[0], Table):
+        return stack[0].entries()
+    return merged([table for table in stack if isinstance(table, FileTable)], each)
+
+
+def _stages(experts: Sequence[Any]) -> list[SecondStage]:
+    return [expert for expert in experts if isinstance(expert, SecondStage)]
+
+
+def _scoring(judge: Judge, places: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    engine, views = judge.engine, []
+    for view, sums, about in zip(engine.views, engine.sums, places):
+        described = {**view.to_json(), "totals": list(sums.totals), "alive": sums.alive, "table": about["table"]}
+        if about["stack"]:
+            described["stack"] = about["stack"]
+        if about["stages"]:
+            described["stages"] = about["stages"]
+        views.append(described)
     return {
         "reader": engine.reader,
         "classes": judge.names,

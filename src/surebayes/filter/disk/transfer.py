@@ -14,27 +14,30 @@ from typing import Any
 
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.disk.archive import check_new
-from surebayes.filter.disk.journal import Event, Journal, pack_rows, unpack_rows
+from surebayes.filter.disk.bodies import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.state import Settings, State, check_classes, pack_stages
-from surebayes.filter.teaching import BATCH, batched
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
+from surebayes.filter.state import Settings, State, check_classes
+from surebayes.filter.training import BATCH, batched
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST
-from surebayes.pool.document import unpackable
+from surebayes.pool.document import Rows, unpackable
 from surebayes.pool.specs import ViewSpec
 from surebayes.pool.table import Sums, Table
 
 DUMP = "surebayes filter"
-VERSION = 2
+VERSION = 3
 _CHUNK = 10_000  # counts a line
 
 
 def dump(durable: Durable, file: Any) -> None:
     """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
     with durable.mutex:
-        state, journal = durable.fresh_state(), durable.reading()
+        state, journal = durable.fresh_state().into_memory(), durable.reading()
         checked, lines = 0, 0
         for record in _lines(state, journal):
             line = json.dumps(record, separators=(",", ":")) + "\n"
@@ -52,6 +55,7 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
         "model": state.model,
         "views": [view.to_json() for view in state.engine.views],
         "settings": state.settings.to_json(),
+        "content": state.keeps_content,
     }
     if state.settings.second_stage:
         yield {"second_stage": base64.b64encode(pack_stages(state.engine)).decode()}
@@ -59,18 +63,32 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
         yield from _other_counts(state, journal)
     if len(state.learnt):
         yield {"learnt": base64.b64encode(state.learnt.to_bytes()).decode()}
+    messages, judged = journal.messages(), journal.messages("judged", "unjudged")
     when = {event.seq: (event.time, event.who) for event, _ in journal.heads()}
-    for fingerprint, (action, label, row) in state.messages.items():
-        terms, moved = unpack_rows(journal.body(row))
-        yield {
+    for fingerprint, (action, label, row) in messages.items():
+        body, reader = journal.content(row)
+        line = {
             "message": fingerprint,
             "action": action,
             "label": label,
             "time": when[row][0],
             "who": when[row][1],
-            "terms": [list(memoryview(columns).cast("I")) if columns else [] for columns in terms],
-            "moved": moved if row > state.settings.weights_since else [],
-        } | ({"judged": json.loads(journal.body(state.judged[fingerprint][1]))} if fingerprint in state.judged else {})
+            **_message(body, reader),
+        }
+        if row <= state.settings.weights_since:
+            line["moved"] = []
+        if fingerprint in judged:
+            line["judged"] = json.loads(journal.body(judged[fingerprint][2]))
+        yield line
+
+
+def _message(body: bytes, reader: int | None) -> dict[str, Any]:
+    """Return what a row has of a message: its content, or its terms."""
+    if reader is not None:
+        content, moved = unpack_content(body)
+        return {"content": base64.b64encode(content).decode(), "reader": reader, "moved": moved}
+    terms, moved = unpack_rows(body)
+    return {"terms": [list(memoryview(columns).cast("I")) if columns else [] for columns in terms], "moved": moved}
 
 
 def _entries(table: Table) -> Iterator[tuple[int, int]]:
@@ -82,9 +100,9 @@ def _entries(table: Table) -> Iterator[tuple[int, int]]:
 def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
     """Yield the counts of messages that were learnt without journal: all counts, less those of the journal."""
     journaled = State.new(state.engine.reader, state.names, state.engine.views)
-    for action, label, row in state.messages.values():
-        if action == "learn":
-            journaled.count(state.unpack(journal.body(row), row)[0], (), label, row, 1)
+    for _, label, row in journal.messages("learn", "forget").values():
+        journaled.count(state.unpack(*journal.content(row), row)[0], (), label, row, 1)
+        journaled.write_all()
     both = zip(state.engine.documents, journaled.engine.documents)
     yield {"documents": [everything - known for everything, known in both]}
     for i, (sums, known) in enumerate(zip(state.engine.sums, journaled.engine.sums)):
@@ -137,9 +155,11 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
     with durable.writer, locked(path), durable.mutex:
         check_new(path)
         journal = durable.journal = Journal(path, create=True)
+        journal.set_fact("content", "yes" if header.get("content", True) else "no")
         views = [ViewSpec.from_json(view) for view in header["views"]]
         state = durable.state = State.new(header["reader"], classes, views)
-        state.journal_id = journal.id
+        state.belong_to(journal)
+        state.write_all()
         others: dict[int, list[tuple[int, int]]] = {}
         documents, stage = [0] * len(classes), 0
         for batch in batched(lines, BATCH):
@@ -176,22 +196,32 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
 
 
 def _remember(write: Writing, line: dict[str, Any]) -> None:
-    terms, state = [array("I", columns).tobytes() for columns in line["terms"]], write.state
-    rows = unpackable(state.engine.views, terms)
-    if rows is None:
-        raise BadModel(f"The message {line['message']} of the dump has other views than the filter.")
-    for view, columns in zip(state.engine.views, line["terms"]):
-        if columns and (columns[-1] >= view.width or any(b <= a for a, b in itertools.pairwise(columns))):
-            raise BadModel(f"The message {line['message']} of the dump has columns out of order.")
+    state, name = write.state, line["message"]
     if line["action"] not in ("learn", "reserve"):
         raise BadModel(f"The dump has a message that was neither learnt nor reserved: {line['action']!r}.")
+    if "content" in line:
+        reader = int(line["reader"])
+        body = pack_content(base64.b64decode(line["content"], validate=True), line["moved"])
+        rows, _ = state.unpack(body, reader, state.seq + 1)
+    else:
+        reader, terms = None, [array("I", columns).tobytes() for columns in line["terms"]]
+        rows, body = _checked_terms(state, name, line["terms"], terms), pack_rows(terms, line["moved"])
     if line["action"] == "learn":
         state.count(rows, (), line["label"], state.seq + 1, 1)
-    body = pack_rows(terms, line["moved"])
-    write.add(Event(line["action"], line["message"], line["label"], None, line["time"], line["who"], body))
+    write.add(Event(line["action"], name, line["label"], None, line["time"], line["who"], body, reader=reader))
     if "judged" in line:
         scores = json.dumps(line["judged"]).encode()
-        write.add(Event("judged", line["message"], line["label"], None, line["time"], line["who"], scores))
+        write.add(Event("judged", name, line["label"], None, line["time"], line["who"], scores))
+
+
+def _checked_terms(state: State, name: str, listed: list[list[int]], terms: list[bytes]) -> list[Rows]:
+    rows = unpackable(state.engine.views, terms)
+    if rows is None:
+        raise BadModel(f"The message {name} of the dump has other views than the filter.")
+    for view, columns in zip(state.engine.views, listed):
+        if columns and (columns[-1] >= view.width or any(b <= a for a, b in itertools.pairwise(columns))):
+            raise BadModel(f"The message {name} of the dump has columns out of order.")
+    return rows
 
 
 def _add_others(state: State, others: dict[int, list[tuple[int, int]]], documents: list[int]) -> None:

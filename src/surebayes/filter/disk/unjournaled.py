@@ -7,14 +7,16 @@ and then the rows are added to the journal. Whoever finds a manifest that is ahe
 
 from __future__ import annotations
 
-import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 from surebayes.errors import BadModel
-from surebayes.filter.disk.journal import Event, number_rows
+from surebayes.filter.disk.events import Event, number_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 _CLASSES = 255  # classes beyond it are not told apart
 
@@ -42,7 +44,8 @@ class Learnt:
             raise BadModel("The list of messages that were learnt without journal is cut short.")
         self._keys = array("Q")
         self._keys.frombytes(bytes(keys))
-        if any(a >= b for a, b in zip(self._keys, self._keys[1:])):
+        keys_listed = self._keys.tolist()
+        if keys_listed != sorted(set(keys_listed)):
             raise BadModel("The list of messages that were learnt without journal is out of order.")
 
     def __len__(self) -> int:
@@ -73,12 +76,16 @@ class Learnt:
 
 def pack_events(events: Sequence[Event]) -> bytes:
     """Write rows of the journal: a line that describes them, then their bodies."""
+    import json
+
     heads = [[e.action, e.fingerprint, e.label, e.source, e.time, e.who, len(e.body)] for e in events]
     return json.dumps({"first": events[0].seq, "rows": heads}).encode() + b"\n" + b"".join(e.body for e in events)
 
 
 def unpack_events(packed: bytes | bytearray, chain: int) -> list[Event]:
     """Read what `pack_events` wrote; `chain` is the running checksum up to the rows before."""
+    import json
+
     line, _, bodies = bytes(packed).partition(b"\n")
     events, at = [], 0
     try:

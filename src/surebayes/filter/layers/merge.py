@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 from surebayes.errors import BadInput
 from surebayes.filter import tuning
-from surebayes.filter.disk.journal import Event, Journal
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.journal import Journal
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
 from surebayes.filter.state import State
-from surebayes.filter.teaching import BATCH, batched, is_held_out
+from surebayes.filter.training import BATCH, batched, is_held_out
 from surebayes.persist.folder import flush_folder
 
 Progress = Callable[[str, int, "int | None"], None]
@@ -54,15 +56,16 @@ class Lesson(NamedTuple):
     judged: tuple[int, int] | None
 
 
-def lessons_of(state: State, journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
+def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
     """Yield the fingerprint of every message that a filter has learnt or set aside, and what it knows of it."""
     said: dict[str, tuple[float, str]] = {}
     for event, _ in journal.heads():
         if event.action in ("learn", "reserve") and event.fingerprint is not None:
             said[event.fingerprint] = event.time, event.who or ""
-    for fingerprint, (action, label, row) in state.messages.items():
+    scores = journal.messages("judged", "unjudged")
+    for fingerprint, (action, label, row) in journal.messages().items():
         when, who = said[fingerprint]
-        judged = (source, state.judged[fingerprint][1]) if fingerprint in state.judged else None
+        judged = (source, scores[fingerprint][2]) if fingerprint in scores else None
         yield fingerprint, Lesson(when, label, action, who, source, row, judged)
 
 
@@ -105,7 +108,7 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
         raise FileExistsError(f"{path!r} is there already. Name a new folder for the merged filter.")
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(contextlib.closing(Durable.open(source))) for source in sources]
-        states = [durable.loaded() for durable in opened]
+        states = [durable.standing() for durable in opened]
         _check_same(sources, states)
         parent = os.path.dirname(os.path.abspath(path))
         os.makedirs(parent, exist_ok=True)
@@ -139,13 +142,13 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
 
 
 def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progress: Progress | None) -> dict[str, Any]:
-    states = [durable.loaded() for durable in opened]
+    states = [durable.standing() for durable in opened]
     journals = [durable.reading() for durable in opened]
     known: dict[str, Lesson] = {}
     report: dict[str, Any] = {"learnt": 0, "reserved": 0, "both": 0, "disagreed": 0}
     in_both, disagreed = set(), set()
-    for i, (state, journal) in enumerate(zip(states, journals)):
-        for fingerprint, lesson in lessons_of(state, journal, i):
+    for i, journal in enumerate(journals):
+        for fingerprint, lesson in lessons_of(journal, i):
             before = known.get(fingerprint)
             if before is not None:
                 in_both.add(fingerprint)
@@ -155,7 +158,8 @@ def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progres
             known[fingerprint] = lesson
     report["both"], report["disagreed"] = len(in_both), len(disagreed)
     first = states[0]
-    target = Durable.create(made, first.engine.reader, list(first.names), first.engine.views, renew=False)
+    content = all(journal.keeps_content for journal in journals)
+    target = Durable.create(made, first.engine.reader, list(first.names), first.engine.views, False, content)
     with contextlib.closing(target):
         _fill(target, known, journals, report, progress)
         _fit(target, known)
@@ -185,11 +189,11 @@ def _fill(
 def _copy(write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal]) -> None:
     events, counted = [], []
     for fingerprint, lesson in batch:
-        body = journals[lesson.source].body(lesson.row)
+        body, reader = journals[lesson.source].content(lesson.row)
         if lesson.action == "learn":
-            counted.append((lesson.label, write.state.unpack(body, lesson.row)[0]))
+            counted.append((lesson.label, write.state.unpack(body, reader, lesson.row)[0]))
         said = lesson.label, None, lesson.time, lesson.who or None
-        events.append(Event(lesson.action, fingerprint, *said, body))
+        events.append(Event(lesson.action, fingerprint, *said, body, reader=reader))
         if lesson.judged is not None and lesson.action == "learn":
             source, row = lesson.judged
             events.append(Event("judged", fingerprint, *said, journals[source].body(row)))

@@ -13,8 +13,7 @@ from surebayes.errors import StoreError
 from surebayes.filter.lean.judge import Decision, MappedModel
 from surebayes.filter.memory.verdicts import Memory, is_there
 from surebayes.persist.manifest import read_manifest
-from surebayes.pool.second_stage import SecondStage
-from surebayes.pool.table import FileTable, Sums, Table
+from surebayes.pool.table import FileTable
 from surebayes.pool.threads import ahead
 
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
@@ -61,7 +60,7 @@ class BulkJudge:
     @property
     def in_memory(self) -> bool:
         """Whether the tables were unpacked."""
-        return isinstance(self.engine.sums[0].own, Table)
+        return self.engine.in_memory
 
     def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
         """Yield every document (anything with a `content`) with label, score, threshold and probability.
@@ -101,18 +100,9 @@ class BulkJudge:
 
     def _count(self, documents: int) -> None:
         self.judged += documents
-        files = [sums.stack[0][0] for sums in self.engine.sums]
-        if not self.in_memory and sum(file.n for file in files) < PAYS * self.judged:
-            self._unpack(files)
-
-    def _unpack(self, files: list[FileTable]) -> None:
-        engine = self.engine  # threads that judge meanwhile hold the sums that they began with
-        tables = [Table.of_file(f, v.width, engine.classes, engine.documents) for f, v in zip(files, engine.views)]
-        engine.sums = [Sums([(t, 1)], s.classes, s.alive, s.totals) for t, s in zip(tables, engine.sums)]
-        for experts, view in zip(engine.experts, engine.views):
-            for expert in experts:
-                if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
-                    expert.table = Table.of_file(expert.table, view.width, 1 + len(engine.contrasts))
+        entries = sum(table.n for sums in self.engine.sums for table, _ in sums.stack if isinstance(table, FileTable))
+        if not self.in_memory and entries < PAYS * self.judged:
+            self.engine.load()  # threads that judge meanwhile see the counts of a view in one place or in the other
 
 
 def is_absorbed(folder: str) -> bool:

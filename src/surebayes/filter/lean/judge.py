@@ -1,10 +1,10 @@
 """Scores to verdicts, and a filter's model from its files alone: without numpy, in milliseconds."""
 
-import mmap
 import os
 from math import exp, isfinite
 
 from surebayes.errors import BadModel
+from surebayes.filter.lean.tables import TableFiles
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Rows
@@ -15,10 +15,8 @@ from surebayes.pool.weights import logistic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
-
-    SumsOf = Callable[[ViewSpec, dict[str, Any], Numbers], tuple[Sums, list["StageParts"]]]
 
 KIND = "filter"
 UNSURE = "unsure"
@@ -111,12 +109,8 @@ def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dic
 # ---------------------------------------------------------------------- a model from its files alone
 
 
-def judge_of(scoring: "Any", sums_of: "SumsOf") -> Judge:
-    """Build what judges from the scoring part of a manifest; BadModel where it can't be one.
-
-    `sums_of(view, description, classes, documents)` gives the counts of a view, and its second stages their tables:
-    `(sums, [(table, intercepts)])`.
-    """
+def judge_of(scoring: "Any", files: TableFiles) -> Judge:
+    """Build what judges from the scoring part of a manifest, on tables in files; BadModel where it can't be one."""
     try:
         reader, names, model = scoring["reader"], scoring["classes"], scoring["model"]
         described, documents = scoring["views"], ints(scoring["documents"])
@@ -124,10 +118,11 @@ def judge_of(scoring: "Any", sums_of: "SumsOf") -> Judge:
         fits = reader in READERS and len(documents) == len(names) >= 2 and min(documents) >= 0 and views
         if not fits or sum(documents) >= 2**31 or not all(isinstance(name, str) for name in names):
             raise BadModel("The manifest has another reader than this release knows, or no two classes and views.")
-        built = [sums_of(view, about, documents) for view, about in zip(views, described)]
-        engine = Engine(reader, views, len(names), [sums for sums, _ in built])
+        k = len(documents)
+        sums = [Sums(files.stack(about), k, *totals_of(about, k)) for about in described]
+        engine = Engine(reader, views, k, sums)
         engine.documents = documents
-        stages = [stage for _, tables in built for stage in tables]
+        stages = [s for view, about in zip(views, described) for s in stages_of(about, view, k, files)]
         for stage, (table, intercepts) in zip(engine.stages, stages):
             stage.table, stage.intercepts = table, intercepts
         engine.weights = weights_of(scoring["weights"], scoring["bias"], len(engine.contrasts), engine.n_experts)
@@ -167,9 +162,7 @@ def totals_of(about: "dict[str, Any]", classes: int) -> "tuple[int, list[int]]":
     return alive, totals
 
 
-def stages_of(
-    about: "dict[str, Any]", view: ViewSpec, classes: int, table_of: "Callable[[Any, int], Table | FileTable]"
-) -> "list[StageParts]":
+def stages_of(about: "dict[str, Any]", view: ViewSpec, classes: int, files: TableFiles) -> "list[StageParts]":
     """Read the second stages of a view: for each its table (None before it is fitted) and its intercepts."""
     contrasts, described = 1 if classes == 2 else classes, about.get("stages", [])
     if len(described) != sum([expert.second_stage is not None for expert in view.experts]):
@@ -182,12 +175,12 @@ def stages_of(
         intercepts = reals(stage["intercepts"])
         if len(intercepts) != contrasts or not all(isfinite(value) for value in intercepts):
             raise BadModel(f"The view {view.name!r} of the manifest has a second stage with wrong intercepts.")
-        result.append((table_of(stage["table"], 1 + contrasts), intercepts))
+        result.append((files.stage(stage["table"]), intercepts))
     return result
 
 
 class MappedModel:
-    """A filter's model as `surebayes filter` uses it: the manifest, and the mapped file of tables.
+    """A filter's model as `surebayes filter` uses it: the manifest, and the mapped files of tables.
 
     The manifest is checked whole, the tables block by block as a message touches them.
 
@@ -196,39 +189,27 @@ class MappedModel:
     folder : str
         The filter's folder.
     hold : bool
-        Whether the file is read instead of mapped: for a process that lives on, which must not die because somebody
-        copies another file over it.
+        Whether files are read instead of mapped; see `TableFiles`.
+    before : MappedModel, optional
+        An earlier model of the folder, whose files are not read again.
     """
 
-    def __init__(self, folder: str, hold: bool = False) -> None:
+    def __init__(self, folder: str, hold: bool = False, before: "MappedModel | None" = None) -> None:
+        self.files: TableFiles
         for attempt in range(5):
             manifest = read_manifest(folder, KIND)
             try:
-                entry = manifest["files"]["tables"]
                 config = manifest.get("config", {})
                 self.x_spam, self.has_budget = bool(config.get("x_spam")), bool(config.get("budget"))
-                name, size = entry["file"], entry["size"]
-                if os.path.basename(name) != name or not name:
-                    raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
-                with open(os.path.join(folder, name), "rb") as file:
-                    if os.fstat(file.fileno()).st_size != size:
-                        raise BadModel(f"{name} in {folder!r} is truncated or not the file that the manifest means.")
-                    self.file: mmap.mmap | bytes
-                    self.file = file.read() if hold else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-                    if len(self.file) != size:
-                        raise BadModel(f"{name} in {folder!r} is being written by another program.")
-                self.judge = judge_of(manifest.get("scoring"), self._sums)
+                self.files = TableFiles(folder, manifest, hold, None if before is None else before.files)
+                self.judge = judge_of(manifest.get("scoring"), self.files)
                 return
-            except FileNotFoundError:  # a writer replaced it since the manifest was read
+            except FileNotFoundError as error:  # a writer replaced it since the manifest was read
                 if attempt == 4:
+                    name = os.path.basename(str(error.filename))
                     raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
             except (KeyError, TypeError, AttributeError):
                 raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
-
-    def _sums(self, view: ViewSpec, about: "dict[str, Any]", documents: Numbers) -> "tuple[Sums, list[StageParts]]":
-        table = FileTable.of_places(self.file, about["table"])
-        stages = stages_of(about, view, len(documents), lambda at, each: FileTable.of_places(self.file, at))
-        return Sums([(table, 1)], len(documents), *totals_of(about, len(documents))), stages
 
     def scores(self, content: "bytes | str") -> Numbers:
         """Score a document: one number for each contrast."""

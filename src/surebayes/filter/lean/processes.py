@@ -71,8 +71,8 @@ def judging(folder: str, jobs: int) -> Iterator[ProcessJudge]:
 
 
 def _version(folder: str) -> Any:
-    """Return what tells a model from any other: the file of its tables, which is never written twice."""
-    return read_manifest(folder)["files"]["tables"]
+    """Return what tells a model from any other: the files of its tables, which are never written twice."""
+    return read_manifest(folder)["files"]
 
 
 _kept: tuple[str, BulkJudge] | None = None

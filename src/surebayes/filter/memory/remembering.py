@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
+from surebayes.filter.disk.writing import Writing
 from surebayes.filter.memory.verdicts import About, Memory, Told, is_there
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Remembering:
             return None
         with self._durable.mutex:
             state = self._durable.fresh_state()
-            known = state.known(seen.fingerprint)
+            known = Writing(state, self._durable.reading(anew=True)).known(seen.fingerprint)
             is_new = known is None or known[0] == "reserve"
             judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
         return memory.tell(seen.fingerprint, label, judged, who, person)

@@ -1,9 +1,9 @@
 /* The kernel of the pool: documents' columns against tables of counts, learning them and the opinions of experts on
  * them.
  *
- * tables.c has the tables, in memory and in a file; score.c what experts say of a document; machine.c fits second
- * stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python; keep them equal, to
- * the last bit of a score.
+ * tables.c has the tables, in memory and in a file, stack.c those that add up; score.c what experts say of a document;
+ * machine.c fits second stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python;
+ * keep them equal, to the last bit of a score.
  */
 #include "pool.h"
 
@@ -145,6 +145,9 @@ static PyMethodDef functions[] = {
     {"totals", pool_totals, METH_O, totals_doc},
     {"pack_entries", pool_pack_entries, METH_VARARGS, pack_entries_doc},
     {"block_checksums", pool_block_checksums, METH_O, block_checksums_doc},
+    {"lesson_alive", pool_lesson_alive, METH_VARARGS, lesson_alive_doc},
+    {"lesson_entries", pool_lesson_entries, METH_VARARGS, lesson_entries_doc},
+    {"merge", pool_merge, METH_VARARGS, merge_doc},
     {"score", (PyCFunction)(void (*)(void))pool_score, METH_VARARGS | METH_KEYWORDS, score_doc},
     {"weigh", pool_weigh, METH_VARARGS, weigh_doc},
     {"lacking", pool_lacking, METH_VARARGS, lacking_doc},

@@ -91,7 +91,23 @@ HIDDEN int table_open(Table *table, Buffers *buffers, PyObject *from, size_t eac
 HIDDEN int key_bits(size_t each);
 /* The values of n columns, `each` to a column; -1 where a block of a file is damaged. */
 HIDDEN int table_gather(Table *table, const int32_t *columns, size_t n, int32_t *out);
+/* Whether a block of the entries of a table in a file matches its checksum. */
+HIDDEN int table_block(Table *table, size_t block);
 HIDDEN extern const char table_damaged[];
+
+/* Tables whose counts, each times its weight, add up. */
+typedef struct {
+    Table *tables;
+    int64_t *weights;
+    size_t n, width;
+} Stack;
+
+/* Take a list of (table, weight) over; -1 with an exception. To be closed in any case. */
+HIDDEN int stack_open(Stack *stack, Buffers *buffers, PyObject *list, size_t each);
+HIDDEN void stack_close(Stack *stack);
+/* The sums of the values of n columns, `each` to a column; `more` is room for as many. What is wrong, or NULL. */
+HIDDEN const char *stack_gather(Stack *stack, size_t each, const int32_t *columns, size_t n, int32_t *counts,
+                                int32_t *more);
 
 /* The rows of the next columns in a table in memory, -1 for none; their values are on the way when this returns. */
 static inline size_t next_rows(const Table *t, const int32_t *columns, size_t left, size_t ahead, int32_t *row,
@@ -130,6 +146,9 @@ HIDDEN PyObject *pool_load(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_totals(PyObject *module, PyObject *from);
 HIDDEN PyObject *pool_pack_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_block_checksums(PyObject *module, PyObject *data);
+HIDDEN PyObject *pool_lesson_alive(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_lesson_entries(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_merge(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs);
 HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_lacking(PyObject *module, PyObject *args);
@@ -138,7 +157,8 @@ HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
 HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
-    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[], lacking_doc[];
+    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[], lacking_doc[],
+    lesson_alive_doc[], lesson_entries_doc[], merge_doc[];
 HIDDEN void make_crc_table(void);
 
 #endif

@@ -66,9 +66,8 @@ typedef struct {
 
 typedef struct {
     Rows rows;
-    Table *tables;
-    int64_t *weights; /* of the tables */
-    size_t n_tables, classes;
+    Stack stack;
+    size_t classes;
     int64_t alive, everything, copies,
         copied; /* as if the document had been learnt `copies` times more as the class `copied` */
     const int64_t *totals, *contrasts;
@@ -95,7 +94,7 @@ typedef struct {
 static inline void gather_one(Asked *q, int64_t d, const size_t classes)
 {
     int32_t row[CHUNK];
-    const Table *t = &q->tables[0];
+    const Table *t = &q->stack.tables[0];
     const int32_t *columns = q->rows.columns + q->rows.indptr[d], *last = q->rows.columns + q->rows.n_columns;
     size_t left = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), n, used = 0;
     int32_t negative = 0;
@@ -123,22 +122,10 @@ static inline void gather_one(Asked *q, int64_t d, const size_t classes)
 static void gather_all(Asked *q, int64_t d)
 {
     const int32_t *columns = q->rows.columns + q->rows.indptr[d];
-    const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), values = n * q->classes;
+    const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
     size_t used = 0;
     q->unseen = 0;
-    for (size_t i = 0; i < q->n_tables; i++) {
-        int32_t *out = i ? q->more : q->counts;
-        if (table_gather(&q->tables[i], columns, n, out) < 0) {
-            q->wrong = table_damaged;
-            return;
-        }
-        for (size_t v = 0; v < values; v++) {
-            int64_t sum = (i ? q->counts[v] : 0) + q->weights[i] * out[v];
-            if (sum > INT32_MAX || sum < -INT32_MAX)
-                q->wrong = "counts go beyond 2**31";
-            q->counts[v] = (int32_t)sum;
-        }
-    }
+    q->wrong = stack_gather(&q->stack, q->classes, columns, n, q->counts, q->more);
     if (q->wrong)
         return;
     for (size_t i = 0; i < n; i++) {
@@ -181,7 +168,7 @@ static inline Sums fill(const Asked *q, size_t c, const Logs *logs_of_counts, do
     const double *logs = logs_of_counts->logs, smoothing = logs_of_counts->smoothing;
     const size_t n_logs = logs_of_counts->n, n = q->n;
     /* copies, because a byte that is written may be part of anything */
-    const int32_t *next = q->next, *end = q->next_end, *place = q->tables[0].place, *counts = q->counts + c;
+    const int32_t *next = q->next, *end = q->next_end, *place = q->stack.tables[0].place, *counts = q->counts + c;
     const uint32_t *all = q->all;
     double *log_odds = q->log_odds;
     uint8_t *bucket = q->bucket;
@@ -336,7 +323,7 @@ static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_
 
 static inline void score_documents(Asked *q, const size_t classes)
 {
-    const int plain = q->n_tables == 1 && !q->tables[0].in_file && q->weights[0] == 1 && !q->copies;
+    const int plain = q->stack.n == 1 && !q->stack.tables[0].in_file && q->stack.weights[0] == 1 && !q->copies;
     for (size_t i = 0; i < q->rows.n_which && !q->wrong; i++) {
         int64_t d = rows_at(&q->rows, i);
         size_t length = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
@@ -376,26 +363,11 @@ static int open_stack(Asked *q, Buffers *buffers, PyObject *sums, size_t *width)
     PyObject *stack = PyObject_GetAttrString(sums, "stack");
     if (!stack)
         return -1;
-    good = good && PyList_Check(stack) && PyList_Size(stack) > 0;
-    q->n_tables = good ? (size_t)PyList_Size(stack) : 0;
-    q->tables = calloc(q->n_tables + 1, sizeof *q->tables);
-    q->weights = calloc(q->n_tables + 1, sizeof *q->weights);
-    *width = INT32_MAX;
-    for (size_t i = 0; good && i < q->n_tables && q->tables && q->weights; i++) {
-        PyObject *pair = PyList_GetItem(stack, (Py_ssize_t)i);
-        good = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
-        if (good) {
-            q->weights[i] = PyLong_AsLongLong(PyTuple_GetItem(pair, 1));
-            good = !PyErr_Occurred() && q->weights[i] >= 1 && q->weights[i] <= 1000000 &&
-                   table_open(&q->tables[i], buffers, PyTuple_GetItem(pair, 0), q->classes, 0) == 0;
-        }
-        if (good && q->tables[i].width < *width)
-            *width = q->tables[i].width;
-    }
+    good = stack_open(&q->stack, buffers, stack, q->classes) == 0 && good;
+    *width = q->stack.width;
     Py_DECREF(stack);
     if (!good && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "sums need a list of (table, weight from 1 to 1000000), and for each class a "
-                                          "total of at least 0 and below 2**53");
+        PyErr_SetString(PyExc_ValueError, "sums need for each class a total of at least 0 and below 2**53");
     return good ? 0 : -1;
 }
 
@@ -506,7 +478,7 @@ static void close_asked(Asked *q)
 {
     free(q->counts), free(q->more), free(q->all), free(q->log_odds), free(q->sizes), free(q->kept), free(q->bucket),
         free(q->nothing);
-    free(q->tables), free(q->weights), free(q->experts);
+    stack_close(&q->stack), free(q->experts);
 }
 
 const char score_doc[] =

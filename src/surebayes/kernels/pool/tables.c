@@ -153,6 +153,11 @@ static int block_is_right(const uint8_t *data, size_t size, const uint8_t *crcs,
     return *checked;
 }
 
+int table_block(Table *t, size_t block)
+{
+    return block_is_right(t->entries, t->n * 8, t->entry_crcs, block, t->checked + block);
+}
+
 static int fence(const Table *t, size_t i, uint32_t *key)
 {
     size_t block = i * 4 / BLOCK;

@@ -1,0 +1,133 @@
+"""What one lesson costs: `learn` and `forget` by command, on a filter that was trained on a corpus.
+
+Run it (minutes; the corpora are read from SUREBAYES_DATA):
+
+    python benchmarks/lessons.py [--lessons 1000] [--corpus enron_spam]
+
+The filter is trained on all mails but the last 1,000, which are then learnt one by one, each by a process of its own.
+Reported: CPU time of a lesson against a Python that does nothing; bytes written for a lesson (as the system counts
+them, the journal's included); `filter` and `classify` through the stack of tables against the same model in one file;
+the room that the folder takes against the mail. With --check the same lessons are taught in one process too, and
+counts and weights compared to the bit.
+"""
+
+import argparse
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import surebayes as sb
+from surebayes.corpora import loading
+from surebayes.filter.lean.judge import MappedModel
+from surebayes.pool.table import merged
+
+_COMMAND = "import sys; from surebayes._entry import main; sys.exit(main())"
+
+
+def cpu_of(code: str, *words: str, mail: bytes = b"") -> float:
+    """Return the CPU seconds of one run of Python."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def written_by(*words: str, mail: bytes) -> int:
+    """Return the bytes that one run of a command hands to the system, as /proc counts them at its end."""
+    code = (
+        "import os, sys\n"
+        "from surebayes import _entry\n"
+        "def leave(code):\n"
+        "    sys.stderr.write(next(l for l in open('/proc/self/io') if l.startswith('wchar')).split()[1])\n"
+        "    sys.stderr.flush(); os._exit(code)\n"
+        "_entry._leave = leave\n"
+        "_entry.main()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
+    return int(ran.stderr.split()[-1])
+
+
+def size(folder: Path, *parts: str) -> int:
+    """Return the bytes of a folder's files whose names start so."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.name.startswith(parts or ("",)))
+
+
+def contents_of(folder: Path) -> tuple:
+    """Return everything that scores depend on."""
+    engine = MappedModel(str(folder)).judge.engine
+    counts = [merged([table for table, _ in sums.stack], engine.classes) for sums in engine.sums]
+    return counts, engine.weights.units, [(sums.alive, list(sums.totals)) for sums in engine.sums]
+
+
+def measured(corpus: str, lessons: int, check: bool) -> None:
+    """Print the figures of a corpus."""
+    loaded = loading.load(corpus)
+    mails = list(zip(loading.mails(loaded), loaded.labels))
+    rest, new = mails[:-lessons], mails[-lessons:]
+    total = sum(len(content) for content, _ in rest)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "filter")
+        with sb.Filter.create(folder) as trained:
+            trained.train(rest)
+        journal, tables = size(folder, "journal"), size(folder, "tables")
+        print(f"{corpus}: {len(rest):,} mails, {total / 1e6:.1f} MB; journal {journal / total:.2f}x, "
+              f"tables {tables / total:.2f}x, folder {size(folder) / total:.2f}x the mail")  # fmt: skip
+        one = Path(scratch, "one process")
+        if check:
+            shutil.copytree(folder, one)
+        bare, ours, bytes_written = [], [], []
+        for i, (content, label) in enumerate(new):
+            words = ("learn", "-m", str(folder), "--as", label, "-")
+            if i % 20 == 10:
+                bare.append(cpu_of("pass"))
+                ours.append(cpu_of(_COMMAND, *words, mail=content))
+            else:
+                bytes_written.append(written_by(*words, mail=content))
+        print(f"learn by command: {statistics.median(ours) / statistics.median(bare):.2f}x the CPU of a bare Python "
+              f"(worst {max(ours) / statistics.median(bare):.1f}x of {len(ours)})")  # fmt: skip
+        half, mean = statistics.median(bytes_written) / 1e3, statistics.mean(bytes_written) / 1e3
+        print(f"written for a lesson: median {half:.0f} kB, mean {mean:.0f} kB, most {max(bytes_written) / 1e3:.0f} kB")
+        stack = len(MappedModel(str(folder)).judge.engine.sums[0].stack)
+        if check:
+            with sb.Filter.open(one) as taught:
+                for content, label in new:
+                    taught.teach(content, label)
+            print("the same as in one process:", contents_of(folder) == contents_of(one))
+        compared(folder, [content for content, _ in new[:200]], stack)
+        forgetting = [cpu_of(_COMMAND, "forget", "-m", str(folder), "-", mail=content) for content, _ in new[:40]]
+        print(f"forget by command: {statistics.median(forgetting) / statistics.median(bare):.2f}x")
+
+
+def compared(folder: Path, mails: list[bytes], stack: int) -> None:
+    """Print what `filter` and `classify` take through the stack, against the same model in one file."""
+    whole = folder.with_name("whole")
+    shutil.copytree(folder, whole)
+    with sb.Filter.open(whole) as opened:
+        opened.compact()
+    box = folder.with_name("mails")
+    box.mkdir()
+    for i, mail in enumerate(mails):
+        (box / f"{i}.eml").write_bytes(mail)
+    times: dict[tuple[str, Path], list[float]] = {}
+    for turn in range(9):
+        for place in (folder, whole):
+            mail = mails[turn % len(mails)]
+            times.setdefault(("filter", place), []).append(cpu_of(_COMMAND, "filter", "-m", str(place), mail=mail))
+            classify = cpu_of(_COMMAND, "classify", "-m", str(place), str(box))
+            times.setdefault(("classify", place), []).append(classify)
+    for command in ("filter", "classify"):
+        ratio = statistics.median(times[command, folder]) / statistics.median(times[command, whole])
+        print(f"{command} through {stack} tables: {ratio:.2f}x of one")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", default="enron_spam")
+    parser.add_argument("--lessons", type=int, default=1000)
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args()
+    measured(chosen.corpus, chosen.lessons, chosen.check)

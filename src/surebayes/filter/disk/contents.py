@@ -1,0 +1,147 @@
+"""What views read of a document, kept as bytes, and cut again later by the reader that cut it then.
+
+A journal that kept columns would take five times the mail. It keeps the start of the source, the text and the header
+tokens instead, as far as the views read them, compressed. Counts can be taken back exactly only if the same content
+gives the same columns: so whatever is kept names the version of the reader, and readers stay callable by version.
+"""
+
+from surebayes.errors import BadModel
+from surebayes.kernels import kernel
+from surebayes.pool.document import MAX_WORD_CHARACTERS, Document, Rows, rows_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surebayes.pool.specs import ViewSpec
+
+VERSION = 1
+"""The version of the reader. Raise it whenever the same content would give other columns (other words, another hash),
+and keep the former reader in `_READERS`; a test holds the columns of some mails against it."""
+_READERS = {VERSION: rows_of}
+"""How documents are cut, by version: functions of views and documents, as `rows_of`."""
+
+_LEVEL = 6  # of zlib: level 1 takes as long and 6% more room, level 9 saves nothing
+_MOST = 2**26  # bytes that are unpacked: four times what a document is read of
+
+
+def _limits(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
+    """Return how many bytes of the source, and how many characters of the text, views read at most."""
+    raw = [view.max_bytes if view.kind == "bytes" else 4 * MAX_WORD_CHARACTERS for view in views if view.part == "raw"]
+    text = [view.max_bytes if view.kind == "bytes" else MAX_WORD_CHARACTERS for view in views if view.part == "text"]
+    return max(raw, default=0), max(text, default=0)
+
+
+def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
+    r"""Return what views read of a document, compressed.
+
+    Examples
+    --------
+    >>> from surebayes.pool.specs import views_of
+    >>> views = views_of("pool", "mail")
+    >>> kept = keep(views, Document(b"Subject: lunch\n\nAt nine?", "mail"))
+    >>> read_kept(kept).text
+    'lunch\nAt nine?'
+    """
+    import zlib
+
+    most_raw, most_text = _limits(views)
+    raw = document.raw[:most_raw] if most_raw else b""
+    text = document.text[:most_text].encode("utf-8", "surrogatepass")
+    tokens = [token.encode("utf-8", "surrogatepass") for token in document.tokens] if _wants_tokens(views) else []
+    head = b"%d %d %d %d %d\n" % (most_raw, most_text, len(raw), len(text), len(tokens))
+    listed = [len(token).to_bytes(2, "little") + token[:65535] for token in tokens]
+    return zlib.compress(b"".join([head, raw, text, *listed]), _LEVEL)
+
+
+def _wants_tokens(views: "Sequence[ViewSpec]") -> bool:
+    return any(view.tokens for view in views)
+
+
+class Kept(Document):
+    """A document of which only what views have read is left."""
+
+    __slots__ = ("_tokens", "limits")
+
+    def __init__(self, raw: bytes, text: str, tokens: "list[bytes]", limits: "tuple[int, int]") -> None:
+        self._content, self._raw, self.message, self.text = b"", raw, None, text
+        self._tokens, self.limits = tokens, limits
+
+    @property
+    def tokens(self) -> "list[str]":
+        """The header tokens."""
+        return [token.decode("utf-8", "surrogatepass") for token in self._tokens]
+
+    def header_columns(self, width: int) -> bytes:
+        """Return the columns of the header tokens."""
+        return kernel("pool").hash_tokens(self._tokens, width)  # type: ignore[no-any-return]
+
+    def is_enough_for(self, views: "Sequence[ViewSpec]") -> bool:
+        """Whether nothing is missing that these views would read."""
+        most_raw, most_text = _limits(views)
+        whole_raw = most_raw <= self.limits[0] or len(self.raw) < self.limits[0]
+        whole_text = most_text <= self.limits[1] or len(self.text) < self.limits[1]
+        return whole_raw and whole_text
+
+
+def read_kept(kept: bytes) -> Kept:
+    """Read what `keep` gave; BadModel where it can't be that."""
+    import zlib
+
+    try:
+        unpacker = zlib.decompressobj()
+        content = unpacker.decompress(kept, _MOST)
+        head, _, rest = content.partition(b"\n")
+        most_raw, most_text, raw, text, n = map(int, head.split())
+        if not unpacker.eof or min(most_raw, most_text, raw, text, n) < 0:
+            raise ValueError("it is cut short")
+        tokens, at = [], raw + text
+        for _ in range(n):
+            size = int.from_bytes(rest[at : at + 2], "little")
+            tokens.append(rest[at + 2 : at + 2 + size])
+            at += 2 + size
+        if at != len(rest):
+            raise ValueError("its parts are of other sizes")
+        return Kept(rest[:raw], rest[raw : raw + text].decode("utf-8", "surrogatepass"), tokens, (most_raw, most_text))
+    except (ValueError, zlib.error) as error:
+        raise BadModel(f"The content of a row of the journal can't be read: {error}.") from None
+
+
+def rows_of_kept(views: "Sequence[ViewSpec]", contents: "list[bytes]", version: int) -> "list[Rows]":
+    """Cut documents that were kept, by the reader of a version; BadModel where this release hasn't got it."""
+    reader = _READERS.get(version)
+    if reader is None:
+        known = ", ".join(map(str, sorted(_READERS)))
+        raise BadModel(
+            f"This message was read by version {version} of the reader, and this release has {known}: what it counted "
+            "can't be taken back exactly. Count everything anew with `surebayes rebuild`, or use that release."
+        )
+    return reader(views, [read_kept(content) for content in contents])
+
+
+class Reading:
+    """Reads labelled documents and cuts them into terms: a function that other processes can be sent.
+
+    Parameters
+    ----------
+    reader : {"mail", "text"}
+        What documents are.
+    views : sequence of ViewSpec
+        The views.
+    keeps : bool
+        Whether what the views read is to be kept.
+    """
+
+    def __init__(self, reader: str, views: "Sequence[ViewSpec]", keeps: bool) -> None:
+        self.reader, self.views, self.keeps = reader, tuple(views), keeps
+
+    def __call__(
+        self, documents: "Sequence[tuple[bytes | str, str]]"
+    ) -> "tuple[list[Rows], list[tuple[str, str, bytes, str]]]":
+        """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
+        seen = [Document(content, self.reader) for content, _ in documents]
+        messages = [
+            (document.fingerprint, label, keep(self.views, document) if self.keeps else b"", document.message_id)
+            for document, (_, label) in zip(seen, documents)
+        ]
+        return rows_of(self.views, seen), messages

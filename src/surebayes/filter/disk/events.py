@@ -1,0 +1,111 @@
+"""Rows of the journal: what happened, with a checksum of each and a running one over all of them."""
+
+from __future__ import annotations
+
+from binascii import crc32
+
+TYPE_CHECKING = False  # typing and dataclasses cost more than half of a lesson by command
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class Event:
+    """One row of the journal.
+
+    Attributes
+    ----------
+    action : {"learn", "forget", "reserve", "release", "judged", "unjudged", "settings", "stage", "bulk", "mark", ...}
+        What happened.
+    fingerprint, label : str or None
+        The message, and its label.
+    source : int or None
+        The row that holds the message, if not this one.
+    time : float
+        When, in seconds since 1970.
+    who : str or None
+        Who said so.
+    body : bytes
+        The message as `surebayes.filter.disk.bodies` writes it, settings as JSON, or second stages.
+    seq : int
+        The row's number: 1, 2, 3, ...
+    reader : int or None
+        The version of the reader of the message's content; None where the body holds columns, or no message.
+    message_id : bytes or None
+        A keyed hash of the mail's Message-ID.
+    chain : int
+        The running checksum of all rows up to this one.
+    """
+
+    __slots__ = (
+        "action", "body", "body_check", "chain", "check", "fingerprint", "label", "message_id", "reader", "seq",
+        "source", "time", "who",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        action: str,
+        fingerprint: str | None = None,
+        label: str | None = None,
+        source: int | None = None,
+        time: float = 0.0,
+        who: str | None = None,
+        body: bytes = b"",
+        seq: int = 0,
+        body_check: int = 0,
+        check: int = 0,
+        reader: int | None = None,
+        message_id: bytes | None = None,
+        chain: int = 0,
+    ) -> None:
+        self.action, self.fingerprint, self.label, self.source = action, fingerprint, label, source
+        self.time, self.who, self.body, self.seq = time, who, body, seq
+        self.body_check, self.check, self.chain = body_check, check, chain
+        self.reader, self.message_id = reader, message_id
+
+    def numbered(self, seq: int, chain: int = 0) -> Event:
+        """Give the row its number and its checksums; `chain` is the running one up to the row before."""
+        number_rows([self], seq - 1, chain)
+        return self
+
+    def head_check(self) -> int:
+        """Return the checksum of all but the body."""
+        return crc32(self._head(f"{float(self.time)!r}, {self.who!r}").encode("utf-8", "surrogatepass"))
+
+    def _head(self, end: str) -> str:
+        more = "" if self.reader is None and self.message_id is None else f", {self.reader!r}, {self.message_id!r}"
+        return (
+            f"({self.seq}, {self.action!r}, {self.fingerprint!r}, {self.label!r}, {self.source!r}, {end}, "
+            f"{self.body_check}{more})"
+        )
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__slots__])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and self._fields() == other._fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Event({self.action!r}, {self.fingerprint!r}, {self.label!r}, seq={self.seq})"
+
+
+def chained(event: Event, chain: int) -> int:
+    """Return the running checksum with one more row, whose own is right."""
+    return crc32(event.check.to_bytes(4, "little"), chain)
+
+
+def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
+    """Give rows their numbers, from `seq` + 1 on, and checksums; return the running checksum with all of them."""
+    shared: tuple[Any, ...] = ()
+    end = ""
+    for event in events:
+        seq += 1
+        if shared != (event.time, event.who):  # many rows share both, and to write a time takes a third of it all
+            shared = event.time, event.who
+            end = f"{float(event.time)!r}, {event.who!r}"
+        event.seq, event.body_check = seq, crc32(event.body)
+        event.check = crc32(event._head(end).encode("utf-8", "surrogatepass"))
+        event.chain = chain = chained(event, chain)
+    return chain

@@ -1,0 +1,83 @@
+"""The files of tables that a manifest names: a large one, and smaller ones of what was learnt since.
+
+Their counts add up. A filter's counts of a view are a stack, a list of (table, weight), and stacks of several folders
+can be put on each other: a filter that stands on another one is ``own.stack(about, 50) + base.stack(about_base)``.
+"""
+
+import mmap
+import os
+
+from surebayes.errors import BadModel
+from surebayes.pool.table import FileTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LARGE = "tables"
+
+
+def file_names(manifest: "dict[str, Any]") -> "list[str]":
+    """Return the entries of `files` in a manifest that are tables: the large one, then the others, oldest first."""
+    names, files = [LARGE], manifest["files"]
+    while f"stack.{len(names)}" in files:
+        names.append(f"stack.{len(names)}")
+    return names
+
+
+class TableFiles:
+    """The tables of one folder, by its manifest.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    manifest : dict
+        Its manifest.
+    hold : bool
+        Whether files are read instead of mapped: for a process that lives on, which must not die because somebody
+        copies another file over one.
+    before : TableFiles, optional
+        Those of an earlier manifest: what is named again is not read again, since names are made of the content.
+
+    Raises
+    ------
+    FileNotFoundError
+        A writer has replaced a file since the manifest was read.
+    """
+
+    def __init__(self, folder: str, manifest: "dict[str, Any]", hold: bool, before: "TableFiles | None" = None) -> None:
+        self.folder, self.hold = folder, hold
+        self.by_name: dict[str, mmap.mmap | bytes] = {}
+        self.files: list[mmap.mmap | bytes] = []
+        for name in file_names(manifest):
+            entry = manifest["files"][name]
+            file = self._opened(entry["file"], entry["size"], before)
+            self.by_name[entry["file"]] = file
+            self.files.append(file)
+
+    def _opened(self, name: str, size: int, before: "TableFiles | None") -> "mmap.mmap | bytes":
+        if os.path.basename(name) != name or not name:
+            raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
+        if before is not None and before.hold == self.hold and name in before.by_name:
+            return before.by_name[name]
+        with open(os.path.join(self.folder, name), "rb") as file:
+            if os.fstat(file.fileno()).st_size != size:
+                raise BadModel(f"{name} in {self.folder!r} is truncated or not the file that the manifest means.")
+            content = file.read() if self.hold else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        if len(content) != size:
+            raise BadModel(f"{name} in {self.folder!r} is being written by another program.")
+        return content
+
+    def stack(self, about: "dict[str, Any]", weight: int = 1) -> "list[tuple[FileTable, int]]":
+        """Return the tables of a view, which the manifest says this about, each with its weight."""
+        smaller = about.get("stack", [])
+        if not isinstance(smaller, list) or len(smaller) != len(self.files) - 1:
+            raise BadModel("The manifest doesn't say where in each of its files a view has its table.")
+        tables = [FileTable.of_places(self.files[0], about["table"])]
+        tables += [FileTable.of_parts(file, n, at) for file, (n, at) in zip(self.files[1:], smaller)]
+        return [(table, weight) for table in tables]
+
+    def stage(self, places: object) -> FileTable:
+        """Return the table of a second stage, which is in the large file."""
+        return FileTable.of_places(self.files[0], places)

@@ -1,0 +1,326 @@
+"""A training: many messages at once, whatever their order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from surebayes.filter.disk.contents import Reading
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.spool import Message, Spool
+from surebayes.filter.disk.unjournaled import pack_events
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.durable import Durable
+from surebayes.filter.state import Seen, State, batch_of
+from surebayes.filter.teaching import teach
+from surebayes.persist.folder import locked
+from surebayes.pool.buffers import Numbers, ints
+from surebayes.pool.document import Rows
+from surebayes.pool.threads import ahead
+from surebayes.pool.weights import FEWEST
+
+BATCH = 1000
+"""Messages of a training that share a transaction."""
+CHUNK, CHUNK_BYTES = 64, 4 * 2**20
+"""Documents that are cut into terms together, and how large they may be together."""
+HELD_OUT = 1 / 3
+"""The share of messages, chosen by fingerprint, that the experts are weighed on."""
+WEIGHING = {"mail": "reliability", "text": "stack"}
+"""How experts are weighed, by what documents are."""
+
+Progress = Callable[[str, int, "int | None"], None]
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each of many items, wherever, and yields what it returns, in order."""
+
+
+def is_reserved(fingerprint: str, share: float) -> bool:
+    """Whether a message is set aside, by its fingerprint alone.
+
+    Examples
+    --------
+    >>> is_reserved("00000000ffff", 0.1), is_reserved("ffffffff0000", 0.1)
+    (True, False)
+    """
+    return int(fingerprint[:8], 16) < share * 2**32
+
+
+def is_held_out(fingerprint: str) -> bool:
+    """Whether a message is one of those that the experts are weighed on."""
+    return is_reserved(fingerprint[8:], HELD_OUT)
+
+
+class _Training:
+    """A training: what is read, what it comes to, and how the weights are found.
+
+    New messages are learnt in the order of their fingerprints, so that the result doesn't depend on the order in which
+    they were given. If they are at least as many as the filter knows, the experts are weighed as `ViewPool.fit` weighs
+    them: by how they score a third of the messages, chosen by fingerprint, before these are learnt; then the second
+    stages are fitted. Fewer are lessons like any others: each is judged, moves the weights a step and is learnt.
+    """
+
+    def __init__(
+        self, durable: Durable, reserve: float, journal: bool, who: str | None, progress: Progress | None
+    ) -> None:
+        self.durable, self.journal, self.who, self.progress = durable, journal, who, progress
+        self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
+        self.spool = Spool(durable.path)
+        names = durable.loaded().names
+        # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
+        shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
+        self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
+        self.handled = 0
+        self.learnt: list[str] = []  # fingerprints of what was learnt together
+        self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
+
+    def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
+        """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
+        state, read = self.durable.loaded(), 0
+
+        cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content)
+        for rows, messages in spread(cut, _chunks(documents, state.names)):
+            self.done["already"] += self.spool.add(rows, messages)
+            read += len(messages)
+            if self.progress is not None:
+                self.progress("reading", read, None)
+
+    def is_new(self, fingerprint: str, label: str) -> bool:
+        """Whether a message is to be learnt and was not known."""
+        if fingerprint in self.spool.contradictory or fingerprint[:8] < self.limits[label]:
+            return False
+        return not self.is_known(fingerprint)
+
+    def is_known(self, fingerprint: str) -> bool:
+        """Whether the filter knew a message before this training."""
+        state = self.durable.standing()
+        if not sum(state.known["learn"].values()) + sum(state.known["reserve"].values()) + len(state.learnt):
+            return False
+        return Writing(state, self.durable.reading()).known(fingerprint) is not None
+
+    def weighs(self, state: State) -> bool:
+        """Whether the experts are weighed on these messages."""
+        if state.engine.n_experts < 2:
+            return False
+        new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
+        return new >= max(sum(state.engine.documents), 1)
+
+    def learn(self, write: Writing, batch: Sequence[Message], together: bool) -> None:
+        """Learn messages; those that are new `together`, without a step of the weights."""
+        state, now = write.state, time.time()
+        lessons: list[tuple[str, list[Rows]]] = []
+        events: list[Event] = []
+        for message in batch:
+            fingerprint, label = message.fingerprint, message.label
+            seen = Seen.of_terms(fingerprint, message.rows, message.content, message.message_id)
+            known = write.known(fingerprint)
+            if known is None and fingerprint[:8] < self.limits[label]:
+                events.append(state.event("reserve", seen, label, now, self.who))
+                self.done["reserved"] += 1
+            elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
+                self.done["already"] += 1  # set aside before: training again must not use it up
+            elif known is None and together:
+                if self.journal:
+                    events.append(state.event("learn", seen, label, now, self.who))
+                else:
+                    self.unjournaled.append((fingerprint, state.code(label)))
+                lessons.append((label, message.rows))
+                self.learnt.append(fingerprint)
+            else:
+                write.add_many(events)
+                events = []
+                self._step(write, seen, label)
+        write.add_many(events)
+        self.done["learnt"] += len(lessons)
+        state.count_many(lessons)
+        self._tell(len(batch))
+
+    def _step(self, write: Writing, seen: Seen, label: str) -> None:
+        if self.journal:
+            self.done[teach(write, seen, label, self.who)] += 1
+        else:
+            write.state.learn(seen, label, self.who)
+            self.unjournaled.append((seen.fingerprint, write.state.code(label)))
+            self.done["learnt"] += 1
+
+    def carry_out(self, submit: Callable[[Callable[[Writing], Any]], Any]) -> None:
+        """Learn what was read, a batch of messages at a time."""
+        state = self.durable.loaded()
+        together = self.weighs(state)
+        one_by_one = state.engine.n_experts > 1 and not together
+        tail: set[str] = set()
+        if together:
+            places = self.spool.places.items()
+            tail = {f for f, (label, _, _) in places if is_held_out(f) and self.is_new(f, label)}
+        if together and not self.journal:
+            self.done["already"] += sum(map(self.is_known, self.spool.places))
+            new = [f for f, (c, _, _) in self.spool.places.items() if f not in tail and self.is_new(f, c)]
+            submit(self._repeatable(partial(self._learn_grouped, new=new)))
+        else:
+            for batch in batched(self.spool.sorted(without=tail), BATCH):
+                submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
+        if together:
+            submit(self._repeatable(partial(self._weigh, tail=tail)))
+
+    def _repeatable(self, lesson: Callable[[Writing], Any]) -> Callable[[Writing], Any]:
+        """Return a lesson that may be carried out again, where another one of the same transaction failed."""
+        done, handled, learnt, unjournaled = dict(self.done), self.handled, len(self.learnt), len(self.unjournaled)
+
+        def again(write: Writing) -> Any:
+            self.done.update(done)
+            self.handled = handled
+            del self.learnt[learnt:], self.unjournaled[unjournaled:]
+            return lesson(write)
+
+        return again
+
+    def _learn_grouped(self, write: Writing, new: Sequence[str]) -> None:
+        """Learn new messages that no journal asks for, as they lie together: the order of lessons changes no count."""
+        state = write.state.into_memory()
+        state.write_all()
+        groups = self.spool.grouped(new)
+        for some in batched(groups, max(BATCH // CHUNK, 1)):  # so many that reading them from a file stays small
+            state.engine.learn_many([(rows, labels, which) for rows, which, labels in _parts(state, some)])
+            self._tell(sum(len(messages) for _, messages in some))
+        self.done["learnt"] += len(new)
+        self.learnt += new
+        self.unjournaled += [(fingerprint, state.code(self.spool.places[fingerprint][0])) for fingerprint in new]
+        state.version += 1
+
+    def _tell(self, messages: int) -> None:
+        self.handled += messages
+        if self.progress is not None:
+            self.progress("learning", self.handled, len(self.spool.places))
+
+    def _weigh(self, write: Writing, tail: set[str]) -> None:
+        """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen."""
+        state = write.state.into_memory()
+        engine = state.engine
+        state.write_all()
+        head = list(self.learnt)
+        self._freeze(state, head)
+        step = len(engine.contrasts) * engine.n_experts
+        by_message: dict[str, tuple[int, Any]] = {}
+
+        def ask(group: tuple[list[Rows], list[tuple[int, str, str]]]) -> tuple[Any, list[tuple[int, str, str]]]:
+            rows, which, _ = next(iter(_parts(state, [group])))
+            return engine.opinions(rows, which), group[1]
+
+        for opinions, messages in ahead(ask, self.spool.grouped(tail)):
+            for place, (_, fingerprint, label) in enumerate(messages):
+                by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
+        if tail and head:
+            in_order = [by_message[fingerprint] for fingerprint in sorted(tail)]
+            labels = ints([label for label, _ in in_order])
+            together = b"".join([part.tobytes() for _, part in in_order])
+            engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader], None, FEWEST)
+        if self.journal:
+            for batch in batched(self.spool.sorted(only=tail), BATCH):
+                self.learn(write, batch, True)
+        else:
+            self._learn_grouped(write, sorted(tail))
+        self._freeze(state, self.learnt)
+        write.weights(self.who)
+
+    def _freeze(self, state: State, fingerprints: Sequence[str]) -> None:
+        if not state.engine.stages or not fingerprints:
+            return
+        ordered = sorted(fingerprints)
+        labels = ints([state.code(self.spool.places[f][0]) for f in ordered])
+        which = chosen(labels, len(ordered))
+        rows = batch_of([self.spool.rows_of(ordered[i]) for i in which])
+        state.engine.freeze(rows, ints([labels[i] for i in which]))
+
+
+def chosen(labels: Numbers, n: int) -> list[int]:
+    """Return the places of the documents that second stages are fitted on."""
+    import numpy as np
+
+    from surebayes.pool.choosing import sample
+
+    places: list[int] = sample(np.array(labels), np.arange(n)).tolist()
+    return places
+
+
+def _parts(
+    state: State, groups: Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]
+) -> Iterable[tuple[list[Rows], Any, Any]]:
+    """Yield rows, the places of messages in them, and labels for all places (of others any)."""
+    for rows, messages in groups:
+        labels = [0] * len(rows[0])
+        for i, _, label in messages:
+            labels[i] = state.code(label)
+        yield rows, ints([i for i, _, _ in messages]), ints(labels)
+
+
+def train(
+    durable: Durable,
+    documents: Iterable[tuple[bytes | str, str]],
+    reserve: float,
+    journal: bool,
+    who: str | None,
+    progress: Progress | None,
+    tell: Callable[[Iterable[tuple[str, str]]], Any] | None = None,
+    spread: Spread | None = None,
+) -> dict[str, int]:
+    """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
+    training = _Training(durable, reserve, journal, who, progress)
+    try:
+        training.read(documents, ahead if spread is None else spread)
+        if tell is not None:
+            spool = training.spool
+            tell((f, label) for f, (label, _, _) in spool.places.items() if f not in spool.contradictory)
+        training.done["contradictory"] = len(training.spool.contradictory)
+        if journal:
+            with durable.bulk(f"trained on {len(training.spool.places)}", renew=True):
+                training.carry_out(durable.submit)
+        else:
+            _without_journal(durable, training)
+    finally:
+        training.spool.close()
+    return training.done
+
+
+def _without_journal(durable: Durable, training: _Training) -> None:
+    """Learn messages that nobody will ask back: one row of the journal for all of them, which comes with the model."""
+    with durable.writer, locked(durable.path), durable.mutex:
+        state = durable.ready_to_write()
+        try:
+            write = Writing(state, durable.open_journal())
+            training.carry_out(lambda lesson: lesson(write))
+            if not training.unjournaled:
+                return
+            state.learnt.add(training.unjournaled)
+            bulk = Event("bulk", label=f"{training.done['learnt']} without journal", time=time.time(), who=training.who)
+            write.add(bulk)
+            state.floor = state.seq
+            durable.renew_certificate(1, write)
+            durable.absorb_locked(pack_events(write.events))
+            write.commit()
+        except BaseException:
+            durable.state, durable.ahead = None, True
+            raise
+
+
+def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]) -> Iterable[list[tuple[Any, str]]]:
+    """Put documents together, up to a number and a size."""
+    chunk: list[tuple[Any, str]] = []
+    size = 0
+    for content, label in documents:
+        if label not in classes:
+            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, classes))}.")
+        chunk.append((content, label))
+        size += len(content)
+        if len(chunk) == CHUNK or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    """Yield an iterable as lists."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
+        yield batch
