@@ -113,7 +113,8 @@ def test_files_are_written_and_drawn_alike_each_time(tmp_path):
         papers.write(results, tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == [
-        "frank-bouckaert-figure-1.png", "frank-bouckaert-figure-1.svg", "results.csv", "results.json", "results.md", "results.tex",
+        "frank-bouckaert-figure-1.png", "frank-bouckaert-figure-1.svg",
+        "results.csv", "results.json", "results.md", "results.tex",
     ]  # fmt: skip
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
