@@ -207,3 +207,20 @@ def test_a_filter_of_an_earlier_release_keeps_its_certificate(mine):
     assert type(settings).from_json(old).certificates == settings.certificates
     with pytest.raises(BadModel):
         type(settings).from_json({**old, "certificate": "what"})
+
+
+def test_a_debt_that_was_lost_is_not_forgiven(tmp_path):
+    path = tmp_path / "filter"
+    with sb.Filter.create(path, **SMALL) as made:
+        for i in range(40):
+            made.teach(f"Subject: {i}\n\ncheap pills {i}".encode(), "spam")
+            made.teach(f"Subject: {i}\n\nlunch at noon {i}".encode(), "ham")
+        made.calibrate(budget=0.01, burst=2)
+    (path / "config.toml").write_text("budget = 0.01\nburst = 2\n")
+    for file in path.glob("verdicts.sqlite*"):
+        file.unlink()
+    with sb.Filter.open(path) as opened:
+        with pytest.raises(BadModel, match="calibrate --budget"):
+            opened.judge(b"Subject: x\n\ncheap pills")
+        opened.calibrate(budget=0.01, burst=2)
+        assert opened.judge(b"Subject: x\n\ncheap pills").budgets

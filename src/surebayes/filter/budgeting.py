@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from surebayes.filter import settings
 from surebayes.filter.memory import budgets as kept
@@ -21,8 +21,9 @@ BURST = 5.0
 _NOWHERE = 1e9
 
 
-def check(now: Mapping[str, Mapping[str, Any]], labels: Sequence[str], rate: float | None, burst: float | None) -> None:
-    """Refuse terms that can't be, before anything is done."""
+def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+    """Refuse terms that can't be, before anything is done; with a rate a budget whose debt was lost begins anew."""
+    now = mine.budgets() if rate is None else {}
     for label in labels:
         if rate is None and label not in now:
             raise ValueError("burst is of a budget, and there is none: give the budget's rate too.")

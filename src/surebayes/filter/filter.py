@@ -460,7 +460,7 @@ class Filter(Remembering):
         state = self._durable.standing()
         labels = promise.targets(state, positive)
         if budget is not None or burst is not None:
-            budgeting.check(self.budgets(), labels, budget, burst)
+            budgeting.check(self, labels, budget, burst)
         if len(labels) > 1 and (negatives or positives):
             raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
         more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
+from surebayes.filter import settings
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.memory.verdicts import About, Memory, Told, is_there
 
@@ -34,10 +37,22 @@ class Remembering:
     _memory: Memory | None = None
 
     def _remembering(self) -> Memory | None:
-        """Return the memory, if there is one: another process may have begun it."""
-        if self._memory is None and is_there(self._durable.path):
+        """Return the memory, if there is one: another process may have begun it.
+
+        Raises
+        ------
+        BadModel
+            If the settings name a budget and the memory is gone: its debt is not forgiven.
+        """
+        if self._memory is None and (is_there(self._durable.path) or self._budget_is_set):
             self._memory = Memory(self._durable.path)
         return self._memory
+
+    @cached_property
+    def _budget_is_set(self) -> bool:
+        """Whether the filter's own settings named a budget when this was first asked."""
+        file = os.path.join(self._durable.path, settings.NAME)
+        return os.path.exists(file) and settings.read(file).get("budget") is not None
 
     def _begin_to_remember(self) -> Memory:
         if self._memory is None:
