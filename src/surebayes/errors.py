@@ -14,6 +14,7 @@
     ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
     ├── CorpusMissing             a corpus that isn't in the folder        (also FileNotFoundError)
     ├── MalformedCorpus           a corpus that can't be read              (also ValueError)
+    ├── QuotaReached              a person may be taught no more
     ├── PartFailed                a part of the documents can't be read, however often it is tried
     └── TooFewDocuments           too few documents for a promise          (also ValueError)
         ├── NotEnoughNegatives
@@ -72,6 +73,10 @@ class CorpusMissing(SurebayesError, FileNotFoundError):
 
 class MalformedCorpus(SurebayesError, ValueError):
     """A file of a corpus that isn't in its publisher's format."""
+
+
+class QuotaReached(SurebayesError):
+    """A person has as many lessons, or as many bytes, as they may have."""
 
 
 class PartFailed(SurebayesError):
@@ -197,7 +202,7 @@ EXIT_CODES = {
     73: "something already exists where the command would write",
     74: "reading or writing failed: no space left, a disk error",
     75: "try again: another process is writing to the filter",
-    77: "permission denied",
+    77: "permission denied, or a quota is used up",
     78: "a setting that doesn't exist or has an impossible value",
     130: "interrupted (Ctrl-C)",
     141: "the program reading the output has ended",
@@ -219,6 +224,7 @@ _MEANING: dict[type[BaseException], tuple[int, int]] = {
     MalformedCorpus: (65, 422),
     TooFewDocuments: (65, 422),
     PartFailed: (74, 500),
+    QuotaReached: (77, 507),
     KeyboardInterrupt: (130, 503),
     BrokenPipeError: (141, 500),
     FileNotFoundError: (66, 404),

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
@@ -524,6 +524,7 @@ def test_both_hash_as_scikit_learn_does(tokens, width):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=90)), max_size=6))
+@example([(False, [(0, 0, 0)]), (False, []), (False, [(0, 0, 1)])])
 @settings(max_examples=150)
 def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
     stacks, sums = ([], []), np.zeros((2, 100, 3), int)

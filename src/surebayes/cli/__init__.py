@@ -40,7 +40,7 @@ def commands(debug: bool) -> None:
 commands.commands = Lazily(
     "surebayes.cli",
     train_learn_forget="train learn forget rescue",
-    layers="merge",
+    layers="merge promote rebase",
     judging="classify filter=filter_mail explain",
     measuring="evaluate calibrate tune trec",
     promises="certify audit",

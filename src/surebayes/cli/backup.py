@@ -7,7 +7,7 @@ import sys
 import click
 
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option, setting
+from surebayes.cli.shared.command import TEACH, Command, model_option, setting
 
 
 @click.command(
@@ -49,7 +49,7 @@ def export(model: str, archive: str) -> None:
 
 
 @click.command(
-    cls=Command,
+    cls=Command, person=TEACH,
     name="import",
     examples=(
         ("surebayes import -m ~/other filter.backup", "Into a new folder."),
@@ -103,7 +103,9 @@ def dump(model: str) -> None:
         opened.dump(sys.stdout)
 
 
-@click.command(cls=Command, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),))
+@click.command(
+    cls=Command, person=TEACH, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),)
+)
 @model_option()
 @click.argument("file", type=click.Path(allow_dash=True))
 def restore(model: str, file: str) -> None:

@@ -160,7 +160,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
     try:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
-            status, lessons = opened.status(), _lessons(opened)
+            status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             facts = opened.remember() if status["budgets"] else {}
     except (SurebayesError, OSError) as error:
         return [Check("store", "problem", str(error))]
@@ -168,12 +168,18 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
     checks = [Check("store", "problem", problem) for problem in problems] or [
         Check("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
     ]
+    if standing is not None:
+        checks.append(Check("base", *standing))
     checks.append(lessons)
     if status["second_stage"] is not None:
         checks.append(_second_stage(model, status["second_stage"]))
     if status["unabsorbed"]:
         checks.append(Check("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
-    checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
+    if standing is not None and status["certificate"] is None:
+        promise = "none, and no promise for this layer: the threshold is the base's, found with other mail than its own"
+        checks.append(Check("certificate", "note", promise))
+    else:
+        checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
     return [*checks, *_budgets(model, status["budgets"], facts)]
 
 

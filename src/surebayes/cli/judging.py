@@ -13,17 +13,18 @@ import click
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import picture as _picture
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option, setting
+from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.corpora.sources import SourceDocument
     from surebayes.filter.filter import Filter
+    from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.lean.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation
 
 
 @click.command(
-    cls=Command,
+    cls=Command, person=JUDGE,
     examples=(
         ("surebayes classify -m ~/mail-filter inbox.mbox", "A table on a terminal."),
         ("surebayes classify -m ~/mail-filter ~/Maildir | jq -r 'select(.label == \"spam\") | .path'",
@@ -50,22 +51,31 @@ def classify(
     hidden = not json_lines and sys.stdout.isatty()
     with _judge(model, jobs) as judge, _show.progress("judging", _inputs.total(inputs), hidden=hidden) as counter:
         negative = judge.classes[0]
-        show = _json_line if json_lines else _Lines(judge.classes).print
+        show = _JsonLines(judge.basis).print if json_lines else _Lines(judge.classes).print
         for document, (label, score, threshold, probability) in judge.verdicts(inputs.sources):
             counter.advance(document.size)
             any_positive = any_positive or label != negative
             show(document.name, label, score, probability, threshold)
+        basis = judge.basis
     inputs.report()
+    if basis not in ("", "base"):
+        _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. See `surebayes doctor`.")
     if exit_code and any_positive:
         ctx.exit(1)
 
 
-def _json_line(path: str, label: str, score: float, probability: float, threshold: float) -> None:
-    """Print a verdict as `_show.print_json` would, in a fifth of the time."""
-    sys.stdout.write(
-        f'{{"path": {_quoted(path)}, "label": {_quoted(label)}, "score": {score!r}, "probability": {probability!r}, '
-        f'"threshold": {threshold!r}}}\n'
-    )
+class _JsonLines:
+    """Verdicts as `_show.print_json` prints them, in a fifth of the time; those of a layer say what it stood on."""
+
+    def __init__(self, basis: str) -> None:
+        self.end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
+
+    def print(self, path: str, label: str, score: float, probability: float, threshold: float) -> None:
+        """Print one."""
+        sys.stdout.write(
+            f'{{"path": {_quoted(path)}, "label": {_quoted(label)}, "score": {score!r}, '
+            f'"probability": {probability!r}, "threshold": {threshold!r}{self.end}'
+        )
 
 
 @contextmanager
@@ -98,6 +108,7 @@ class _FilterJudge:
 
     def __init__(self, opened: Filter) -> None:
         self.filter, self.classes = opened, opened.classes
+        self.basis = opened.basis
 
     def verdicts(
         self, documents: Iterable[SourceDocument]
@@ -127,7 +138,7 @@ class _Lines:
 
 
 @click.command(
-    cls=Command,
+    cls=Command, person=JUDGE,
     name="filter",
     examples=(
         ("surebayes filter -m ~/mail-filter < mail > judged", "Add X-Surebayes-* header fields."),
@@ -153,6 +164,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 
 @click.command(
     cls=Command,
+    person=JUDGE,
     examples=(
         ("surebayes explain -m ~/mail-filter mail.eml", "Why a mail was judged that way."),
         ("surebayes explain -m ~/mail-filter --json - < mail", "The same as JSON."),
@@ -176,10 +188,32 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
             verdict, why = opened.judge(document.content, remember=False), opened.explain(document.content)
             if not hasattr(why, "views"):  # more than two classes: one explanation for each
                 why = why[opened.classes.index(verdict.label)]
+            changes = opened.explain_layers(document.content, top)
             if _show.wants_json(as_json):
-                _show.print_json({"path": document.name, **_explained(verdict, why, top)})
-            else:
-                _picture.print_explanation(document.name, opened.classes, verdict, why, top)
+                layers = {} if changes is None else {"layers": changes.to_dict()}
+                _show.print_json({"path": document.name, **_explained(verdict, why, top), **layers})
+                continue
+            _picture.print_explanation(document.name, opened.classes, verdict, why, top)
+            if verdict.basis:
+                _print_layers(verdict, changes)
+
+
+def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
+    """Print what the base said, and what the owner's lessons changed."""
+    click.echo()
+    if changes is None:
+        _show.say("The base can't be read: this is what the own lessons say alone. See `surebayes doctor`.")
+        return
+    base = "The base" if verdict.basis == "base" else "The base, as it was when it could last be read,"
+    by = changes.score - changes.base
+    _show.say(f"{base} says {changes.label}, score {changes.base:.3f}; own lessons change it by {by:+.3f}:")
+    for name, before, change in changes.views:
+        if abs(change) > 5e-4:
+            _show.say(f"  {change:+9.3f}  {name} (the base: {before:.3f})")
+    if changes.terms:
+        shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
+        _show.say(f"Words that changed most: {shown}")
+    _show.say("No promise for this layer: the threshold is the base's until `surebayes calibrate` finds its own.")
 
 
 def _explained(verdict: Verdict, why: PoolExplanation, top: int) -> dict[str, Any]:

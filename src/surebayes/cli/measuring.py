@@ -13,7 +13,7 @@ from surebayes.cli.promises import mislabelled_option
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option, setting
+from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.corpora.sources import SourceDocument
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=Command,
+    cls=Command, person=JUDGE,
     examples=(
         ("surebayes evaluate -m ~/mail-filter --ham new-ham.mbox --spam new-spam.mbox",
          "On documents that it has not learnt: every measure with its interval, and the ROC."),

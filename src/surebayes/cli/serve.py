@@ -41,7 +41,7 @@ def _settings(*names: str) -> Callable[[Any], Any]:
         ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log; change no mail."),
     ),
 )
-@model_option()
+@model_option(persons=False)
 @_settings("http", "spamd", "milter", *_NAMES)
 @click.pass_context
 def serve(

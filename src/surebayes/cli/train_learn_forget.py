@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
+from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import show as _show
-from surebayes.cli.shared.command import Command, model_option, setting
+from surebayes.cli.shared.command import TEACH, Command, model_option, setting
 
 if TYPE_CHECKING:
     from surebayes.cluster import DaskSpread
@@ -21,17 +22,25 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
+    person=TEACH,
     examples=(
         ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "A spam filter from two Maildirs."),
         ("surebayes train -m topics --reader text --csv news.csv --text body --label topic",
          "A filter of texts, classes as the column `topic` has them."),
         ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
          "Three classes; the others are told from the first."),
+        ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir", "A layer of one's own on everybody's filter."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help="The positive class, where a table names the classes.")
+@click.option("--base", type=click.Path(file_okay=False), metavar="DIR", help=(
+    "The filter that a new one stands on, as a layer: it judges by that filter's counts and, many times, its own."
+))  # fmt: skip
+@setting("own_weight")
+@setting("quota_lessons")
+@setting("quota_bytes")
 @setting("reader", about="What documents of a new filter are: raw mails, or plain text.")
 @setting("views")
 @setting("width")
@@ -65,19 +74,24 @@ def train(
 
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")
-    new = not is_filter(model)
+    new, base = not is_filter(model), options.pop("base") or _shared.site_of_person()
     if not new:
         inputs.allow_empty()
-    classes = _classes(inputs, positive) if new else []
+    classes = _classes(inputs, positive) if new and base is None else []
     made = False
     spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
         kind["content"] = content is not False
-        trained, made = _made_or_opened(model, renew, classes, kind)
+        if base is not None:
+            trained, made = _layer_made_or_opened(model, renew, base, options["own_weight"], content is not False)
+            reserve = reserve if _shared.was_given("reserve") else 0.0
+        else:
+            trained, made = _made_or_opened(model, renew, classes, kind)
         with trained:
             if content is not None and not made:
                 trained.keep_content(content)
+            _shared.limit(trained, options)
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = _inputs.content_and_label(inputs, counter)
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
@@ -127,6 +141,25 @@ def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str,
             if not is_filter(model):
                 raise
     return Filter.open(model, renew=renew), False
+
+
+def _layer_made_or_opened(model: str, renew: bool, base: str, own_weight: int, content: bool) -> tuple[Filter, bool]:
+    """Return a layer, and whether this process has made it; one that is there stands on the base from now on."""
+    from surebayes.filter.filter import Filter, is_filter
+
+    if not is_filter(model):
+        try:
+            return Filter.create(model, base=base, own_weight=own_weight, renew=renew, content=content), True
+        except FileExistsError:
+            if not is_filter(model):
+                raise
+    opened = Filter.open(model, renew=renew)
+    try:
+        opened.move_base(base, own_weight if _shared.was_given("own_weight") else None)
+    except BaseException:
+        opened.close()
+        raise
+    return opened, False
 
 
 def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
@@ -185,15 +218,14 @@ def _lessons(
     as_json: bool | None,
     lesson: Callable[[Filter, SourceDocument], str],
     verb: str,
+    quota: Mapping[str, int] | None = None,
 ) -> None:
     """Give every document to a lesson; print what became of each, or of all."""
-    from surebayes.filter.filter import Filter
-
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
     set_aside: Counter[str] = Counter()
     inputs.allow_empty()
-    with Filter.open(model, renew=renew) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
+    with _shared.opened_to_teach(model, renew, quota) as pupil, _show.progress(verb, _inputs.total(inputs)) as counter:
         for document in _show.tracked(inputs.sources, counter):
             was_set_aside = pupil.is_set_aside(document.content)
             outcome = lesson(pupil, document)
@@ -226,15 +258,19 @@ def _report_set_aside(outcomes: Counter[str]) -> None:
 
 @click.command(
     cls=Command,
+    person=TEACH,
     examples=(
         ("surebayes learn -m ~/mail-filter --as spam - < mail", "One message from standard input."),
         ("surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox", "A Maildir and a mailbox."),
+        ("surebayes learn -m /srv/site --users /srv/users --user ann --as ham - < mail", "In one person's layer."),
     ),
 )
 @model_option()
 @click.option("--as", "as_", metavar="LABEL", required=True, help="The class that the documents belong to.")
 @setting("who")
 @setting("renew")
+@setting("quota_lessons")
+@setting("quota_bytes")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
@@ -247,8 +283,13 @@ def learn(
     disk. Undo it with `forget` or `rollback`. A certificate goes stale; it is renewed after 100 lessons, or after as
     many as a hundredth of all documents.
     """
+    quota = {name: options.pop(name) for name in ("quota_lessons", "quota_bytes")}
     inputs = _inputs.taken(options, labelled=False, paths=paths)
-    _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.teach(document.content, as_, who), "learning")
+
+    def lesson(pupil: Filter, document: SourceDocument) -> str:
+        return pupil.teach(document.content, as_, who)
+
+    _lessons(model, renew, inputs, as_json, lesson, "learning", quota)
 
 
 @click.command(

@@ -86,8 +86,9 @@ class Durable:
         views: Sequence[ViewSpec],
         renew: bool = True,
         content: bool = True,
+        base: dict[str, Any] | None = None,
     ) -> Durable:
-        """Make the folder of a filter that has learnt nothing."""
+        """Make the folder of a filter that has learnt nothing; `base` says what a layer stands on."""
         os.makedirs(path, exist_ok=True)
         self = cls(path, renew)
         with locked(path):
@@ -98,6 +99,8 @@ class Durable:
                 self.journal.set_fact("content", "yes" if content else "no")
                 self.state.belong_to(self.journal)
                 self.state.write_all()
+                if base is not None:
+                    self.state.become_layer(base)
                 self.absorb_locked()
                 flush_folder(os.path.dirname(os.path.abspath(path)))
             except BaseException:
@@ -176,7 +179,7 @@ class Durable:
         """Return the model from its files, the newest there is."""
         self.check_open()
         stamp = self.folder.stamp()
-        if self.mapped is None or stamp != self._stamp:
+        if self.mapped is None or stamp != self._stamp or not self.mapped.is_current:
             self.mapped, self._stamp = MappedModel(self.path, not self.brief, self.mapped), stamp
         return self.mapped
 
@@ -189,6 +192,7 @@ class Durable:
             self._stamp = stamp
             if self.journal is not None:
                 state = self._caught_up(state)
+        state.stand(self.path, not self.brief)
         return state
 
     def _caught_up(self, state: State) -> State:
@@ -295,8 +299,11 @@ class Durable:
         assert state is not None
         began = time.monotonic(), time.process_time()
         more = {"settings": state.settings.to_json(), "journal": state.place()}
-        before = self._before()
-        self.folder.write(state.judge, state.learnt, more, pending, before, self._lessons_since(before), keep_replaced)
+        state.stand(self.path, not self.brief)
+        if state.standing is not None:
+            state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
+        before, judge = self._before(), state.own_judge
+        self.folder.write(judge, state.learnt, more, pending, before, self._lessons_since(before), keep_replaced)
         state.written()
         self._describe(state)
         if not pending:
@@ -432,6 +439,8 @@ class Durable:
         try:
             journal.begin()
             write = Writing(state, journal)
+            state.stand(self.path, not self.brief)
+            state.drop_old_steps(write)
             for request in batch:
                 before = state.version, len(write.events)
                 request.error = None

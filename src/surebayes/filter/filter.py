@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +24,9 @@ from surebayes.pool.specs import READERS, views_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from surebayes.filter.layers.changes import LayerChanges
+    from surebayes.filter.layers.health import Health
+    from surebayes.filter.layers.persons import Quota
     from surebayes.filter.memory.budgets import InForce
     from surebayes.filter.memory.verdicts import Told
     from surebayes.promises.certificate import Certificate, Certificates
@@ -67,6 +70,7 @@ class Filter(Remembering):
     def __init__(self, durable: Durable) -> None:
         self._durable = durable
         self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
+        self._quota: Quota | None = None
 
     # ---- making and opening
 
@@ -81,6 +85,8 @@ class Filter(Remembering):
         width: int = 2**22,
         renew: bool = True,
         content: bool = True,
+        base: str | os.PathLike[str] | None = None,
+        own_weight: int = 50,
     ) -> Filter:
         """Make a filter that has learnt nothing.
 
@@ -102,13 +108,24 @@ class Filter(Remembering):
             As in `open`.
         content : bool, default=True
             Whether the journal keeps what the views read of a message; see `keep_content`.
+        base : path, optional
+            Another filter, to stand on: this one is then a layer. It has the base's reader, classes and views, and
+            judges by the base's counts and `own_weight` times its own; what it is taught stays in its own folder. The
+            base is only read, and what it learns later counts as well.
+        own_weight : int, default=50
+            How often own lessons count in a layer, from 1 to 1,000.
         """
-        names = check_classes(classes, width)
+        names, folder = check_classes(classes, width), os.fspath(path)
         if reader not in READERS:
             raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
-        folder, views = os.fspath(path), views_of(model, reader, len(names), width)
+        views = views_of(model, reader, len(names), width)
         if os.path.isdir(folder) and not all(map(is_left_over, os.listdir(folder))):
             raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
+        if base is not None:
+            from surebayes.filter.layers.making import create_layer
+
+            given = {"classes": names, "reader": reader, "model": model, "width": width}
+            return cls(create_layer(folder, os.fspath(base), own_weight, renew, given, content))
         return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
@@ -158,6 +175,11 @@ class Filter(Remembering):
     def reader(self) -> str:
         """What documents are: "mail" or "text"."""
         return self._durable.judge().engine.reader
+
+    @property
+    def basis(self) -> str:
+        """Of a layer, by what it judges: "base", "last base" or "own layer"; "" without a base."""
+        return self._durable.judge().basis
 
     @property
     def model(self) -> str:
@@ -240,7 +262,8 @@ class Filter(Remembering):
                 return _reversal(self._durable.fresh_state(), seen, label)
 
         shown = {name: budget.to_dict() for name, budget in budgets.items()}
-        return Verdict(label, score, threshold, probability, reasons, reversal, seen.fingerprint, judge.model, shown)
+        known = seen.fingerprint, judge.model, shown, judge.basis
+        return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Any:
         """Say what each view adds to the score, and within it each word or character.
@@ -260,10 +283,57 @@ class Filter(Remembering):
         from surebayes.pool.explanation import explain
 
         with self._durable.mutex:
-            engine = self._durable.fresh_state().engine
+            engine = self._durable.fresh_state().pool
             read = engine.read(document)
             each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
             return each[0] if engine.classes == 2 else each
+
+    def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
+        """Say what the base of a layer says of a document, and what the own lessons change; None without a base.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the terms that changed most.
+        """
+        from surebayes.filter.layers.changes import changes
+
+        with self._durable.mutex:
+            return changes(self._durable.fresh_state(), document, top)
+
+    def health(self) -> Health | None:
+        """Return how a layer stands on its base, and what to do where it doesn't; None without a base."""
+        from surebayes.filter.layers.health import health
+
+        with self._durable.mutex:
+            return health(self._durable.fresh_state(), self.path)
+
+    def limit(self, quota: Quota) -> None:
+        """Refuse lessons beyond a quota, in this process: `teach` and `train` raise QuotaReached instead."""
+        self._quota = quota
+
+    def move_base(self, base: str | os.PathLike[str], own_weight: int | None = None, who: str | None = None) -> bool:
+        """Have a layer stand on its base at another place, or on another filter of the same kind.
+
+        Parameters
+        ----------
+        base : path
+            The base's folder.
+        own_weight : int, optional
+            How often own lessons count; as it was if not given.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        from surebayes.filter.layers.making import move_base
+
+        return move_base(self._durable, os.fspath(base), own_weight, who)
 
     # ---- teaching
 
@@ -296,6 +366,8 @@ class Filter(Remembering):
         told = self._truth_told(seen, label, who, person)
 
         def lesson(write: Writing) -> str:
+            if self._quota is not None and write.known(seen.fingerprint) is None:
+                self._quota.check(self.path, write.state.messages)
             return teaching.teach(write, seen, label, who)
 
         outcome: str = self._durable.submit(lesson)
@@ -376,8 +448,18 @@ class Filter(Remembering):
         """
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
+        if self._quota is not None:
+            documents = self._within_quota(documents)
         told = self._many_told(who)
         return training.train(self._durable, documents, reserve, journal, who, progress, told, spread)
+
+    def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
+        """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
+        assert self._quota is not None
+        known = self._durable.standing().messages
+        for more, document in enumerate(documents, 1):
+            self._quota.check(self.path, known, more)
+            yield document
 
     # ---- thresholds and weights
 
@@ -561,6 +643,7 @@ class Filter(Remembering):
                 "budgets": self.budgets(),
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._durable.journal),
+                **({} if state.standing is None else {"base": state.standing.status()}),
                 "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
             }
 
@@ -734,6 +817,39 @@ class Filter(Remembering):
 
         return merge([os.fspath(source) for source in sources], os.fspath(path), progress)
 
+    def promote(
+        self,
+        into: str | os.PathLike[str],
+        documents: Iterable[bytes | str] | None = None,
+        *,
+        label: str | None = None,
+        who: str | None = None,
+    ) -> dict[str, Any]:
+        """Teach another filter, such as the base, what this one was taught, in one step that can be undone.
+
+        Parameters
+        ----------
+        into : path
+            The other filter's folder; it needs the same reader, classes and views.
+        documents : iterable of documents, optional
+            Which lessons: all of them if not given.
+        label : str, optional
+            Only lessons of this class.
+        who : str, optional
+            Who says so; in the other filter's history.
+
+        Returns
+        -------
+        dict
+            "learnt", "already" and "moved": how many; "unknown": how many documents were never learnt here; "before":
+            the version of the other filter that `rollback` undoes it with.
+        """
+        from surebayes.filter.layers.promote import promote
+
+        reader = self.reader
+        wanted = None if documents is None else {Document(document, reader).fingerprint for document in documents}
+        return promote(self._durable, os.fspath(into), wanted, label, who)
+
     def dump(self, file: Any) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
         from surebayes.filter.disk import transfer
@@ -755,7 +871,7 @@ def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:
     from surebayes.pool.explanation import reasons
 
     assert seen.document is not None
-    return reasons(state.engine, seen.document, 0 if len(state.names) == 2 else state.names.index(label))
+    return reasons(state.pool, seen.document, 0 if len(state.names) == 2 else state.names.index(label))
 
 
 def _reversal(state: State, seen: Seen, label: str) -> float:
@@ -768,7 +884,8 @@ def _reversal(state: State, seen: Seen, label: str) -> float:
     else:
         other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
     judge = state.judge
-    return reversal(state.engine, seen.rows, other, lambda now: judge.decide(now)[0] != label)
+    times = 1 if state.settings.base is None else state.settings.base["own_weight"]
+    return reversal(state.pool, seen.rows, other, lambda now: judge.decide(now)[0] != label, times)
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:

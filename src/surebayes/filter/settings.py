@@ -119,6 +119,11 @@ def _settings(*settings: Setting) -> Mapping[str, Setting]:
 
 SETTINGS = _settings(
     Setting("model", str, None, "The filter's folder."),
+    Setting("users", str, None, "The folder of persons, each with a layer of their own on the filter."),
+    Setting("user", str, None, "The person: a name in the folder of persons."),
+    Setting("quota_lessons", int, 0, "Lessons that each person may have; 0 for any number.", low=0),
+    Setting("quota_bytes", int, 0, "Bytes that the folder of each person may take; 0 for any number.", low=0),
+    Setting("own_weight", int, 50, "How often own lessons count in a layer.", low=1, high=1000),
     Setting("data", str, None, "The folder of corpora."),
     Setting("cache", str, None, "The folder where `reproduce` and `compare` keep results."),
     Setting("reader", str, "mail", "What documents are: raw mails, or plain text.", ("mail", "text")),

@@ -9,7 +9,8 @@ from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.lean.judge import Judge, judge_of
+from surebayes.filter.layers.on_base import OnBase
+from surebayes.filter.lean.judge import judge_of
 from surebayes.filter.lean.tables import TableFiles
 from surebayes.persist.manifest import parsed
 from surebayes.pool.buffers import ints, reals
@@ -74,10 +75,13 @@ class Settings:
         The promises of the thresholds, by class.
     certified_at : int
         The number of lessons when it was made.
+    base : dict or None
+        Of a layer, the filter that it stands on; the weights are then the steps of own lessons.
     """
 
     __slots__ = (
-        "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights", "weights_since",
+        "base", "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights",
+        "weights_since",
     )  # fmt: skip
 
     def __init__(
@@ -90,15 +94,18 @@ class Settings:
         probability: list[float] | None = None,
         certificates: dict[str, dict[str, Any]] | None = None,
         certified_at: int = 0,
+        base: dict[str, Any] | None = None,
     ) -> None:
         self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
         self.thresholds: dict[str, float] = thresholds or {}
         self.certificates: dict[str, dict[str, Any]] = certificates or {}
         self.probability, self.certified_at = probability, certified_at
+        self.base = base
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        names = [name for name in self.__slots__ if name != "base" or self.base is not None]
+        return {name: getattr(self, name) for name in names}
 
     def replace(self, change: dict[str, Any]) -> Settings:
         """Return settings that differ in some; BadModel for one that there isn't."""
@@ -111,6 +118,10 @@ class Settings:
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or of another release.")
         settings = cls(**value)
+        if settings.base is not None:
+            from surebayes.filter.layers.base import checked_link
+
+            checked_link(settings.base)
         whole = settings.weights_since, settings.second_stage, settings.certified_at
         if not all(isinstance(n, int) and n >= 0 for n in whole) or not all(
             isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
@@ -166,7 +177,7 @@ class Seen:
         return self.content
 
 
-class State:
+class State(OnBase):
     """The model, the settings and which messages were learnt.
 
     Parameters
@@ -214,6 +225,7 @@ class State:
         self.since = 0
         self.lessons_since: list[tuple[int, Lesson]] | None = []
         self._bytes_since = 0
+        self.standing = self.noted = self._lacks = self._pool = None
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
@@ -236,6 +248,7 @@ class State:
             state.files = files
             state.learnt = folder.read_learnt(manifest)
             state._stand_at(manifest["journal"], journal)
+            state.noted = manifest.get("standing")
         except FileNotFoundError as error:
             raise BadModel(f"{error.filename} is missing. Restore it from a copy.") from None
         except (KeyError, TypeError, AttributeError) as error:
@@ -343,6 +356,11 @@ class State:
             self.known[what][event.label] += 1 if what == event.action else -1
 
     @property
+    def messages(self) -> int:
+        """How many messages the journal has that are learnt or set aside."""
+        return sum(sum(by_class.values()) for by_class in self.known.values())
+
+    @property
     def knows_what_it_learnt(self) -> bool:
         """Whether every document that was counted can be recognised."""
         return sum(self.engine.documents) == sum(self.known["learn"].values()) + len(self.learnt)
@@ -381,7 +399,9 @@ class State:
         """Add a message to the counts, or take it out, with what it moved the weights by."""
         if len(self.engine.sums[0].stack) > FEW_LESSONS:
             self.into_memory()
+        more = self._new_columns(rows) if sign > 0 else []
         self._hold(self.engine.count_one(rows, self.code(label), sign < 0))
+        self._count_lacking(more if sign > 0 else [-n for n in self._new_columns(rows)])
         if moved and row > self.settings.weights_since:
             try:
                 self._set_weights(self.engine.weights.moved(list(moved), sign))
@@ -413,21 +433,11 @@ class State:
         """Add messages, each a label and its rows in every view, to the counts."""
         if lessons:
             self.into_memory().write_all()
+            self._lacks = None
             self.engine.learn(batch_of([rows for _, rows in lessons]), ints([self.code(c) for c, _ in lessons]))
             self.version += 1
 
     # ---- judging
-
-    @property
-    def model(self) -> str:
-        """The version of the model: the journal, and the last row that changed scores."""
-        return f"{self.journal_id}-{self.learnt_at}"
-
-    @property
-    def judge(self) -> Judge:
-        """What decides by the scores of now."""
-        chance = self.settings.probability
-        return Judge(self.engine, self.names, self.settings.thresholds, chance, self.model)
 
     def lessons_since_certificate(self) -> int:
         """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
@@ -444,8 +454,8 @@ class State:
     def ask(self, seen: Seen) -> Seen:
         """Have the experts' opinions and the scores of a document filled in, unless they still hold."""
         if seen.version != self.version:
-            seen.opinions = self.engine.opinions(seen.rows)
-            seen.scores = self.engine.weighed(seen.opinions)
+            seen.opinions = self.pool.opinions(seen.rows)
+            seen.scores = self.pool.weighed(seen.opinions)
             seen.version = self.version
         return seen
 
@@ -460,7 +470,7 @@ class State:
         moved: list[int] = []
         if self.engine.n_experts > 1:
             self.ask(seen)
-            moved = self.engine.moves(seen.opinions, seen.scores, self.code(label))
+            moved = self.pool.moves(seen.opinions, seen.scores, self.code(label))
         self.count(seen.rows, moved, label, self.seq + 1, 1)
         return self.event("learn", seen, label, time.time(), who, moved)
 

@@ -101,7 +101,7 @@ class _Training:
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
-        if state.engine.n_experts < 2:
+        if state.engine.n_experts < 2 or state.settings.base is not None:  # a layer has its base's weights, and steps
             return False
         new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
         return new >= max(sum(state.engine.documents), 1)

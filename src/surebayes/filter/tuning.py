@@ -27,6 +27,8 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
     """See `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
+    if durable.standing().settings.base is not None:
+        raise ValueError("A layer has the weights of its base, and steps of its own lessons: tune the base instead.")
     how = WEIGHING[durable.standing().engine.reader] if how is None else how
 
     def lesson(write: Writing) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
     once the journal has enough of every class to fit and weigh them. Who may not read the journal learns no number.
     """
     engine, row = state.engine, state.settings.second_stage
-    if not engine.stages:
+    if not engine.stages or state.settings.base is not None:  # those of a layer are its base's
         return None
     lessons: int | None = state.lessons
     if row:
@@ -118,6 +120,6 @@ def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], l
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
-        flat = state.engine.scores(batch_of([state.unpack(body, reader, row)[0] for row, (body, reader) in batch]))
+        flat = state.pool.scores(batch_of([state.unpack(body, reader, row)[0] for row, (body, reader) in batch]))
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
     return scores, [label for _, label in reserved], rows

@@ -230,19 +230,22 @@ def reasons(engine: Engine, document: Document, k: int, top: int = 10) -> list[t
     return sorted(by_text.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
 
 
-def reversal(engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Numbers], bool]) -> float:
+def reversal(
+    engine: Engine, rows: list[Rows], as_class: int, turned: Callable[[Numbers], bool], times: int = 1
+) -> float:
     """Return how many times a document would have to be learnt as a class until `turned(scores)`; inf if never.
 
-    Scores are those of the counts with so many copies of the document; weights and second stages stay as they are.
+    Scores are those of the counts with so many copies of the document, `times` for each lesson; weights and second
+    stages stay as they are.
     """
 
     def at(copies: int) -> bool:
-        return turned(engine.weighed(engine.opinions(rows, None, as_class, copies)))
+        return turned(engine.weighed(engine.opinions(rows, None, as_class, copies * times)))
 
     high = 1
     while not at(high):
         high *= 2
-        if high > MOST_COPIES:
+        if high * times > MOST_COPIES:
             return math.inf
     low = high // 2
     while high - low > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ else:
     ParamType = click.ParamType  # which older releases don't subscribe
 
 SECTIONS = {
-    "Train and teach": ("train", "learn", "forget", "rescue", "merge"),
+    "Train and teach": ("train", "learn", "forget", "rescue", "merge", "promote", "rebase"),
     "Judge": ("classify", "filter", "explain", "serve"),
     "Measure and decide": ("evaluate", "calibrate", "tune", "certify", "audit", "compare", "trec"),
     "Take care": (
@@ -36,6 +37,35 @@ SECTIONS = {
 """The commands as the overview shows them."""
 
 
+OWN, JUDGE, TEACH = "own", "judge", "teach"
+
+
+class Person:
+    """The person that a command is for.
+
+    Parameters
+    ----------
+    users, name : str
+        The folder of persons, and the name.
+    site : str, optional
+        What their layer stands on.
+    means : {"own", "judge", "teach"}
+        What the command wants of them.
+    """
+
+    def __init__(self, users: str, name: str, site: str | None, means: str) -> None:
+        from surebayes.filter.layers.names import person_named
+        from surebayes.filter.layers.persons import folder_of, judging_folder, own_folder
+
+        if person_named(name) is None:
+            folder_of(users, name)  # says why not
+        self.users, self.name, self.site = users, name, site
+        if means == JUDGE:
+            self.folder = judging_folder(users, name, site)
+        else:
+            self.folder = own_folder(users, name) if means == OWN else folder_of(users, name)
+
+
 class Command(click.Command):
     """A command with examples, whose options take their values from settings unless a flag gives them.
 
@@ -45,6 +75,8 @@ class Command(click.Command):
         Shown at the end of the help.
     settings : bool
         Whether the file of settings is read; not by commands that write or check it.
+    person : {"own", "judge", "teach"}
+        What `--user` means to the command: that person's layer; or, until there is one, the site; or a new layer.
     sections : mapping from str to sequence of str
         Headings of the help, and the options (by the names of their parameters) below each; the rest comes last.
     """
@@ -54,11 +86,13 @@ class Command(click.Command):
         *args: Any,
         examples: Sequence[tuple[str, str]] = (),
         settings: bool = True,
+        person: str = OWN,
         sections: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples, self.settings, self.sections = examples, settings, sections or {}
+        self.person = person
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""
@@ -75,10 +109,32 @@ class Command(click.Command):
         """Read the file of settings before the arguments: it may lie in the folder that they name."""
         flags = self._given(info_name, args)
         path = settings.find(flags.get("model"), flags.get("config_file")) if self.settings else None
-        extra["default_map"] = settings.read(path) if path else {}
+        extra["default_map"] = from_file = settings.read(path) if path else {}
+        persons = self._persons(flags, from_file)
+        if persons is not None and not flags.get("model") and not os.environ.get("SUREBAYES_MODEL"):
+            args = ["--model", persons.folder, *args]
         ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta["surebayes.config"] = flags.get("config_file")
+        if persons is not None:
+            ctx.params["model"] = persons.folder
+            ctx.meta["surebayes.person"] = persons
         return ctx
+
+    def _persons(self, flags: Mapping[str, Any], from_file: Mapping[str, Any]) -> Person | None:
+        """Return the person that a command is for; None where it is for the filter itself."""
+        if not any(parameter.name == "user" for parameter in self.params):
+            return None
+        users, user = (
+            flags.get(name) or os.environ.get(settings.SETTINGS[name].variable) or from_file.get(name)
+            for name in ("users", "user")
+        )
+        if user is None:
+            if flags.get("users"):
+                raise click.UsageError("--users needs --user: whose layer is meant?")
+            return None
+        if users is None:
+            raise click.UsageError("--user needs --users: the folder of persons.")
+        return Person(users, user, flags.get("model") or os.environ.get("SUREBAYES_MODEL"), self.person)
 
     def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
         """Return the options as click's own parser reads them; none where it refuses, which it will say again."""
@@ -175,10 +231,11 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
 
 
 _METAVARS = {
-    **dict.fromkeys(("model", "data", "cache"), "DIR"),
+    **dict.fromkeys(("model", "data", "cache", "users"), "DIR"),
     **dict.fromkeys(("text", "label"), "COL"),
-    **dict.fromkeys(("encoding", "who", "measure"), "NAME"),
-    **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width"), "N"),
+    **dict.fromkeys(("encoding", "who", "measure", "user"), "NAME"),
+    **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width", "own_weight"), "N"),
+    **dict.fromkeys(("quota_lessons", "quota_bytes"), "N"),
     **dict.fromkeys(("max_fpr", "confidence", "reserve", "share", "train_size"), "SHARE"),
     **dict.fromkeys(("http", "spamd", "milter"), "ADDR"),
     "tokens": "FILE",
@@ -201,13 +258,13 @@ class _Checked(ParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        if self.setting.name in ("model", "data", "cache"):
+        if self.setting.name in ("model", "data", "cache", "users"):
             return [CompletionItem(incomplete, type="dir")]
         return [CompletionItem(word) for word in self.setting.choices if word.startswith(incomplete)]
 
 
-def model_option(required: bool = True) -> Callable[[Any], Any]:
-    """Make ``-m DIR``, and ``--config FILE`` with it."""
+def model_option(required: bool = True, persons: bool = True) -> Callable[[Any], Any]:
+    """Make ``-m DIR``, with it ``--config FILE``, and ``--users DIR --user NAME`` for the layer of a person."""
 
     def add(function: Any) -> Any:
         function = click.option(
@@ -215,6 +272,9 @@ def model_option(required: bool = True) -> Callable[[Any], Any]:
                 "A file of settings. Default: config.toml in the filter's folder."
             )
         )(function)  # fmt: skip
+        if persons:
+            function = setting("user", expose_value=False)(function)
+            function = setting("users", expose_value=False)(function)
         return setting("model", "-m", required=required)(function)
 
     return add

@@ -15,7 +15,7 @@ import os
 from surebayes.errors import BadModel
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.lean.judge import KIND
-from surebayes.filter.lean.tables import LARGE, TableFiles, file_names
+from surebayes.filter.lean.tables import LARGE, TableFiles, file_names, packed
 from surebayes.persist.folder import check_file, put_manifest, read_file, remove_others, write_file
 from surebayes.persist.manifest import dumped, read_manifest
 from surebayes.pool.second_stage import SecondStage
@@ -39,7 +39,9 @@ Lesson = list[bytes]
 """What one message adds to the counts, or takes out of them: the entries of each view."""
 
 
-def write_tables(folder: str, tables: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+def write_tables(
+    folder: str, tables: dict[str, bytes], pack: bool = False
+) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
     """Write the entries of tables as one file; return its manifest entry, and where in it each table's parts lie."""
     parts: dict[str, bytes] = {}
     places: dict[str, dict[str, int]] = {}
@@ -50,7 +52,10 @@ def write_tables(folder: str, tables: dict[str, bytes]) -> tuple[dict[str, Any],
     header, starts = _header(parts)
     for name, about in places.items():
         about.update({part: starts[f"{name}.{part}"] for part in _PARTS})
-    return write_file(folder, "tables", ".safetensors", header, *parts.values()), places
+    if not pack:
+        return write_file(folder, "tables", ".safetensors", header, *parts.values()), places
+    whole = b"".join([header, *parts.values()])
+    return {**write_file(folder, "tables", ".table", packed(whole)), "unpacked": len(whole)}, places
 
 
 def _header(parts: dict[str, bytes]) -> tuple[bytes, dict[str, int]]:
@@ -83,6 +88,7 @@ class ModelFolder:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._learnt: tuple[Learnt, int, dict[str, Any]] | None = None  # as it was written last
+        self.packs = False  # whether tables are compressed: those of a layer
 
     def manifest(self) -> dict[str, Any]:
         """Read the manifest, checked."""
@@ -150,6 +156,7 @@ class ModelFolder:
         keep_replaced : bool
             Whether the files of the model before stay until the next time; False removes them at once.
         """
+        self.packs = more["settings"].get("base") is not None
         files, places = self._tables(judge.engine, before, lessons)
         if len(learnt):
             files["learnt"] = self._learnt_file(learnt)
@@ -196,7 +203,7 @@ class ModelFolder:
             return self._write_whole(engine, tables)
         if merging:
             new = [merged(stack, engine.classes) for stack in tables]
-        entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)})
+        entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)}, self.packs)
         files = dict([*list(files.items())[:kept], (f"stack.{kept}", entry)])
         for v, about in enumerate(places):
             about["stack"] = [*about["stack"][: kept - 1], [written[str(v)]["n"], written[str(v)]["entries"]]]
@@ -210,7 +217,7 @@ class ModelFolder:
             for s, stage in enumerate(_stages(experts)):
                 if stage.table is not None:
                     tables[f"{v}.stage{s}"] = entries_of([stage.table], 1 + len(engine.contrasts))
-        entry, written = write_tables(self.folder, tables)
+        entry, written = write_tables(self.folder, tables, self.packs)
         places: list[dict[str, Any]] = []
         for v, experts in enumerate(engine.experts):
             stages = [

@@ -6,6 +6,7 @@ doesn't add is the number of columns with documents (V of the estimates): a colu
 
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import ints
+from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
 from surebayes.pool.weights import PoolWeights
@@ -20,6 +21,12 @@ MOST_WEIGHT = 1000
 def lacking(base: Engine, own: Engine) -> "list[int]":
     """Return for each view how many columns of the own pool have no documents in the base."""
     return [_kernel.lacking(upper, lower) for upper, lower in zip(own.sums, base.sums)]
+
+
+def unseen(base: Engine, own: Engine, rows: "list[Rows]") -> "list[int]":
+    """Return for each view how many columns of one document have documents neither in the base nor in the own pool."""
+    stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, own.sums)]
+    return [_kernel.lesson_alive(batch, stack, own.classes, 0, False) for batch, stack in zip(rows, stacks)]
 
 
 def over(base: Engine, own: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:

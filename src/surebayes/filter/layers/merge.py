@@ -126,6 +126,8 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
 def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
     first = states[0]
     for source, state in zip(sources, states):
+        if state.settings.base is not None:
+            raise BadInput(f"{source!r} is a layer: its lessons go to the base with `surebayes promote`.")
         if state.floor:
             raise BadInput(
                 f"{source!r} has learnt documents without a journal: nobody can say which of them the others know too. "

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from surebayes.filter.layers.base import Standing
+
 KIND = "filter"
 UNSURE = "unsure"
 """The label of a document where no class of several is above its threshold."""
@@ -45,9 +47,11 @@ class Judge:
         How scores of two classes become probabilities.
     model : str
         The version of the model.
+    basis : str
+        Of a layer, by what it judges: the base as it is, as it was last read, or the own lessons alone.
     """
 
-    __slots__ = ("engine", "model", "names", "probability", "thresholds")
+    __slots__ = ("basis", "engine", "model", "names", "probability", "thresholds")
 
     def __init__(
         self,
@@ -56,8 +60,9 @@ class Judge:
         thresholds: "dict[str, float]",
         probability: "Sequence[float] | None",
         model: str,
+        basis: str = "",
     ) -> None:
-        self.engine, self.names, self.model = engine, names, model
+        self.engine, self.names, self.model, self.basis = engine, names, model, basis
         self.thresholds, self.probability = thresholds, probability
 
     def flags(self, label: str) -> bool:
@@ -192,17 +197,31 @@ class MappedModel:
         Whether files are read instead of mapped; see `TableFiles`.
     before : MappedModel, optional
         An earlier model of the folder, whose files are not read again.
+    above : tuple of str
+        The layers that stand on this model.
+
+    Attributes
+    ----------
+    own, judge : Judge
+        What was learnt here alone, and with what it stands on.
     """
 
-    def __init__(self, folder: str, hold: bool = False, before: "MappedModel | None" = None) -> None:
+    def __init__(
+        self, folder: str, hold: bool = False, before: "MappedModel | None" = None, above: "tuple[str, ...]" = ()
+    ) -> None:
         self.files: TableFiles
+        self.standing: Standing | None = None
         for attempt in range(5):
             manifest = read_manifest(folder, KIND)
             try:
                 config = manifest.get("config", {})
                 self.x_spam, self.has_budget = bool(config.get("x_spam")), bool(config.get("budget"))
                 self.files = TableFiles(folder, manifest, hold, None if before is None else before.files)
-                self.judge = judge_of(manifest.get("scoring"), self.files)
+                self.own = self.judge = judge_of(manifest.get("scoring"), self.files)
+                self.rows = int(manifest["journal"]["absorbed"])
+                self.tuned = f"{manifest['journal']['id']}:{manifest['settings']['weights_since']}"
+                if manifest["settings"].get("base") is not None:
+                    self._stand(folder, manifest, hold, above, before)
                 return
             except FileNotFoundError as error:  # a writer replaced it since the manifest was read
                 if attempt == 4:
@@ -210,6 +229,26 @@ class MappedModel:
                     raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
             except (KeyError, TypeError, AttributeError):
                 raise BadModel(f"The manifest in {folder!r} lacks what judging needs.") from None
+
+    def _stand(
+        self, folder: str, manifest: "dict[str, Any]", hold: bool, above: "tuple[str, ...]",
+        before: "MappedModel | None",
+    ) -> None:  # fmt: skip
+        """Judge by what this layer stands on too."""
+        from surebayes.filter.layers.base import Standing, checked_link
+
+        link, kept = checked_link(manifest["settings"]["base"]), manifest.get("standing")
+        known = None if before is None else before.standing
+        self.standing = standing = Standing(folder, link, self.own.engine, hold, above, known)
+        pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, kept))
+        self.judge = standing.judge(self.own, pool, kept)
+        if standing.base is not None:
+            self.tuned = f"{self.tuned}/{standing.base.tuned}"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what this model stands on, if anything, is as it was when it was read."""
+        return self.standing is None or self.standing.is_current
 
     def scores(self, content: "bytes | str") -> Numbers:
         """Score a document: one number for each contrast."""

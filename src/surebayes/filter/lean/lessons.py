@@ -76,6 +76,8 @@ class Call:
                 return None
             else:
                 call.path = word
+        if os.environ.get("SUREBAYES_USER"):  # for the layer of a person, which may have to be made
+            return None
         call.model = call.model or os.environ.get("SUREBAYES_MODEL", "")
         complete = call.model and call.path and (call.label or call.command == "forget")
         return call if complete else None

@@ -22,10 +22,13 @@ OWN = b"x-surebayes-"
 _X_SPAM = b"x-spam-"
 
 USAGE = """\
-usage: surebayes filter -m DIR [--exit-code] [--x-spam] [--config FILE] < mail > mail
+usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code] [--x-spam] [--config FILE] < mail > mail
 
 Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
   -m, --model DIR  the filter's folder (or the environment variable SUREBAYES_MODEL)
+  --users DIR --user NAME
+                   judge by that person's layer in a folder of persons, or by -m DIR until there is one
+                   (or SUREBAYES_USERS, SUREBAYES_USER)
   --exit-code      exit with 1 for the positive class, 75 after an error; otherwise 0, or 75 if the mail was not written
   --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and remove those that came with the mail
                    (or SUREBAYES_X_SPAM=1, or x_spam = true in the filter's config.toml); --no-x-spam: don't
@@ -44,17 +47,20 @@ class Arguments:
         The file of settings that a flag or the environment names; "" for that of the folder.
     x_spam : bool or None
         Whether X-Spam-* fields are wanted; None where neither a flag nor the environment says so.
+    users, user : str
+        The folder of persons, and the person that is judged for; "" if nobody is named.
     exit_code, help : bool
         Whether those flags were given.
     problem : str
         What is wrong; "" if nothing is.
     """
 
-    __slots__ = ("config", "exit_code", "help", "model", "problem", "x_spam")
+    __slots__ = ("config", "exit_code", "help", "model", "problem", "user", "users", "x_spam")
 
     def __init__(self, argv: "list[str]") -> None:
         self.model = os.environ.get("SUREBAYES_MODEL", "")
         self.config = os.environ.get("SUREBAYES_CONFIG", "")
+        self.users, self.user = os.environ.get("SUREBAYES_USERS", ""), os.environ.get("SUREBAYES_USER", "")
         wanted = os.environ.get("SUREBAYES_X_SPAM", "").strip().lower()
         self.x_spam = wanted not in ("0", "false", "no", "off") if wanted else None
         self.exit_code = self.help = False
@@ -71,6 +77,10 @@ class Arguments:
                 self.config = next(words, "")
             elif word.startswith("--config="):
                 self.config = word[9:]
+            elif word in ("--users", "--user"):
+                setattr(self, word[2:], next(words, ""))
+            elif word.startswith(("--users=", "--user=")):
+                setattr(self, word[2 : word.index("=")], word[word.index("=") + 1 :])
             elif word == "--exit-code":
                 self.exit_code = True
             elif word in ("--x-spam", "--no-x-spam"):
@@ -93,6 +103,14 @@ class Arguments:
         except (OSError, ValueError):
             return False
 
+    def choose_layer(self) -> None:
+        """Judge by a person's layer, if they have one."""
+        if not self.users:
+            raise ValueError("--user needs --users: the folder of persons")
+        from surebayes.filter.layers.persons import judging_folder
+
+        self.model = judging_folder(self.users, self.user, self.model)
+
     def read_settings(self) -> None:
         """Take from the file of settings what no flag has said; a broken file must not cost a verdict."""
         try:
@@ -101,8 +119,8 @@ class Arguments:
             settings = resolve(self.model or None, self.config or None)
             if self.x_spam is None:
                 self.x_spam = settings["x_spam"].value
-            if not self.model:
-                self.model = settings["model"].value or ""
+            self.model = self.model or settings["model"].value or ""
+            self.users = self.users or settings["users"].value or ""
         except Exception as error:
             _say(f"{_sentence(error)} The mail is judged without these settings.")
 
@@ -133,6 +151,8 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
             raise ValueError(arguments.problem)
         if arguments.has_new_settings:
             arguments.read_settings()
+        if arguments.user:
+            arguments.choose_layer()
         if not arguments.model:
             raise ValueError("it needs a model: -m DIR, or the environment variable SUREBAYES_MODEL")
         fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
@@ -169,6 +189,8 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         (b"X-Surebayes-Probability", b"%.6f" % probability),
         (b"X-Surebayes-Model", _ascii(judge.model)),
     ]
+    if judge.basis:
+        fields.append((b"X-Surebayes-Basis", judge.basis.encode()))
     for budget in budgets.values():
         of = _ascii(f" ({budget.label})") if len(judge.names) > 2 else b""
         fields.append((b"X-Surebayes-Budget", _ascii(str(budget)) + of))

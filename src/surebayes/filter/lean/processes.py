@@ -34,7 +34,8 @@ class ProcessJudge:
 
     def __init__(self, folder: str, executor: ProcessPoolExecutor, jobs: int) -> None:
         self.folder, self.executor, self.jobs = folder, executor, jobs
-        self.classes = BulkJudge(folder).classes
+        judge = BulkJudge(folder)
+        self.classes, self.basis = judge.classes, judge.basis
         self.version = _version(folder)
 
     def verdicts(self, documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:

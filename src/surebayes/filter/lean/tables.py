@@ -52,11 +52,13 @@ class TableFiles:
         self.files: list[mmap.mmap | bytes] = []
         for name in file_names(manifest):
             entry = manifest["files"][name]
-            file = self._opened(entry["file"], entry["size"], before)
+            file = self._opened(entry["file"], entry["size"], before, entry.get("unpacked"))
             self.by_name[entry["file"]] = file
             self.files.append(file)
 
-    def _opened(self, name: str, size: int, before: "TableFiles | None") -> "mmap.mmap | bytes":
+    def _opened(
+        self, name: str, size: int, before: "TableFiles | None", unpacked: "int | None" = None
+    ) -> "mmap.mmap | bytes":
         if os.path.basename(name) != name or not name:
             raise BadModel(f"The manifest names a file outside its folder: {name!r}.")
         if before is not None and before.hold == self.hold and name in before.by_name:
@@ -64,10 +66,11 @@ class TableFiles:
         with open(os.path.join(self.folder, name), "rb") as file:
             if os.fstat(file.fileno()).st_size != size:
                 raise BadModel(f"{name} in {self.folder!r} is truncated or not the file that the manifest means.")
-            content = file.read() if self.hold else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+            held = self.hold or unpacked is not None
+            content = file.read() if held else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         if len(content) != size:
             raise BadModel(f"{name} in {self.folder!r} is being written by another program.")
-        return content
+        return content if unpacked is None else _unpacked(bytes(content), unpacked, name)
 
     def stack(self, about: "dict[str, Any]", weight: int = 1) -> "list[tuple[FileTable, int]]":
         """Return the tables of a view, which the manifest says this about, each with its weight."""
@@ -81,3 +84,25 @@ class TableFiles:
     def stage(self, places: object) -> FileTable:
         """Return the table of a second stage, which is in the large file."""
         return FileTable.of_places(self.files[0], places)
+
+
+def packed(content: bytes) -> bytes:
+    """Return a file of tables as a layer keeps it, in a third of the room: there is one for each person."""
+    from zlib import compress
+
+    return compress(content, 6)
+
+
+def _unpacked(content: bytes, size: int, name: str) -> bytes:
+    from zlib import decompressobj, error
+
+    if not isinstance(size, int) or not 0 <= size < 2**31:
+        raise BadModel(f"The manifest says that {name} holds {size!r} bytes.")
+    try:
+        unpacker = decompressobj()
+        tables = unpacker.decompress(content, size + 1)
+        if len(tables) == size and unpacker.eof:
+            return tables
+    except error:
+        pass
+    raise BadModel(f"{name} can't be unpacked: it is damaged. Restore it from a copy.")

@@ -30,10 +30,13 @@ class Verdict:
     fingerprint : str
         What names the document's content.
     model : str
-        The version of the model.
+        The version of the model; of a layer, that of each filter below it too.
     budgets : dict
         Where the filter has a budget of alarms, by class: debt, lift (how much of the burst is spent), left (alarms
         that may come before it is mute) and mute.
+    basis : str
+        Of a layer, by what it was judged: "base", "last base" (which can't be read any more), "part of the
+        base" (without what that stands on) or "own layer" (alone).
 
     Examples
     --------
@@ -42,7 +45,8 @@ class Verdict:
     """
 
     __slots__ = (
-        "_reasons", "_reversal", "budgets", "fingerprint", "label", "model", "probability", "score", "threshold",
+        "_reasons", "_reversal", "basis", "budgets", "fingerprint", "label", "model", "probability", "score",
+        "threshold",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +60,7 @@ class Verdict:
         fingerprint: str = "",
         model: str = "",
         budgets: "dict[str, dict[str, Any]] | None" = None,
+        basis: str = "",
     ) -> None:
         self.label = label
         self.score = score
@@ -63,6 +68,7 @@ class Verdict:
         self.probability = probability
         self.fingerprint = fingerprint
         self.model = model
+        self.basis = basis
         self._reasons = reasons
         self._reversal = reversal
         self.budgets = budgets or {}
@@ -94,6 +100,8 @@ class Verdict:
         if self.budgets:
             fields["budgets"] = self.budgets
             fields["mute"] = self.mute
+        if self.basis:
+            fields["basis"] = self.basis
         if reasons:
             fields["reasons"] = [[text, share] for text, share in self.reasons]
             fields["reversal"] = self.reversal if self.reversal is not None and self.reversal < 1e300 else None

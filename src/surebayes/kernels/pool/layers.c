@@ -51,13 +51,13 @@ static void close_layer(Layer *s)
 typedef struct {
     int32_t columns[PART], *found;
     int64_t *sums;
-    uint8_t seen[PART]; /* whether a table before this one has the column */
+    uint8_t seen[PART], here[PART]; /* whether a table before the one that is gone through has counts, and this one */
     size_t n;
 } Part;
 
-/* Add up the counts of the part's columns; 0, or -1 where a block is damaged. Mark those that the first `before` tables
- * have. */
-static int add_up(Layer *s, Part *part, size_t before)
+/* Add up the counts of the part's columns; 0, or -1 where a block is damaged. Mark those that the table `current` has
+ * counts of, and those that tables before it have. */
+static int add_up(Layer *s, Part *part, size_t current)
 {
     const size_t values = part->n * s->classes;
     memset(part->sums, 0, values * sizeof *part->sums);
@@ -72,8 +72,10 @@ static int add_up(Layer *s, Part *part, size_t before)
             for (size_t k = 0; k < s->classes; k++) {
                 int32_t count = part->found[c * s->classes + k];
                 part->sums[c * s->classes + k] += s->weights[i] * count;
-                if (count && i < before)
+                if (count && i < current)
                     part->seen[c] = 1;
+                if (count && i == current)
+                    part->here[c] = 1;
             }
     }
     return 0;
@@ -92,10 +94,11 @@ static int64_t count_part(Layer *upper, Layer *lower, size_t table, Part *part, 
 {
     int64_t count = 0;
     memset(part->seen, 0, part->n);
+    memset(part->here, 0, part->n);
     if (add_up(upper, part, table) < 0)
         return -1;
     for (size_t c = 0; c < part->n; c++)
-        is_alive[c] = !part->seen[c] && has_documents(part->sums + c * upper->classes, upper->classes);
+        is_alive[c] = part->here[c] && !part->seen[c] && has_documents(part->sums + c * upper->classes, upper->classes);
     if (add_up(lower, part, 0) < 0)
         return -1;
     for (size_t c = 0; c < part->n; c++)

@@ -1,0 +1,205 @@
+"""Layers: how well a person's filter judges after few lessons, on a site's filter and without it; and what it costs.
+
+    python benchmarks/layers.py quality                 # words, as the table in docs/layers.md has it
+    python benchmarks/layers.py quality --views pool    # the default pool
+    python benchmarks/layers.py quality --plots docs/images
+    python benchmarks/layers.py cost
+
+`quality` needs the corpora ecml2006_a and enron_spam in the folder that SUREBAYES_DATA names. Each inbox of task A of
+the ECML/PKDD 2006 challenge (rows written out as words) is a person, the two others are the site; each part of
+Enron-Spam is a person, the five others are the site. A person teaches k mails, drawn at random with a fixed seed; all
+that come after the first 500 of the draw are judged. Figures are AUC_0.1, means over persons and draws; `worst` is the
+largest loss of any person (mean over draws) against the site alone.
+
+`cost` measures CPU time of `surebayes filter` by a site alone, and through a layer on it, one after the other in one
+run; how large a layer of 20 lessons is; and what 10,000 layers in one folder cost somebody's start.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import surebayes as sb
+from surebayes import corpora, metrics, synthetic
+from surebayes.filter.lean.bulk import BulkJudge
+
+LESSONS = (0, 5, 20, 100, 500)
+WEIGHT = 50
+SCRIPT = [sys.executable, "-c", "import sys; from surebayes._entry import main; sys.exit(main())"]
+
+
+def inboxes():
+    """Return the persons of both corpora: for each a reader, and by person lists of documents and labels."""
+    found = {}
+    rows = corpora.load("ecml2006_a")
+    parts = {}
+    for text, label, part in zip(rows.documents, rows.labels, rows.extra["part"]):
+        words = (("w" + word, int(count)) for word, _, count in (pair.partition(":") for pair in text.split()))
+        parts.setdefault(part, []).append((" ".join(" ".join([word] * count) for word, count in words), label))
+    found["ECML 2006"] = "text", list(parts.values())
+    mails = corpora.load("enron_spam")
+    parts = {}
+    for raw, label, part in zip(corpora.mails(mails), mails.labels, mails.extra["part"]):
+        parts.setdefault(part, []).append((raw, label))
+    found["Enron-Spam"] = "mail", list(parts.values())
+    return found
+
+
+def figure(path, test):
+    """Return AUC_0.1 of a filter on labelled documents."""
+    judge = BulkJudge(str(path))
+    scores = [decision[1] for decision in judge.judge([document for document, _ in test])]
+    return float(metrics.partial_auc(np.array([label == "spam" for _, label in test]), np.array(scores)))
+
+
+def person(folder, reader, views, mine, site, draw, weights):
+    """Return figures by lessons of one person: alone, and on the site for each weight."""
+    order = np.random.default_rng(draw).permutation(len(mine))
+    test = [mine[i] for i in order[max(LESSONS) :]]
+    paths = {"own": folder / "own", **{weight: folder / f"layer{weight}" for weight in weights}}
+    opened = {"own": sb.Filter.create(paths["own"], reader=reader, model=views)}
+    opened |= {weight: sb.Filter.create(paths[weight], base=site, own_weight=weight) for weight in weights}
+    result, taught = {}, 0
+    for k in LESSONS:
+        for name, filter in opened.items():
+            for i in order[taught:k]:
+                filter.teach(*mine[i])
+            filter.absorb()
+            if k or name != "own":
+                result[k, name] = figure(paths[name], test)
+        taught = k
+    for filter in opened.values():
+        filter.close()
+    for path in paths.values():
+        shutil.rmtree(path)
+    return result
+
+
+def quality(arguments):
+    """Print the table of both corpora."""
+    weights = [int(weight) for weight in arguments.weights.split(",")]
+    curves = {}
+    for name, (reader, persons) in inboxes().items():
+        results = []
+        for p, mine in enumerate(persons):
+            with tempfile.TemporaryDirectory() as folder:
+                site = Path(folder, "site")
+                rest = [document for q, other in enumerate(persons) if q != p for document in other]
+                with sb.Filter.create(site, reader=reader, model=arguments.views) as made:
+                    made.train(rest, reserve=0.0, journal=False)
+                draws = [
+                    person(Path(folder), reader, arguments.views, mine, site, draw, weights)
+                    for draw in range(arguments.draws)
+                ]
+            results.append({key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]})
+        print(f"\n{name}, {arguments.views}, {len(persons)} persons, {arguments.draws} draws")
+        print("| lessons | own only |" + "".join(f" on the site, x{w} |" for w in weights) + " worst |")
+        print("|---|---|" + "---|" * len(weights) + "---|")
+        for k in LESSONS:
+            means = {w: np.mean([r[k, w] for r in results]) for w in weights}
+            own = f"{np.mean([r[k, 'own'] for r in results]):.3f}" if k else "-"
+            worst = min(r[k, weights[0]] - r[0, weights[0]] for r in results)
+            print(f"| {k} | {own} |" + "".join(f" {means[w]:.4f} |" for w in weights) + f" {worst:+.4f} |", flush=True)
+            curves.setdefault(name, []).append((k, float(own) if k else None, means[weights[0]]))
+    if arguments.plots:
+        draw_curves(curves, Path(arguments.plots))
+
+
+def draw_curves(curves, folder):
+    """Draw AUC_0.1 by lessons: alone, and on the site."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, len(curves), figsize=(9, 3.4), sharey=True)
+    for ax, (name, points) in zip(axes, curves.items()):
+        places = range(len(points))
+        ax.plot(places, [on_site for _, _, on_site in points], "o-", color="#0b6e4f", label="on the site")
+        ax.plot([i for i in places if i], [own for _, own, _ in points if own is not None], "s--", color="#b45309",
+                label="own lessons only")  # fmt: skip
+        ax.set_xticks(list(places), [str(k) for k, _, _ in points])
+        ax.set_xlabel("lessons")
+        ax.set_title(name)
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("AUC$_{0.1}$")
+    axes[0].legend(loc="lower right")
+    fig.tight_layout()
+    fig.savefig(folder / "layers.svg")
+
+
+# ---------------------------------------------------------------------- cost
+
+
+def cpu_of(words, mail):
+    """Return the CPU seconds of a command that reads a mail."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([*SCRIPT, *words], input=mail, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert b"X-Surebayes-Label" in done.stdout, done.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def mails(most):
+    """Return a stream of mails and labels."""
+    if "enron_spam" in corpora.available():
+        corpus = corpora.load("enron_spam")
+        both = list(zip(corpora.mails(corpus), corpus.labels))
+        return "Enron-Spam", [both[i] for i in np.random.default_rng(0).permutation(len(both))[:most]]
+    return "invented mail", [(mail.raw, mail.label) for mail in synthetic.mail_stream(most, seed=1)]
+
+
+def cost(arguments):
+    """Print what a layer costs."""
+    name, stream = mails(arguments.mails)
+    lessons, rest = stream[:20], stream[20:]
+    with tempfile.TemporaryDirectory() as folder:
+        site, users = Path(folder, "site"), Path(folder, "users")
+        with sb.Filter.create(site) as made:
+            made.train(rest, reserve=0.0, journal=False)
+        with sb.Filter.create(users / "ann", base=site) as ann:
+            for raw, label in lessons:
+                ann.teach(raw, label)
+        size = sum(entry.stat().st_size for entry in os.scandir(users / "ann"))
+        print(f"{name}, {len(rest):,} mails in the site; a layer of {len(lessons)} lessons: {size / 1000:.0f} kB")
+        by_site, by_layer = ["filter", "-m", str(site)], ["filter", "--users", str(users), "--user", "ann"]
+        judged = [raw for raw, _ in rest[: arguments.runs]]
+        pairs = [(cpu_of(by_site, raw), cpu_of(by_layer, raw)) for raw in judged]
+        alone, layered = (statistics.median(times) for times in zip(*pairs))
+        print(
+            f"filter by the site {alone * 1e3:.1f} ms, through a layer {layered * 1e3:.1f} ms: {layered / alone:.2f}x"
+        )
+        crowd = Path(folder, "crowd")
+        for i in range(arguments.persons):
+            shutil.copytree(users / "ann", crowd / f"person{i}", copy_function=os.link)
+        shutil.copytree(users / "ann", crowd / "ann")
+        crowded = ["filter", "-m", str(site), "--users", str(crowd), "--user", "ann"]
+        pairs = [(cpu_of(by_layer, raw), cpu_of(crowded, raw)) for raw in judged]
+        alone, layered = (statistics.median(times) for times in zip(*pairs))
+        print(f"with {arguments.persons:,} layers beside it {layered * 1e3:.1f} ms: {layered / alone:.2f}x of none")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("quality")
+    one.add_argument("--views", default="words", choices=["words", "pool"])
+    one.add_argument("--draws", type=int, default=3)
+    one.add_argument("--weights", default=str(WEIGHT), help="own weights, separated by commas")
+    one.add_argument("--plots", help="a folder for the drawing")
+    one.set_defaults(run=quality)
+    two = commands.add_parser("cost")
+    two.add_argument("--mails", type=int, default=6000)
+    two.add_argument("--runs", type=int, default=21)
+    two.add_argument("--persons", type=int, default=10_000)
+    two.set_defaults(run=cost)
+    chosen = parser.parse_args()
+    chosen.run(chosen)

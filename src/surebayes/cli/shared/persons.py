@@ -1,0 +1,52 @@
+"""The layer of a person: what `--users DIR --user NAME` comes to in the commands that teach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from surebayes.cli.shared.command import Person
+
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
+
+
+def person() -> Person | None:
+    """Return the person that the command of now is for, if any."""
+    return click.get_current_context().meta.get("surebayes.person")
+
+
+def site_of_person() -> str | None:
+    """Return the filter that the person's layer stands on, where the command names both."""
+    meant = person()
+    return None if meant is None else meant.site
+
+
+def was_given(name: str) -> bool:
+    """Whether a flag, a variable or the file of settings has set an option."""
+    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+
+
+def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
+    """Hold a filter to the quota of persons, if it is for one or a quota is given."""
+    from surebayes.filter.layers.persons import Quota
+
+    if quota is not None and (quota["quota_lessons"] or quota["quota_bytes"]):
+        opened.limit(Quota(quota["quota_lessons"], quota["quota_bytes"]))
+
+
+def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Filter:
+    """Open a filter, or the layer of a person, which is made at the first lesson."""
+    from surebayes.filter.filter import Filter
+    from surebayes.filter.layers.persons import Persons
+
+    meant = person()
+    if meant is not None and quota is not None:
+        opened = Persons(meant.users, meant.site).layer(meant.name, renew)
+    else:
+        opened = Filter.open(model, renew=renew)
+    limit(opened, quota)
+    return opened

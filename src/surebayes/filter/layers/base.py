@@ -1,0 +1,309 @@
+"""What a layer stands on: the filter below it, opened to read, picked up anew when it changes, never written.
+
+A layer is a filter whose settings name a base. It judges by the base's counts and, many times, its own; weights are
+the base's and the steps of own lessons, second stages are the base's, and so is the threshold until the layer has one
+of its own. Where the base can't be read, judging goes on with the base as it was last read by this process, else by
+the own counts alone, and says so. The base may itself be a layer.
+
+This module is on the way of `surebayes filter`: no numpy, no typing.
+"""
+
+import os
+
+from surebayes.errors import BadModel, StoreError
+from surebayes.filter.layers.counting import MOST_WEIGHT, lacking, no_steps, over, stepped
+from surebayes.filter.lean.judge import Judge, MappedModel
+from surebayes.persist.manifest import read_manifest
+from surebayes.pool.engine import Engine
+from surebayes.pool.weights import PoolWeights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DEEPEST = 8
+"""Layers that may stand on one another."""
+ON_BASE, ON_LAST, ON_PART, ALONE = "base", "last base", "part of the base", "own layer"
+"""By what a layer's verdict was found: the base as it is, as it was when it could last be read, without what the base
+itself stands on, or without it."""
+
+
+def checked_link(link: object) -> "dict[str, Any]":
+    """Return what a filter's settings say of its base; BadModel where they can't."""
+    wanted = {"path": str, "near": str, "id": str, "own_weight": int, "tuned": str}
+    if not isinstance(link, dict) or set(link) != set(wanted):
+        raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
+    if not all(type(link[name]) is kind for name, kind in wanted.items()):
+        raise BadModel("The settings of the filter name its base by values that can't be.")
+    check_weight(link["own_weight"])
+    return link
+
+
+def check_weight(weight: object) -> int:
+    """Check how often own lessons count."""
+    if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= MOST_WEIGHT:
+        raise ValueError(f"own_weight must be a whole number from 1 to {MOST_WEIGHT:,}. Got {weight!r}.")
+    return weight
+
+
+def stamp_of(folder: str) -> "tuple[int, int]":
+    """Return what changes when a folder's manifest is replaced; zeros where there is none."""
+    try:
+        found = os.stat(os.path.join(folder, "manifest.json"))
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino
+
+
+def places_of(folder: str, link: "dict[str, Any]") -> "list[str]":
+    """Return where a base may be: where it was, and at the same place as seen from the layer, if both were moved."""
+    near = os.path.normpath(os.path.join(os.path.abspath(folder), link["near"])) if link["near"] else link["path"]
+    return [link["path"]] if near == link["path"] else [link["path"], near]
+
+
+class Base:
+    """A base, as it was last read.
+
+    Attributes
+    ----------
+    folder : str
+        Its folder.
+    model : MappedModel
+        Its model, which may stand on another one.
+    rows : int
+        The rows of its journal that the model has.
+    """
+
+    __slots__ = ("folder", "model", "rows", "stamp")
+
+    def __init__(self, folder: str, hold: bool, above: "tuple[str, ...]", before: "Base | None" = None) -> None:
+        self.folder, self.stamp = folder, stamp_of(folder)
+        self.model: MappedModel = MappedModel(folder, hold, None if before is None else before.model, above)
+        self.rows = self.model.rows
+
+    @property
+    def judge(self) -> Judge:
+        """What it judges by, with what is below it."""
+        return self.model.judge
+
+    @property
+    def version(self) -> str:
+        """The version of its model, and of those below it."""
+        return self.model.judge.model
+
+    @property
+    def tuned(self) -> str:
+        """What changes when it, or what is below it, is weighed anew: steps from other weights mean nothing then."""
+        return self.model.tuned
+
+    @property
+    def problem(self) -> str:
+        """Why something that it stands on can't be read; "" if all can."""
+        return "" if self.model.standing is None else self.model.standing.problem
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it, and what is below it, is as it was when it was read."""
+        return self.stamp == stamp_of(self.folder) and self.model.is_current
+
+
+def opened(
+    folder: str, link: "dict[str, Any]", own: Engine, hold: bool, above: "tuple[str, ...]" = (),
+    before: "Base | None" = None,
+) -> Base:  # fmt: skip
+    """Open the base of a layer in a folder; StoreError, BadModel or OSError where it can't be its base any more."""
+    problem: Exception | None = None
+    for place in places_of(folder, link):
+        try:
+            if identity_of(place) != link["id"]:
+                raise BadModel(f"{place!r} is another filter than the one that this layer was made on.")
+            return open_base(place, folder, own, hold, above, before)
+        except (StoreError, OSError) as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def identity_of(folder: str) -> str:
+    """Return what tells a filter from any other, however often it is taught or moved."""
+    try:
+        return str(read_manifest(folder, "filter")["journal"]["id"])
+    except (KeyError, TypeError):
+        raise BadModel(f"The manifest in {folder!r} doesn't say which journal it belongs to.") from None
+
+
+def open_base(
+    place: str, folder: str, own: "Engine | None", hold: bool, above: "tuple[str, ...]" = (),
+    before: "Base | None" = None,
+) -> Base:  # fmt: skip
+    """Open a filter as the base of a layer; BadModel where it stands on the layer itself, or is of another kind."""
+    here = os.path.realpath(folder)
+    below = os.path.realpath(place)
+    chain = (*above, here)
+    if below in chain:
+        raise BadModel(f"{place!r} can't be the base of {folder!r}: it is that layer itself, or stands on it.")
+    if len(chain) >= DEEPEST:
+        raise BadModel(f"At most {DEEPEST} layers can stand on one another; {place!r} would be one more.")
+    base = Base(place, hold, chain, before if before is not None and before.folder == place else None)
+    if own is not None:
+        _check_same(base, own)
+    return base
+
+
+def open_whole(place: str, folder: str, own: "Engine | None" = None) -> Base:
+    """Open a filter that is to become the base of a layer; BadModel also where something below it is wrong."""
+    base = open_base(place, folder, own, hold=True)
+    if base.problem:
+        raise BadModel(f"{place!r} can't be a base: {base.problem}")
+    return base
+
+
+def _check_same(base: Base, own: Engine) -> None:
+    theirs = base.judge.engine
+    for what, mine, other in (
+        ("reader", own.reader, theirs.reader),
+        ("number of classes", own.classes, theirs.classes),
+        ("views", own.views, theirs.views),
+    ):
+        if mine != other:
+            shown = "" if what == "views" else f" ({other!r}, not {mine!r})"
+            raise BadModel(
+                f"The base {base.folder!r} has another {what} than the layer{shown}.".replace("another v", "other v")
+            )
+
+
+# ---------------------------------------------------------------------- judging on it
+
+
+def steps_of(own: Engine, link: "dict[str, Any]", base: Base) -> PoolWeights:
+    """Return the steps of own lessons; none where the base has been weighed anew since."""
+    if link["tuned"] != base.tuned:
+        return no_steps(len(own.contrasts), own.n_experts)
+    return own.weights
+
+
+def pool_on(base: Base, own: Engine, link: "dict[str, Any]", lacks: "list[int] | None" = None) -> Engine:
+    """Return the pool that a layer judges by."""
+    engine = over(base.judge.engine, own, link["own_weight"], lacks)
+    engine.weights = stepped(base.judge.engine.weights, steps_of(own, link, base).units)
+    return engine
+
+
+def pool_alone(own: Engine) -> Engine:
+    """Return the pool that a layer judges by without its base: all experts weighed the same, and own steps."""
+    engine = Engine(own.reader, own.views, own.classes, own.sums)
+    engine.documents = own.documents
+    engine.weights = stepped(engine.weights, own.weights.units)
+    return engine
+
+
+def thresholds_of(kept: object) -> "dict[str, float]":
+    """Return the thresholds of a base as a layer's manifest has them; none where it has none."""
+    values = kept.get("thresholds") if isinstance(kept, dict) else None
+    fits = isinstance(values, dict) and all(isinstance(value, float) for value in values.values())
+    return values if fits else {}  # type: ignore[return-value]
+
+
+class Standing:
+    """A layer's base as far as it can be had: the base, or the last one that could be read, or none, and why.
+
+    Attributes
+    ----------
+    base : Base or None
+        The base.
+    problem : str
+        Why it isn't the one of now; "" if it is.
+    """
+
+    __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
+
+    def __init__(
+        self, folder: str, link: "dict[str, Any]", own: Engine, hold: bool, above: "tuple[str, ...]" = (),
+        before: "Standing | None" = None,
+    ) -> None:  # fmt: skip
+        self.folder, self.link, self.hold, self._above = folder, link, hold, above
+        self.base: Base | None = None
+        self.problem, self._is_last = "", False
+        self._looked = self._stamps()
+        last = before.base if before is not None and before.link["id"] == link["id"] else None
+        if last is not None and last.is_current:
+            self.base, self.problem = last, last.problem
+            return
+        try:
+            self.base = opened(folder, link, own, hold, above, last)
+            self.problem = self.base.problem
+        except (StoreError, OSError, ValueError) as error:
+            self.base, self.problem, self._is_last = last, str(error), True
+
+    def _stamps(self) -> "list[tuple[int, int]]":
+        return [stamp_of(place) for place in places_of(self.folder, self.link)]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed below; where the base couldn't be read, whether that is still so."""
+        if self.base is None or self._is_last:
+            return self._looked == self._stamps()
+        return self.base.is_current
+
+    @property
+    def basis(self) -> str:
+        """By what verdicts are found."""
+        if self.base is None:
+            return ALONE
+        return ON_LAST if self._is_last else ON_PART if self.problem else ON_BASE
+
+    def pool(self, own: Engine, lacks: "list[int] | None" = None) -> Engine:
+        """Return the pool to judge by."""
+        return pool_alone(own) if self.base is None else pool_on(self.base, own, self.link, lacks)
+
+    def judge(self, own: Judge, pool: Engine, kept: object = None) -> Judge:
+        """Return what judges by the pool of this standing: own thresholds, or the base's until there are some.
+
+        Parameters
+        ----------
+        own : Judge
+            The layer without its base.
+        pool : Engine
+            Its counts with the base's.
+        kept : dict, optional
+            What `note` returned when the base could be read.
+        """
+        below = self.base.judge if self.base is not None else None
+        last = below.thresholds if below is not None else thresholds_of(kept)
+        probability = own.probability if own.probability is not None or below is None else below.probability
+        model = own.model if below is None else f"{own.model}/{below.model}"
+        return Judge(pool, own.names, own.thresholds or last, probability, model, self.basis)
+
+    def status(self) -> "dict[str, Any]":
+        """Return how a layer stands, as plain values."""
+        version = None if self.base is None else self.base.version
+        return {
+            "path": self.link["path"], "own_weight": self.link["own_weight"], "version": version, "basis": self.basis,
+            "problem": self.problem or None,
+        }  # fmt: skip
+
+    def note(self, lacks: "list[int] | None") -> "dict[str, Any] | None":
+        """Return what a manifest keeps of the base: which version the numbers of columns are for, and its threshold."""
+        if self.base is None:
+            return None
+        base = self.base
+        return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.judge.thresholds}
+
+    def lacks(self, own: Engine, kept: object) -> "list[int] | None":
+        """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
+        if self.base is None:
+            return None
+        if isinstance(kept, dict) and kept.get("base") == self.base.version:
+            columns = kept.get("lacks")
+            if isinstance(columns, list) and len(columns) == len(own.views) and all(type(n) is int for n in columns):
+                return columns
+        return lacking(self.base.judge.engine, own)
+
+
+def link_to(base: Base, folder: str, own_weight: int) -> "dict[str, Any]":
+    """Return what a layer's settings say of its base."""
+    path = os.path.abspath(base.folder)
+    return {
+        "path": path, "near": os.path.relpath(path, os.path.abspath(folder)), "id": identity_of(base.folder),
+        "own_weight": check_weight(own_weight), "tuned": base.tuned,
+    }  # fmt: skip

@@ -1,0 +1,74 @@
+"""What the base of a layer says of a document, and what the owner's lessons change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from surebayes.filter.state import State
+from surebayes.pool.explanation import PoolExplanation, explain
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChanges:
+    """A layer's score beside that of its base: base + changes = score.
+
+    Attributes
+    ----------
+    base, score : float
+        What the base says, and what the layer says.
+    label : str
+        What the base would call the document.
+    bias : float
+        What own lessons change whatever the document says.
+    views : list of (str, float, float)
+        For each view what the base's counts add to the score, and what own lessons change of it; the most changed
+        first.
+    terms : list of (str, float)
+        The terms whose shares changed most, and by how much.
+    """
+
+    base: float
+    score: float
+    label: str
+    bias: float
+    views: list[tuple[str, float, float]]
+    terms: list[tuple[str, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as values that JSON knows."""
+        views = [{"view": name, "base": base, "change": change} for name, base, change in self.views]
+        terms = [{"term": term, "change": change} for term, change in self.terms]
+        return {
+            "base": self.base, "score": self.score, "label": self.label, "bias": self.bias, "views": views,
+            "terms": terms,
+        }  # fmt: skip
+
+
+def changes(state: State, document: bytes | str, top: int | None) -> LayerChanges | None:
+    """See `Filter.explain_layers`."""
+    below = state.standing.base if state.standing is not None else None
+    if below is None:
+        return None
+    pool, engine = state.pool, below.judge.engine
+    read = pool.read(document)
+    rows = engine.rows([read])
+    base_label = below.judge.decide(engine.scores(rows))[0]
+    label = state.judge.decide(pool.scores(rows))[0]
+    k = 0 if len(state.names) == 2 else state.names.index(label)
+    before, after = explain(engine, read, k), explain(pool, read, k)
+    shares = {view.name: view.share for view in before.views}
+    views = [(view.name, shares[view.name], view.share - shares[view.name]) for view in after.views]
+    views.sort(key=lambda view: (-abs(view[2]), view[0]))
+    said, says = _terms(before), _terms(after)
+    moved = [(term, says.get(term, 0.0) - said.get(term, 0.0)) for term in {**says, **said}]
+    moved = sorted(((t, by) for t, by in moved if by), key=lambda item: (-abs(item[1]), item[0]))[:top]
+    return LayerChanges(before.score, after.score, base_label, after.bias - before.bias, views, moved)
+
+
+def _terms(why: PoolExplanation) -> dict[str, float]:
+    together: dict[str, float] = {}
+    for view in why.views:
+        for term, share in zip(view.terms, view.contributions):
+            together[term] = together.get(term, 0.0) + float(share)
+    return together

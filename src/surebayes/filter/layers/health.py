@@ -1,0 +1,85 @@
+"""Whether a layer stands well: what is wrong with its base, and what to do about it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from surebayes.errors import NoModel
+from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of, places_of
+from surebayes.filter.state import State
+
+
+class Health(NamedTuple):
+    """How a layer stands: "ok", "note" or "problem", and a sentence that says what to do."""
+
+    state: str
+    detail: str
+
+
+def health(state: State, path: str) -> Health | None:
+    """Return how a layer stands on its base; None for a filter that has none.
+
+    Parameters
+    ----------
+    state : State
+        The layer.
+    path : str
+        Its folder.
+    """
+    standing = state.standing
+    if standing is None:
+        return None
+    link, mine = standing.link, shlex.quote(path)
+    if standing.basis == ON_BASE and standing.base is not None:
+        return _on_base(state, standing.base.folder, standing.base.rows, mine)
+    judged = {
+        ALONE: "judged by the own lessons alone",
+        ON_LAST: "judged by the base as it was last read",
+        ON_PART: "judged without what the base stands on",
+    }[standing.basis]
+    advice = f"put it back, or say where it is: surebayes rebase -m {mine} --base DIR"
+    if standing.basis == ON_PART and standing.base is not None:
+        below = shlex.quote(standing.base.folder)
+        return Health(
+            "problem", f"the base stands badly ({standing.problem}) Mail is {judged}: surebayes doctor -m {below}"
+        )
+    what = "can't be used"
+    found = [_identity(place) for place in places_of(path, link)]
+    if not any(found):
+        what = f"is gone or was moved from {link['path']}"
+    elif link["id"] not in found:
+        what = f"is not at {link['path']}: another filter is there"
+        advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link['path'])}"
+    elif "views" in standing.problem or "reader" in standing.problem or "classes" in standing.problem:
+        what = "has other views than this layer"
+        advice = "make the layer anew on it and teach it again, or restore the base from a copy"
+    return Health("problem", f"the base {what} ({standing.problem}) Mail is {judged}; {advice}")
+
+
+def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
+    seen = (state.noted or {}).get("rows", 0)
+    link = state.settings.base or {}
+    if isinstance(seen, int) and rows < seen:
+        return Health(
+            "problem",
+            f"the base {folder} is older than what this layer has seen of it (row {rows:,}, and it was at {seen:,}): a "
+            "copy was restored. Teach the base again what it lost; the layer goes on with it as it is.",
+        )
+    if folder != link.get("path"):
+        return Health(
+            "note",
+            f"the base was moved to {folder} together with this layer. Make that known: "
+            f"surebayes rebase -m {mine} --base {shlex.quote(folder)}",
+        )
+    own, times = sum(state.engine.documents), link.get("own_weight", 1)
+    return Health("ok", f"{own:,} own lessons, each {times} times, on {folder}")
+
+
+def _identity(place: str) -> str:
+    try:
+        return identity_of(place)
+    except NoModel:
+        return ""
+    except (OSError, ValueError):
+        return "?"

@@ -1,0 +1,68 @@
+"""Making a layer, and moving it to another place of its base."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from surebayes.errors import BadInput, BadModel
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.layers.base import check_weight, identity_of, link_to, open_whole
+from surebayes.pool.specs import views_of
+
+_DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}
+"""What `Filter.create` has where nobody says otherwise."""
+
+
+def create_layer(path: str, base: str, own_weight: int, renew: bool, given: dict[str, Any], content: bool) -> Durable:
+    """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
+    check_weight(own_weight)
+    below = open_whole(base, path)
+    engine, names = below.judge.engine, below.judge.names
+    theirs = {"classes": list(names), "reader": engine.reader}
+    for name, value in theirs.items():
+        if given[name] not in (value, _DEFAULTS[name]):
+            raise BadInput(f"A layer has the {name} of its base, {value!r}. Got {given[name]!r}.")
+    asked = given["model"], given["width"]
+    is_asked = asked != (_DEFAULTS["model"], _DEFAULTS["width"])
+    if is_asked and views_of(given["model"], engine.reader, len(names), given["width"]) != engine.views:
+        raise BadInput(
+            f"A layer has the views of its base. Got model={asked[0]!r} and width={asked[1]}: leave them out."
+        )
+    link = link_to(below, path, own_weight)
+    return Durable.create(path, engine.reader, list(names), engine.views, renew, content, link)
+
+
+def move_base(durable: Durable, base: str, own_weight: int | None = None, who: str | None = None) -> bool:
+    """Have a layer stand on its base at another place, or on another filter of the same kind; whether that is new.
+
+    Parameters
+    ----------
+    durable : Durable
+        The layer.
+    base : str
+        The base's folder.
+    own_weight : int, optional
+        How often own lessons count; as it was if not given.
+    who : str, optional
+        Who says so.
+    """
+    state = durable.standing()
+    link = state.settings.base
+    if link is None:
+        raise BadInput(f"{durable.path!r} is no layer: it was made without a base, and what it learnt is whole.")
+    below = open_whole(base, durable.path, state.engine)
+    if list(below.judge.names) != list(state.names):
+        raise BadModel(f"The base {base!r} has other classes: {below.judge.names!r}, not {state.names!r}.")
+    wanted = link_to(below, durable.path, link["own_weight"] if own_weight is None else own_weight)
+    if identity_of(base) == link["id"]:
+        wanted["tuned"] = link["tuned"]
+    if wanted == link:
+        return False
+    durable.submit(lambda write: _move(write, wanted, who))
+    durable.absorb_all(f"stands on {os.path.basename(wanted['path'])}", renew=True)
+    return True
+
+
+def _move(write: Writing, link: dict[str, Any], who: str | None) -> None:
+    write.settings({"base": link}, who, weights=True)

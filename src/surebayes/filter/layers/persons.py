@@ -1,0 +1,130 @@
+"""A folder of persons: each has a layer on one site, made at the first lesson, within a quota.
+
+What a person was taught is in one folder, named after them, and nowhere else: to forget a person, delete it. Nobody
+pays for the others: a folder is found by its name, and the rest is never listed.
+"""
+
+import os
+
+from surebayes.errors import NoModel, QuotaReached
+from surebayes.filter.layers.names import checked_name
+from surebayes.persist.manifest import NAME
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from surebayes.filter.filter import Filter
+
+
+def folder_of(users: str, name: str) -> str:
+    """Return the folder of a person; ValueError for what is no name.
+
+    Examples
+    --------
+    >>> folder_of("/srv/users", "Ann@Example.org")
+    '/srv/users/ann@example.org'
+    """
+    return os.path.join(users, checked_name(name))
+
+
+def has_layer(folder: str) -> bool:
+    """Whether a person has been taught anything."""
+    return os.path.exists(os.path.join(folder, NAME))
+
+
+def judging_folder(users: str, name: str, site: "str | None") -> str:
+    """Return the filter that judges for a person: their layer, or the site until they have one."""
+    folder = folder_of(users, name)
+    if has_layer(folder):
+        return folder
+    if not site:
+        raise NoModel(f"{name!r} has no filter in {users!r} yet, and no site was named to judge by: -m DIR.")
+    return site
+
+
+def own_folder(users: str, name: str) -> str:
+    """Return the layer of a person; NoModel where they have none yet."""
+    folder = folder_of(users, name)
+    if not has_layer(folder):
+        raise NoModel(f"{name!r} has no filter in {users!r} yet: it is made at the first lesson.")
+    return folder
+
+
+class Quota:
+    """What a person may keep.
+
+    Parameters
+    ----------
+    lessons : int
+        Messages that may be learnt; 0: any number.
+    size : int
+        Bytes that the folder may take before a lesson; 0: any number.
+    """
+
+    __slots__ = ("lessons", "size")
+
+    def __init__(self, lessons: int = 0, size: int = 0) -> None:
+        self.lessons, self.size = lessons, size
+
+    def check(self, folder: str, known: int, more: int = 1) -> None:
+        """Refuse so many lessons more than are known; QuotaReached says which limit it is."""
+        if self.lessons and known + more > self.lessons:
+            raise QuotaReached(
+                f"The quota of {self.lessons:,} lessons is used up in {folder!r}: it has {known:,}. Forget some, or "
+                "raise quota_lessons."
+            )
+        if self.size and (taken := size_of(folder)) >= self.size:
+            raise QuotaReached(
+                f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {taken:,}. Forget some, or raise "
+                "quota_bytes."
+            )
+
+
+def size_of(folder: str) -> int:
+    """Return how many bytes the files of a folder have."""
+    try:
+        return sum([entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()])
+    except FileNotFoundError:
+        return 0
+
+
+class Persons:
+    """A folder of persons on one site.
+
+    Parameters
+    ----------
+    users : str
+        The folder.
+    site : str, optional
+        The filter that the persons' layers stand on; needed for those who have none yet.
+    quota : Quota, optional
+        What each may keep.
+    own_weight : int
+        How often lessons count in a layer that is made.
+    """
+
+    def __init__(
+        self, users: str, site: "str | None" = None, quota: "Quota | None" = None, own_weight: int = 50
+    ) -> None:
+        self.users, self.site, self.quota, self.own_weight = users, site, quota or Quota(), own_weight
+
+    def layer(self, name: str, renew: bool = True) -> "Filter":
+        """Open a person's layer to teach it, made where there is none; it refuses lessons beyond the quota."""
+        from surebayes.filter.filter import Filter
+
+        folder = folder_of(self.users, name)
+        if not has_layer(folder):
+            if not self.site:
+                raise NoModel(f"{name!r} has no filter in {self.users!r} yet; name the site that it stands on: -m DIR.")
+            os.makedirs(self.users, exist_ok=True)
+            try:
+                opened = Filter.create(folder, base=self.site, own_weight=self.own_weight, renew=renew)
+            except FileExistsError:  # somebody else was quicker
+                opened = Filter.open(folder, renew=renew)
+        else:
+            opened = Filter.open(folder, renew=renew)
+        opened.limit(self.quota)
+        return opened
+
+    def judging(self, name: str) -> str:
+        """Return the folder of the filter that judges for a person."""
+        return judging_folder(self.users, name, self.site)

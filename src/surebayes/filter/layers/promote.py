@@ -1,0 +1,98 @@
+"""Lessons of one filter into another: what a person was taught and everybody should know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+from surebayes.errors import BadInput
+from surebayes.filter import teaching
+from surebayes.filter.disk import contents
+from surebayes.filter.disk.bodies import unpack_content
+from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.state import Seen, State
+
+
+def promote(
+    mine: Durable, into: str, wanted: Collection[str] | None, label: str | None, who: str | None
+) -> dict[str, Any]:
+    """Teach another filter lessons of this one, in one step that can be undone; they stay in this one too.
+
+    Parameters
+    ----------
+    mine : Durable
+        Whose lessons they are.
+    into : str
+        The folder of the filter that learns them, such as the base.
+    wanted : collection of str, optional
+        The fingerprints of the messages; all of them if not given.
+    label : str, optional
+        Only lessons of this class.
+    who : str, optional
+        Who says so; the name of the folder if not given.
+
+    Returns
+    -------
+    dict
+        "learnt", "already", "moved": how many; "unknown": how many of those wanted were never learnt here; "before":
+        the version of the other filter to go back to.
+    """
+    if os.path.realpath(into) == os.path.realpath(mine.path):
+        raise BadInput(f"{into!r} is the filter whose lessons are to be promoted.")
+    with mine.mutex:
+        state, journal = mine.fresh_state(), mine.reading(anew=True)
+        known = journal.messages("learn", "forget")
+        chosen = known if wanted is None else {f: known[f] for f in wanted if f in known}
+        rows = sorted((row, f, c) for f, (_, c, row) in chosen.items() if label in (None, c))
+        lessons = [(f, c, *journal.content(row), row) for row, f, c in rows]
+    unknown = 0 if wanted is None else len(set(wanted) - set(known))
+    name = os.path.basename(os.path.abspath(mine.path))
+    says = f"{who or name} (promoted from {name})"
+    site = Durable.open(into)
+    try:
+        _check_same(state, site.standing(), into)
+
+        def carry_out(write: Writing) -> dict[str, Any]:
+            done: dict[str, Any] = {
+                "learnt": 0,
+                "already": 0,
+                "moved": 0,
+                "unknown": unknown,
+                "before": write.state.seq,
+            }
+            for fingerprint, c, body, reader, row in lessons:
+                done[_teach(write, state, fingerprint, c, body, reader, row, says)] += 1
+            return done
+
+        report: dict[str, Any] = site.submit(carry_out)
+        if report["learnt"] or report["moved"]:
+            site.absorb_all(f"promoted {report['learnt'] + report['moved']} from {name}")
+        return report
+    finally:
+        site.close()
+
+
+def _check_same(mine: State, theirs: State, into: str) -> None:
+    for what, ours, others in (
+        ("reader", mine.engine.reader, theirs.engine.reader),
+        ("classes", mine.names, theirs.names),
+        ("views", mine.engine.views, theirs.engine.views),
+    ):
+        if ours != others:
+            raise BadInput(f"{into!r} has another reader, or other classes or views: lessons can't go there ({what}).")
+
+
+def _teach(
+    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int, who: str
+) -> str:
+    """Learn a message as it was learnt there: its content where that is kept, else its columns."""
+    rows, _ = mine.unpack(body, reader, row)
+    with_content = reader == contents.VERSION
+    content = unpack_content(body)[0] if with_content else b""
+    state, before = write.state, write.state.keeps_content
+    state.keeps_content = before and with_content
+    try:
+        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, ""), label, who)
+    finally:
+        state.keeps_content = before
