@@ -83,8 +83,12 @@ def erase(
         if rows:
             write = Writing(state, journal)
             now = time.time()
-            write.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
-            journal.append(write.events, blank=[row.seq for row in rows])
+            try:
+                write.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
+                journal.append(write.events, blank=[row.seq for row in rows])
+            except BaseException:
+                durable.state, durable.ahead = None, True  # memory is ahead of the journal: it must not be written
+                raise
             durable.absorb_locked(keep_replaced=False)
     return {**done, "rows": len(rows)}
 
@@ -126,6 +130,9 @@ def rebuild(
         if other:
             _weigh(durable, who)
         return {"documents": dict(zip(names, durable.standing().engine.documents)), "views": len(wanted)}
+    except BaseException:
+        durable.state, durable.ahead = None, True  # memory may be ahead of the journal: it must not be written
+        raise
     finally:
         durable.close()
 
