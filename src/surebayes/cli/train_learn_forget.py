@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     "Have the documents cut into terms by a Dask cluster: the address of its scheduler, such as tcp://head:8786."
 ))  # fmt: skip
 @click.option("--content/--no-content", "content", default=None, help=(
-    "Whether the journal keeps the text of what is learnt, or hashed columns alone: five times the room, nothing that "
-    "can be read. Default: as the filter does; a new one keeps the text."
+    "Whether the journal keeps the text of what is learnt, or hashed columns alone: several times the room, nothing "
+    "that can be read. Default: as the filter does; a new one keeps the text."
 ))  # fmt: skip
 @setting("renew")
 @_show.output_options
