@@ -92,7 +92,8 @@ static const char *alive_after(const int32_t *counts, size_t n, size_t classes, 
 
 const char lesson_alive_doc[] =
     "lesson_alive(rows, stack, classes, label, forget)\n--\n\n"
-    "By how much the number of columns that have documents changes when the first document of the rows is learnt as the "
+    "By how much the number of columns that have documents changes when the first document of the rows is learnt as "
+    "the "
     "class `label`, or\n"
     "forgotten. stack: a list of (table, weight), whose counts add up. ValueError where a count would go below zero.";
 PyObject *pool_lesson_alive(PyObject *module, PyObject *args)
@@ -281,8 +282,7 @@ PyObject *pool_merge(PyObject *module, PyObject *args)
         goto done;
     }
     for (size_t i = 0; i < n_tables; i++) {
-        if (each < 1 ||
-            table_open(&tables[i], buffers, PyList_GetItem(list, (Py_ssize_t)i), (size_t)each, 0) < 0 ||
+        if (each < 1 || table_open(&tables[i], buffers, PyList_GetItem(list, (Py_ssize_t)i), (size_t)each, 0) < 0 ||
             !tables[i].in_file) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError, "merge takes tables in files");
