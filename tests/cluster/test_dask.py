@@ -22,7 +22,7 @@ from surebayes.cli.train_learn_forget import train
 from surebayes.cluster.pools import spread
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
-from surebayes.filter import teaching
+from surebayes.filter import training
 from surebayes.synthetic import mail_stream
 from variants import CHOOSING, VARIANTS
 
@@ -236,7 +236,7 @@ def mailboxes(tmp_path_factory):
 @pytest.mark.parametrize("options", [["--views", "words", "--no-journal"], ["--width", "16384"]], ids=["words", "pool"])
 def test_a_filter_by_command(options, client, mailboxes, tmp_path, monkeypatch):
     monkeypatch.setattr(spread, "PIECES", 2)
-    monkeypatch.setattr(teaching, "CHUNK", 7)
+    monkeypatch.setattr(training, "CHUNK", 7)
     for name, more in (("here", []), ("there", ["--dask", client.scheduler.address])):
         done = CliRunner().invoke(train, ["-m", str(tmp_path / name), *mailboxes, *options, *more])
         assert done.exit_code == 0, done.output

@@ -343,7 +343,7 @@ def test_no_folder(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["hotmail", "koreannews2002", "trec_ap"])
 def test_what_cannot_be_had_says_so(name, tmp_path):
-    with pytest.raises(CorpusMissing, match=r"can't be had|only by licence"):
+    with pytest.raises(CorpusMissing, match=r"not available|only by licence"):
         corpora.load(name, tmp_path)
 
 

@@ -94,7 +94,7 @@ def hashed_rows(module, options, ngrams, *rest):
     analyzer = module.Analyzer(low=ngrams[0], high=ngrams[1], **options)
     try:
         lengths, columns = module.hash_rows(analyzer, *rest)
-        counts = []
+        counts = b""
         if options.get("kind", "word") in ("word", "bytes"):
             again, same, counts = module.hash_rows(analyzer, *rest, counted=True)
             assert (items(again, "I"), items(same, "I")) == (items(lengths, "I"), items(columns, "I"))
@@ -137,7 +137,7 @@ def test_kernel_and_twin_find_the_same_columns(documents, options, ngrams, n_fea
         analyzer = compiled.Analyzer(low=ngrams[0], high=ngrams[1], **options)
         lengths, ids, _ = compiled.hash_count(analyzer, *rest[:2])
         parts = np.split(np.array(items(ids, "I"), np.int64), np.cumsum(items(lengths, "I"))[:-1]) if documents else []
-        assert found == (items(lengths, "I"), [int(i) for part in parts for i in np.sort(part)])
+        assert found[:2] == (items(lengths, "I"), [int(i) for part in parts for i in np.sort(part)])
 
 
 def test_many_columns_in_one_call():

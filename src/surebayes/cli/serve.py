@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -11,6 +12,8 @@ import click
 from surebayes.cli.shared.command import Command, model_option, setting
 
 DEFAULT = "127.0.0.1:8025"
+_NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
+"""What the extra `server` installs."""
 _NAMES = (
     "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
     "shadow", "max_share", "surge", "renew", "log_level",
@@ -53,16 +56,14 @@ def serve(
     it answers the requests in progress and writes what it was taught to the model's files. Events are JSON lines on
     stderr. Needs `pip install 'surebayes[server]'`.
     """
-    try:
-        from surebayes.server.process.address import Address
-        from surebayes.server.process.options import Options
-        from surebayes.server.process.serving import serve as run
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "surebayes":
-            raise
-        raise ModuleNotFoundError(
-            f"`surebayes serve` needs {error.name}: install it with pip install 'surebayes[server]'.", name=error.name
-        ) from None
+    for name in _NEEDS:  # before anything listens
+        if find_spec(name) is None:
+            message = f"`surebayes serve` needs {name}: install it with pip install 'surebayes[server]'."
+            raise ModuleNotFoundError(message, name=name)
+    from surebayes.server.process.address import Address
+    from surebayes.server.process.options import Options
+    from surebayes.server.process.serving import serve as run
+
     listen = {"http": http, "spamd": spamd, "milter": milter}
     doors = {door: Address.parse(text) for door, text in listen.items() if text}
     if not doors and not os.environ.get("LISTEN_FDS"):
