@@ -32,8 +32,9 @@ def main(folder: Path) -> None:
         environment = Path(name)
         venv.create(environment, with_pip=True)
         bin_ = environment / "bin"
-        # no compiler: only the environment's own programs are on the path
-        only = {**os.environ, "PATH": str(bin_), "CC": "no-compiler-here"}
+        # no compiler, no corpora: only the environment's own programs are on the path
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
+        only = {**own, "PATH": str(bin_), "CC": "no-compiler-here"}
         subprocess.run([bin_ / "python", "-m", "pip", "install", "--quiet", wheels[0].resolve()], check=True, env=only)
         missing = [file for file in FILES if not (environment / file).is_file()]
         if missing:
