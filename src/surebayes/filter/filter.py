@@ -698,7 +698,7 @@ class Filter(Remembering):
         Parameters
         ----------
         keep : bool
-            True: the start of the source and the text, compressed: a fraction of the room, readable for all who may read
+            True: the start of the source and the text, compressed: a fraction of the room, readable to who may read
             the folder. False: columns, which can't be read, and can't be counted anew with other views.
         """
         durable = self._durable
