@@ -74,6 +74,10 @@ class Tokens:
 
     def role_of(self, token: str) -> str | None:
         """Return the role of a token, or None. Only its digest is ever compared."""
+        return self.role_of_digest(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
+
+    def role_of_digest(self, digest: str) -> str | None:
+        """Return the role of the token with a SHA-256, as the file has it now, or None."""
         now = time.monotonic()
         if now - self._looked > 1:
             self._looked = now
@@ -83,7 +87,7 @@ class Tokens:
                     self._roles, self._stamp = read_tokens(self.path), stamp
             except (OSError, BadConfig):
                 pass  # a file that is being edited: what held goes on
-        return self._roles.get(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
+        return self._roles.get(digest)
 
 
 def host_is_ours(host: str) -> bool:

@@ -55,6 +55,9 @@ def _values(event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+_LESSON = "seq, time, action, label, who"
+
+
 class Journal:
     """The journal of one filter.
 
@@ -298,6 +301,17 @@ class Journal:
         """Return rows, of one message or all, the latest first."""
         condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
         return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
+
+    def latest_lessons(self, limit: int) -> list[tuple[float, str]]:
+        """Return when messages were taught and forgotten, with the class or "forget", the latest first.
+
+        Of the latest rows; what a training brought along is left out.
+        """
+        rows = f"SELECT * FROM (SELECT {_LESSON} FROM events ORDER BY seq DESC LIMIT ?)"
+        query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
+        with errors_named(self.path):
+            found = self._db.execute(query, (limit,)).fetchall()
+        return [(time, label if action == "learn" else action) for _, time, action, label, _ in found]
 
     def of_actions(self, *actions: str) -> list[Event]:
         """Return the rows of actions other than learning and forgetting."""

@@ -18,6 +18,7 @@ from surebayes.server.http.api import ENDPOINTS, Call, Endpoint
 from surebayes.server.http.body import documents_of, read_body
 from surebayes.server.http.openapi import document
 from surebayes.server.http.problems import HttpError, problem, problem_response, status_of
+from surebayes.server.page import site
 from surebayes.server.process.counters import CONTENT_TYPE
 from surebayes.server.service import Service
 
@@ -37,7 +38,7 @@ def application(service: Service) -> Starlette:
     ]
     for path, role, handler in _for_rspamd(service):
         routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
+    return Starlette(routes=[*routes, *site.routes(service)], exception_handlers={HTTPException: _http_problem})
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

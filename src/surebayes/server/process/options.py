@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 
 from surebayes.server.process.address import Address
@@ -43,6 +44,8 @@ class Options:
         Whether lessons renew the certificate that they make stale.
     log_level : str
         "debug", "info", "warning" or "error".
+    key : bytes
+        What the cookies of the page are signed with: made anew for each server, one for all of its processes.
     """
 
     model: str
@@ -60,3 +63,4 @@ class Options:
     surge: str = "warn"
     renew: bool = True
     log_level: str = "info"
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
