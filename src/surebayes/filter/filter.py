@@ -67,6 +67,8 @@ class Filter(Remembering):
     'forgotten'
     """
 
+    _tradeoff: tuple[Any, dict[str, Any]] | None = None
+
     def __init__(self, durable: Durable) -> None:
         self._durable = durable
         self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
@@ -587,6 +589,29 @@ class Filter(Remembering):
         """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
         with self._durable.mutex:
             return tuning.reserve_scores(self._durable.fresh_state(), self._durable.reading())[:2]
+
+    def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
+        """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
+
+        Parameters
+        ----------
+        positive : str, optional
+            The class whose alarms are meant; the last one if it isn't given.
+        confidence : float, default=.95
+            Probability with which each promise would hold.
+
+        Returns
+        -------
+        dict
+            "positive", "confidence"; "negatives" and "positives": the scores; "points", the strictest first: each with
+            "threshold", "above" (negatives that lie above it), "max_fpr" (the rate that these vouch for) and "recall".
+        """
+        from surebayes.filter.promise import tradeoff
+
+        asked = self.model, positive, confidence
+        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
+            self._tradeoff = asked, tradeoff(self._durable, positive, confidence)
+        return self._tradeoff[1]
 
     # ---- the past
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
@@ -34,7 +35,15 @@ from surebayes.metrics.significance import Interval
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
 from surebayes.promises.certifying import certify
-from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
+from surebayes.promises.order_statistics import (
+    Mislabelled,
+    confidence_of_renewal,
+    order_statistic_threshold,
+    vouched_rate,
+)
+
+POINTS = 400
+"""Thresholds that `Filter.tradeoff` lists, at most some more."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +235,32 @@ def held_out(state: State, journal: Journal) -> HeldOut:
     by_row = {row: fingerprint for messages in kept for fingerprint, (_, _, row) in messages.items()}
     fingerprints = [by_row[row] for row in rows + rows_then]
     return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before))
+
+
+def tradeoff(durable: Durable, positive: str | None, confidence: float) -> dict[str, Any]:
+    """See `Filter.tradeoff`."""
+    fraction(confidence, "confidence", zero=False, one=False)
+    with durable.mutex:
+        state = durable.fresh_state()
+        held = held_out(state, durable.reading())
+    label = targets(state, positive)[-1]
+    scores, truth, _ = held.of(label)
+    negatives, positives = np.sort(scores[~truth])[::-1], np.sort(scores[truth])
+    wanted: Iterable[int] = range(len(negatives))
+    if len(negatives) > POINTS:  # each of the highest, then ever fewer
+        wanted = sorted({*range(POINTS // 4), *np.geomspace(1, len(negatives) - 1, POINTS).astype(int).tolist()})
+    points: list[dict[str, Any]] = []
+    for above in wanted:
+        threshold, rate = float(negatives[above]), vouched_rate(len(negatives), above, confidence)
+        if rate is None or (points and points[-1]["threshold"] == threshold):
+            continue
+        caught = len(positives) - int(np.searchsorted(positives, threshold, side="right"))
+        recall = caught / len(positives) if len(positives) else None
+        points.append({"threshold": threshold, "above": above, "max_fpr": rate, "recall": recall})
+    return {
+        "positive": label, "confidence": confidence, "negatives": negatives.tolist(), "positives": positives.tolist(),
+        "points": points,
+    }  # fmt: skip
 
 
 def _certify(

@@ -103,3 +103,98 @@ def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
     ]  # fmt: skip
     about = f"{curve[-1][1]:,} false alarms among {seen:,} known good mails; {promised * seen:.1f} were allowed for"
     return _svg(inside, height, about, "alarms")
+
+
+# ---------------------------------------------------------------------- a threshold to choose
+
+BINS = 48
+_LEFT, _RIGHT, _TOP, _BASE = 12, WIDTH - 12, 22, 150
+
+
+class Scale:
+    """Where a score is on the histogram.
+
+    Examples
+    --------
+    >>> Scale([-4.0, 4.0]).x(0.0)
+    240.0
+    """
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        self.low, self.high = min(scores), max(scores)
+        if self.high - self.low < 1e-9:
+            self.low, self.high = self.low - 1, self.high + 1
+
+    def x(self, score: float) -> float:
+        """Return the place of a score, within the picture."""
+        share = (score - self.low) / (self.high - self.low)
+        return _LEFT + (_RIGHT - _LEFT) * min(max(share, 0.0), 1.0)
+
+
+def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float, now: float | None) -> Markup:
+    """Draw the scores of both sides, good ones below the line and bad ones above it, and the threshold to drag."""
+    scale = Scale([*negatives, *positives])
+    inside = []
+    middle = (_TOP + _BASE) / 2
+    for scores, kind, sign in ((positives, "h1", -1), (negatives, "h0", 1)):
+        counts = [0] * BINS
+        for score in scores:
+            counts[min(int((score - scale.low) / (scale.high - scale.low) * BINS), BINS - 1)] += 1
+        most = max(counts, default=0) or 1
+        room = (_RIGHT - _LEFT) / BINS
+        for k, count in enumerate(counts):
+            if count:
+                size = max((middle - _TOP) * math.sqrt(count / most), 1.5)
+                y = middle - size if sign < 0 else middle
+                inside.append(_rect(kind, _LEFT + k * room + 0.5, y, room - 1, size, f"{count:,}"))
+    inside.append(_line("axis", _LEFT, middle, _RIGHT, middle))
+    for k in range(5):
+        score = scale.low + (scale.high - scale.low) * k / 4
+        inside.append(_text(scale.x(score), _BASE + 18, f"{score:+.1f}".replace("-", "−"), "middle"))
+    if now is not None:
+        inside.append(_line("now", scale.x(now), _TOP, scale.x(now), _BASE))
+    x = scale.x(cut)
+    grip = Markup(
+        '<g class="cutter" data-x="{0}"><line class="cut" x1="{0}" y1="{1}" x2="{0}" y2="{2}"></line>'
+    ).format(f"{x:.2f}", _TOP - 6, _BASE)
+    inside.append(
+        grip + Markup('<circle class="grip" cx="{}" cy="{}" r="8"></circle></g>').format(f"{x:.2f}", _TOP - 10)
+    )
+    about = f"Scores of {len(negatives):,} good mails below the line and {len(positives):,} bad ones above it"
+    return _svg(inside, _BASE + 26, about, "histogram draggable")
+
+
+def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup:
+    """Draw the low corner of the ROC: recall over the rate of false alarms that is vouched for."""
+    height, base, left = 220, 184, 40
+
+    def place(point: dict[str, float]) -> tuple[float, float]:
+        return left + (WIDTH - left - 12) * point["max_fpr"] / most, base - (base - 14) * (point["recall"] or 0.0)
+
+    shown = [place(point) for point in points if point["max_fpr"] <= most]
+    inside = [
+        _line("axis", left, base, WIDTH - 12, base), _line("grid", left, 14, WIDTH - 12, 14),
+        _text(left - 6, 18, "100%", "end"), _text(left - 6, base, "0%", "end"), _text(left, base + 18, "0%"),
+        _text(WIDTH - 12, base + 18, f"{100 * most:g}% false alarms", "end"),
+    ]  # fmt: skip
+    if shown:
+        steps = [shown[0]]
+        for x, y in shown[1:]:
+            steps += [(x, steps[-1][1]), (x, y)]
+        inside.append(_path("roc", steps))
+        x, y = place(points[here])
+        inside.append(Markup('<circle class="here" cx="{}" cy="{}" r="6"></circle>').format(f"{x:.2f}", f"{y:.2f}"))
+    return _svg(inside, height, "Recall over the rate of false alarms, from 0 on", "corner")
+
+
+# ---------------------------------------------------------------------- why
+
+
+def share(value: float, most: float) -> Markup:
+    """Draw what something adds to a score: to the right for the positive class, to the left against it."""
+    half = 100.0
+    size = min(abs(value) / most, 1.0) * half if most else 0.0
+    x = half if value > 0 else half - size
+    head = Markup('<svg viewBox="0 0 200 14" preserveAspectRatio="none" aria-hidden="true">')
+    bar = _rect("for" if value > 0 else "against", x, 2, size, 10)
+    return head + bar + _line("zero", half, 0, half, 14) + Markup("</svg>")

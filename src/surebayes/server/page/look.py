@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import math
 import mimetypes
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -79,6 +80,20 @@ def bytes_(size: int) -> str:
 def score(value: float | None) -> str:
     """Return a score with its sign; a dash where there is none."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+def keys(classes: Sequence[str]) -> dict[str, str]:
+    """Return the key of each class: its first letter where that says which, else its place.
+
+    Examples
+    --------
+    >>> keys(["ham", "spam"]), keys(["sport", "science"])
+    ({'ham': 'h', 'spam': 's'}, {'sport': '1', 'science': '2'})
+    """
+    letters = [label[:1].lower() for label in classes]
+    if len(set(letters)) == len(letters) and all(letter.isalpha() and letter not in "jknu" for letter in letters):
+        return dict(zip(classes, letters))
+    return {label: str(place) for place, label in enumerate(classes, 1)}
 
 
 def when(text: str | None) -> Markup:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from surebayes.errors import SurebayesError
 from surebayes.server.http.guard import check_source
 from surebayes.server.http.problems import HttpError, problem, status_of
-from surebayes.server.page import look, session
+from surebayes.server.page import look, mail, session, threshold
 from surebayes.server.page.today import today
 from surebayes.server.page.visit import DOOR, Deed, Done, Page, Visit, read_form
 from surebayes.server.service import Service
@@ -25,10 +25,17 @@ THEME = "surebayes-theme"
 
 PAGES = (
     Page("/today", "Today", "read", today),
+    Page("/threshold", "Threshold", "read", threshold.threshold),
+    Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False),
+    Page("/mail", "A mail", "read", mail.mail, takes_form=True),
 )  # fmt: skip
 """The pages, in the order of the menu."""
 
-DEEDS: tuple[Deed, ...] = ()
+DEEDS: tuple[Deed, ...] = (
+    Deed("/threshold/use", "admin", threshold.use),
+    Deed("/mail/teach", "teach", mail.teach),
+    Deed("/mail/forget", "teach", mail.forget),
+)
 """What forms do."""
 
 
@@ -133,7 +140,7 @@ def _around(request: Request, service: Service, visitor: session.Visitor, page: 
     return {
         "pages": [each for each in PAGES if each.is_listed and visitor.may(each.role)],
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
-        "csrf": session.form_word(service, visitor), "classes": service.classes,
+        "csrf": session.form_word(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
         "said": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
     }  # fmt: skip

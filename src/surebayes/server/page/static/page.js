@@ -13,6 +13,47 @@
     }
   }
 
+  function percent(share) {
+    if (share === null) return "–";
+    const value = 100 * share;
+    const digits = Math.abs(value) >= 1 || value === 0 ? 1 : 1 - Math.floor(Math.log10(Math.abs(value)));
+    return `${Number(value.toFixed(digits))}%`;
+  }
+
+  // The threshold is dragged in the picture, or moved by the slider below it; figures and both pictures follow.
+  function threshold() {
+    const form = document.getElementById("threshold");
+    if (!form) return;
+    const places = JSON.parse(form.dataset.places), most = Number(form.dataset.most);
+    const slider = form.querySelector("#point"), picture = form.querySelector(".histogram");
+    const show = (name, text) => { form.querySelector(`[data-show=${name}]`).textContent = text; };
+    const here = document.querySelector(".corner .here");
+    function move() {
+      const [x, score, rate, recall, above] = places[slider.value];
+      const line = picture.querySelector(".cut"), grip = picture.querySelector(".grip");
+      line.setAttribute("x1", x); line.setAttribute("x2", x); grip.setAttribute("cx", x);
+      show("threshold", (score < 0 ? "−" : "+") + Math.abs(score).toFixed(2));
+      show("rate", percent(rate)); show("recall", percent(recall)); show("above", above.toLocaleString("en"));
+      if (here) {
+        here.setAttribute("cx", 40 + (480 - 40 - 12) * Math.min(rate / most, 1));
+        here.setAttribute("cy", 184 - 170 * (recall || 0));
+      }
+      slider.setAttribute("aria-valuetext", `at most ${percent(rate)} false alarms, ${percent(recall)} caught`);
+    }
+    function drag(event) {
+      const box = picture.getBoundingClientRect();
+      const x = (event.clientX - box.left) * 480 / box.width;
+      let best = 0;
+      places.forEach((place, k) => { if (Math.abs(place[0] - x) < Math.abs(places[best][0] - x)) best = k; });
+      slider.value = best;
+      move();
+    }
+    picture.addEventListener("pointerdown", (event) => { picture.setPointerCapture(event.pointerId); drag(event); });
+    picture.addEventListener("pointermove", (event) => { if (picture.hasPointerCapture(event.pointerId)) drag(event); });
+    slider.addEventListener("input", move);
+    move();
+  }
+
   // A mail that is dropped on the form is sent as if it had been chosen.
   function drops(root) {
     for (const form of root.querySelectorAll("form.drop")) {
@@ -82,4 +123,5 @@
 
   localTimes(document);
   drops(document);
+  threshold();
 })();
