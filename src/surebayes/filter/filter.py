@@ -126,8 +126,8 @@ class Filter(Remembering):
         if base is not None:
             from surebayes.filter.layers.making import create_layer
 
-            given = {"classes": names, "reader": reader, "model": model, "width": width}
-            return cls(create_layer(folder, os.fspath(base), own_weight, renew, given, content))
+            arguments = {"classes": names, "reader": reader, "model": model, "width": width}
+            return cls(create_layer(folder, os.fspath(base), own_weight, renew, arguments, content))
         return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
@@ -365,7 +365,7 @@ class Filter(Remembering):
         if label not in state.names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
         seen = self._see(document, state)
-        told = self._truth_told(seen, label, who, person)
+        consequence = self._truth_told(seen, label, who, person)
 
         def lesson(write: Writing) -> str:
             if self._quota is not None and write.known(seen.fingerprint) is None:
@@ -373,7 +373,7 @@ class Filter(Remembering):
             return teaching.teach(write, seen, label, who)
 
         outcome: str = self._durable.submit(lesson)
-        return outcome, told
+        return outcome, consequence
 
     def is_set_aside(self, document: bytes | str) -> bool:
         """Whether a document is set aside for calibration, so that a promise rests on it.
@@ -452,8 +452,8 @@ class Filter(Remembering):
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         if self._quota is not None:
             documents = self._within_quota(documents)
-        told = self._many_told(who)
-        return training.train(self._durable, documents, reserve, journal, who, progress, told, spread)
+        tell = self._many_told(who)
+        return training.train(self._durable, documents, reserve, journal, who, progress, tell, spread)
 
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""

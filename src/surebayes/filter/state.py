@@ -270,13 +270,13 @@ class State(OnBase):
         self.belong_to(journal)
         if journal.id != place["id"]:
             raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place['id']}.")
-        found = journal.chain_at(self.seq)
-        if found is None:
+        chain = journal.chain_at(self.seq)
+        if chain is None:
             raise BadModel(
                 f"{journal.path} has lost rows: it ends at {journal.last()}, the model was made with {self.seq}. "
                 "Restore it."
             )
-        if found != self.chain:
+        if chain != self.chain:
             raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
         if "known" in place:
             self._take_numbers(place)

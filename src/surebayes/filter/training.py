@@ -10,7 +10,7 @@ from typing import Any
 
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Message, Spool
+from surebayes.filter.disk.spool import Spool, SpooledMessage
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import Durable
@@ -106,7 +106,7 @@ class _Training:
         new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
         return new >= max(sum(state.engine.documents), 1)
 
-    def learn(self, write: Writing, batch: Sequence[Message], together: bool) -> None:
+    def learn(self, write: Writing, batch: Sequence[SpooledMessage], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
         state, now = write.state, time.time()
         lessons: list[tuple[str, list[Rows]]] = []

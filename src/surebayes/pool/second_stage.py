@@ -123,9 +123,18 @@ class SecondStage:
         self.table = _table_of(place, strength.astype(np.float32), 1 + len(contrasts))
         self.intercepts = real_zeros(len(contrasts))
         costs = np.full(len(which), float(self.spec.cost)) * (1.0 if weights is None else weights)
-        asked = ints([c if (labels == c).any() and (labels != c).any() else -1 for c in contrasts])
+        learnable = ints([c if (labels == c).any() and (labels != c).any() else -1 for c in contrasts])
         _kernel.separate(
-            rows, which.astype(np.int64), self.table, self.counted, labels, costs, asked, self.intercepts, MOST, ENOUGH
+            rows,
+            which.astype(np.int64),
+            self.table,
+            self.counted,
+            labels,
+            costs,
+            learnable,
+            self.intercepts,
+            MOST,
+            ENOUGH,
         )
 
 

@@ -167,15 +167,15 @@ def weigh(
 
     pool, truth = PoolWeights.equal(len(contrasts), opinions.shape[2]), np.asarray(labels)
     inside = {k: truth == c for k, c in enumerate(contrasts)}
-    few = [k for k, own in inside.items() if min(int(own.sum()), int((~own).sum())) < fewest]
-    judged = {k: own for k, own in inside.items() if k not in few}
+    few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < fewest]
+    judged = {k: members for k, members in inside.items() if k not in few}
     if how == "stack" and len(contrasts) > 1:
         weighed = stacks(opinions, judged)
         if weighed:
             lent = [np.mean(part, axis=0) for part in zip(*weighed.values())]
             weighed.update({k: (lent[0], float(lent[1])) for k in few})
     else:
-        weighed = {k: weigh_contrast(opinions[:, k], own, how, alike) for k, own in judged.items()}
+        weighed = {k: weigh_contrast(opinions[:, k], members, how, alike) for k, members in judged.items()}
     for k, (weights, bias) in weighed.items():
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
@@ -213,14 +213,14 @@ def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int,
 
     if not inside:
         return {}
-    standard = {k: _Standard(opinions[:, k], own) for k, own in inside.items()}
+    standard = {k: _Standard(opinions[:, k], members) for k, members in inside.items()}
     n = len(opinions)
-    shares = {k: np.where(own, 0.5 / own.sum(), 0.5 / (~own).sum()) for k, own in inside.items()}
-    parts = [(standard[k].z, own, shares[k] * n / len(inside)) for k, own in inside.items()]
+    shares = {k: np.where(members, 0.5 / members.sum(), 0.5 / (~members).sum()) for k, members in inside.items()}
+    parts = [(standard[k].z, members, shares[k] * n / len(inside)) for k, members in inside.items()]
     common, _ = drawn_model(parts, np.zeros(opinions.shape[2]), 1.0)
     result = {}
-    for k, own in inside.items():
-        part = standard[k].z, own, shares[k] * 2 * own.sum()
+    for k, members in inside.items():
+        part = standard[k].z, members, shares[k] * 2 * members.sum()
         result[k] = standard[k].raw(*drawn_model([part], common, BORROWED))
     return result
 
@@ -258,7 +258,7 @@ def _voices(z: "FloatArray", inside: "BoolArray", spread: "FloatArray", how: str
     area = np.array([metrics.partial_auc(inside, column) for column in z.T])
     if not alike:
         return np.asarray((1 / (1 - area + 0.002)) ** 2)
-    candidates = [spread**kept / (1 - area + 0.05) for kept in (1.0, 0.5, 0.0)]
+    candidates = [spread**power / (1 - area + 0.05) for power in (1.0, 0.5, 0.0)]
     return max(candidates, key=lambda weights: metrics.partial_auc(inside, z @ weights, max_fpr=0.01))
 
 

@@ -84,13 +84,13 @@ class Kept(Document):
         return whole_raw and whole_text
 
 
-def read_kept(kept: bytes) -> Kept:
+def read_kept(packed: bytes) -> Kept:
     """Read what `keep` gave; BadModel where it can't be that."""
     import zlib
 
     try:
         unpacker = zlib.decompressobj()
-        content = unpacker.decompress(kept, _MOST)
+        content = unpacker.decompress(packed, _MOST)
         head, _, rest = content.partition(b"\n")
         most_raw, most_text, raw, text, n = map(int, head.split())
         if not unpacker.eof or min(most_raw, most_text, raw, text, n) < 0:

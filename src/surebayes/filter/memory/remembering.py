@@ -177,12 +177,12 @@ class Remembering:
         dict
             What it is set to now: "always", "details", "keep_days", "keep_most", "presume_days".
         """
-        given = {
+        values = {
             "always": None if always is None else int(always), "details": None if details is None else int(details),
             "keep_days": _checked(days, "days", 1 / 24, 36_500), "keep_most": _checked(most, "most", 1000, 10**8),
             "presume_days": _checked(presume_good_after, "presume_good_after", 0, 36_500),
         }  # fmt: skip
-        changes = {name: value for name, value in given.items() if value is not None}
+        changes = {name: value for name, value in values.items() if value is not None}
         memory = self._begin_to_remember()
         if changes:
             memory.set(**changes)
@@ -249,10 +249,10 @@ class Remembering:
         if label not in names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, names))}.")
         query = "SELECT fingerprint, person, content FROM verdicts WHERE id = ?"
-        found = [] if memory is None else memory.database.rows(query, (number,))
-        if memory is None or not found:
+        rows = [] if memory is None else memory.database.rows(query, (number,))
+        if memory is None or not rows:
             raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
-        fingerprint, person, content = found[0]
+        fingerprint, person, content = rows[0]
         if content is None:
             memory.tell(fingerprint, label, None, who, person)
             return "noted"
@@ -275,8 +275,8 @@ class Remembering:
             outcome, alarm, budgets.
         """
         first = self._durable.judge().names[0]
-        outcome, told = self._taught(document, first, who, None)  # type: ignore[attr-defined]
-        return Rescue(outcome, told is not None and told.alarm, self.budgets())
+        outcome, consequence = self._taught(document, first, who, None)  # type: ignore[attr-defined]
+        return Rescue(outcome, consequence is not None and consequence.alarm, self.budgets())
 
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Return how every budget of alarms is, by its class; empty without one.
