@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from surebayes.filter.lean.judge import Decision
     from surebayes.pool.buffers import Numbers
     from surebayes.pool.document import Document, Rows
+    from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec
     from surebayes.pool.weights import PoolWeights
 
@@ -432,10 +433,15 @@ class State(OnBase):
     def count_many(self, lessons: Sequence[tuple[str, list[Rows]]]) -> None:
         """Add messages, each a label and its rows in every view, to the counts."""
         if lessons:
-            self.into_memory().write_all()
-            self._lacks = None
-            self.engine.learn(batch_of([rows for _, rows in lessons]), ints([self.code(c) for c, _ in lessons]))
-            self.version += 1
+            batch = batch_of([rows for _, rows in lessons])
+            self.count_batches([(batch, ints([self.code(c) for c, _ in lessons]), None)])
+
+    def count_batches(self, batches: Sequence[Batch]) -> None:
+        """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
+        self.into_memory().write_all()
+        self._lacks = None
+        self.engine.learn_many(batches)
+        self.version += 1
 
     # ---- judging
 
