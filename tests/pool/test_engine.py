@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
@@ -21,7 +22,7 @@ from surebayes.pool.explanation import terms_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
-from surebayes.pool.weights import UNIT, PoolWeights, gain_and_bias, logistic_model, weigh, weigh_contrast
+from surebayes.pool.weights import UNIT, PoolWeights, drawn_model, gain_and_bias, logistic_model, weigh, weigh_contrast
 
 SMALL = 2**12
 MAILS = [
@@ -504,10 +505,59 @@ def test_second_stage_on_log_odds_leaves_rare_terms_out():
         rows, labels = engine.cut(texts), array("q", y)
         engine.fit(rows, labels, [], "stack")
         stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
-        kept = np.frombuffer(stage.table.place, np.int32) > 0
+        place, strength = np.frombuffer(stage.table.place, np.int32), strengths(stage.table)
+        columns = np.flatnonzero(place)
+        kept = columns[strength[place[columns] - 1] > 0]
+        assert len(kept)
         assert (often[kept] >= least).all()
         assert stage.counted is False
         assert metrics.roc_auc(y == 1, np.array(engine.opinions(rows))) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_stack_is_the_best_of_its_kind(seed):
+    random = np.random.default_rng(seed)
+    n, k, pull = int(random.integers(20, 400)), int(random.integers(1, 9)), float(random.choice([1.0, 3.0]))
+    inside = np.arange(n) < max(n // int(random.integers(2, 9)), 3)
+    z = random.normal(size=(n, 1)) * seed + random.normal(size=(n, k))
+    z += np.where(inside, 1.0, -1.0)[:, None] * random.normal(size=k) * random.choice([0.3, 1.0, 8.0])
+    share, towards = random.random(n) + 0.1, np.maximum(random.normal(size=k), 0.0) * (seed % 2)
+    sign = np.where(inside, 1.0, -1.0)
+
+    def loss(x):
+        slope = -sign * share / (1 + np.exp(np.clip(sign * (z @ x[:-1] + x[-1]), -700, 700)))
+        value = share @ np.logaddexp(0.0, -sign * (z @ x[:-1] + x[-1])) + pull / 2 * ((x[:-1] - towards) ** 2).sum()
+        return value, np.append(z.T @ slope + pull * (x[:-1] - towards), slope.sum())
+
+    weights, bias = drawn_model([(z, inside, share)], towards, pull)
+    start, bounds = np.append(towards, 0.0), [(0.0, None)] * k + [(None, None)]
+    best = minimize(loss, start, jac=True, bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000})
+    assert weights.min() >= 0
+    assert loss(np.append(weights, bias))[0] <= best.fun + 1e-8
+
+
+def strengths(table):
+    return np.frombuffer(table.values, np.float32).reshape(-1, table.each)[:, 0]
+
+
+def test_a_second_stage_finds_columns_where_the_counts_do_unless_that_takes_more_room():
+    engine = Engine("text", (COUNTING.replace(experts=(ExpertSpec(1.0),)),), 2)
+    engine.learn(engine.cut([f"w{i} w{i + 1}" for i in range(300)]), array("q", [i % 2 for i in range(300)]))
+    counted = engine.sums[0].own
+    strength = (np.arange(counted.size) % 3 == 0).astype(np.float32)
+    many = SMALL // int((strength == 0).sum()) + 1
+    shared, own = second_stage._table_of(counted, strength, 2), second_stage._table_of(counted, strength, many)
+    assert shared.place is counted.place
+    assert own.place is not counted.place
+    assert own.size == strength.sum()
+    assert (strengths(own) == 1).all()
+    beside = counted.beside(many)
+    strengths(beside)[:] = strength
+    assert beside == own
+    entries = shared.entries()
+    engine.learn(engine.cut(["another text with words of its own"]), array("q", [0]))
+    assert counted.size > shared.size
+    assert shared.entries() == entries
 
 
 def test_a_second_stage_that_is_not_fitted_says_nothing():

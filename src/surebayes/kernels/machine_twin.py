@@ -58,6 +58,7 @@ class _Machine:
         often = np.ones(len(at))
         if times is not None:
             often = np.array([1.0 + log(n) for n in times.tolist()], "f4").astype("f8")
+        known[known] = self.values[at[known], 0] != 0
         at, often = at[known], often[known]
         square = _total((self.values[at, 0].astype("f8") * often) ** 2)
         return at, often, 1.0 / np.sqrt(square) if square > 0 else 0.0
