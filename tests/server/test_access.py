@@ -43,13 +43,13 @@ def test_a_bad_file_is_refused(tmp_path, text, words):
 
 def test_a_changed_file_is_read_again_and_a_broken_one_changes_nothing(tokens):
     known = Tokens(os.fspath(tokens))
-    assert known.role_of("reads") == "read"
+    assert known.grant_of("reads").role == "read"
     for text, role in ((line("reads", "admin"), "admin"), ("broken", "admin")):
         tokens.write_text(text)
         os.utime(tokens, ns=(time.time_ns(), time.time_ns() + len(text)))
         known._looked = 0.0
-        assert known.role_of("reads") == role
-    assert known.role_of("teaches") is None
+        assert known.grant_of("reads").role == role
+    assert known.grant_of("teaches") is None
 
 
 def test_roles(folder, tokens, mails):

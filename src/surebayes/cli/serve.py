@@ -12,11 +12,12 @@ import click
 from surebayes.cli.shared.command import Command, model_option, setting
 
 DEFAULT = "127.0.0.1:8025"
-_NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "jinja2", "python_multipart")
+_NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
 """What the extra `server` installs."""
 _NAMES = (
     "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",
-    "shadow", "max_share", "surge", "renew", "log_level",
+    "shadow", "max_share", "surge", "renew", "remember", "remember_days", "remember_most", "remember_bytes",
+    "own_weight", "quota_lessons", "quota_bytes", "open_layers", "log_level",
 )  # fmt: skip
 
 
@@ -41,15 +42,17 @@ def _settings(*names: str) -> Callable[[Any], Any]:
             "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt",
             "For other machines.",
         ),
+        ("surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783", "A layer for each person."),
         ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log; change no mail."),
     ),
 )
 @model_option(persons=False)
-@_settings("http", "spamd", "milter", *_NAMES)
+@_settings("users", "http", "spamd", "milter", *_NAMES)
 @click.pass_context
 def serve(
-    ctx: click.Context, /, model: str, http: str | None, spamd: str | None, milter: str | None, **rest: Any
-) -> None:
+    ctx: click.Context, /, model: str, users: str | None, http: str | None, spamd: str | None, milter: str | None,
+    **rest: Any,
+) -> None:  # fmt: skip
     """Serve a filter: HTTP, SPAMD and milter.
 
     ADDR is host:port or unix:PATH; the default is HTTP on 127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C; then
@@ -68,4 +71,4 @@ def serve(
     doors = {door: Address.parse(text) for door, text in listen.items() if text}
     if not doors and not os.environ.get("LISTEN_FDS"):
         doors = {"http": Address.parse(DEFAULT)}
-    ctx.exit(run(Options(model, doors, **{name: rest[name] for name in _NAMES})))
+    ctx.exit(run(Options(model, users, doors, **{name: rest[name] for name in _NAMES})))

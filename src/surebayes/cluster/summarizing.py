@@ -12,7 +12,7 @@ from surebayes.cluster.executors import ExecutorEngine
 from surebayes.cluster.on_dask import DaskEngine, delayed_parts, the_client
 from surebayes.cluster.parts import pair_of
 from surebayes.cluster.passes import asked
-from surebayes.cluster.scores import BatchScorer
+from surebayes.cluster.scores import Judge
 from surebayes.cluster.summaries import BITS, TOP, PositiveCounts, ScoreSummary
 from surebayes.errors import BadInput
 
@@ -84,26 +84,26 @@ def summarize(
     return summary.with_positives(_answered(engine.run(replace(judging, empty=summary.counter()), "positives")))
 
 
-def _answered(answer: Summarized) -> Any:
+def _answered(answer: Judged) -> Any:
     if answer.refusal:
         raise BadInput(answer.refusal)
     return answer.result
 
 
 @dataclass(frozen=True, slots=True)
-class Summarized:
+class Judged:
     """What was found in some parts, or why one can't be used."""
 
     result: Any
     refusal: str | None = None
 
-    def merge(self, other: Summarized) -> Summarized:
+    def merge(self, other: Judged) -> Judged:
         """Add another answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
-        return Summarized(self.result.merge(other.result))
+        return Judged(self.result.merge(other.result))
 
-    def copy(self) -> Summarized:
+    def copy(self) -> Judged:
         """Return itself: nothing changes it."""
         return self
 
@@ -116,15 +116,15 @@ class Judging:
     positive: Any
     empty: ScoreSummary | PositiveCounts
 
-    def nothing(self) -> Summarized:
+    def nothing(self) -> Judged:
         """Return the answer of no part."""
-        return Summarized(self.empty)
+        return Judged(self.empty)
 
-    def __call__(self, number: int, source: Any) -> Summarized:
+    def __call__(self, number: int, source: Any) -> Judged:
         """Judge one part."""
-        return asked(number, lambda: Summarized(self._summary(source)), lambda refusal: Summarized(None, refusal))
+        return asked(number, lambda: Judged(self._found(source)), lambda refusal: Judged(None, refusal))
 
-    def _summary(self, source: Any) -> ScoreSummary | PositiveCounts:
+    def _found(self, source: Any) -> ScoreSummary | PositiveCounts:
         documents, labels = pair_of(source)
         labels = np.asarray(labels)
         strange = ~np.isin(labels, self.estimator.classes_)
@@ -133,7 +133,7 @@ class Judging:
                 f"the label {labels[strange].tolist()[0]!r} is none of the classes {self.estimator.classes_.tolist()}."
             )
         try:
-            scores = BatchScorer(self.estimator).of(documents)[1]
+            scores = Judge(self.estimator).of(documents)[1]
             truth = labels == self.positive
             signed = scores if self.positive == self.estimator.classes_[1] else -scores
             if isinstance(self.empty, PositiveCounts):

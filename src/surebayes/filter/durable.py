@@ -62,7 +62,7 @@ class Durable:
         self.folder = ModelFolder(path)
         self.mutex = threading.RLock()  # the state in memory
         self.writer = threading.Lock()  # one thread writes, the others' requests go with it
-        self._queue: list[_WaitingLesson] = []
+        self._queue: list[_Request] = []
         self._queue_lock = threading.Lock()
         self.state: State | None = None
         self.journal: Journal | None = None
@@ -169,6 +169,12 @@ class Durable:
         """Return what judges: the model's files, or the state where there is one."""
         with self.mutex:
             return self.fresh_map().judge if self.is_mapped else self.fresh_state().judge
+
+    def bases(self) -> list[str]:
+        """Return the folders that a layer stands on, the nearest first; none for a filter without a base."""
+        with self.mutex:
+            standing = (self.fresh_map() if self.is_mapped else self.fresh_state()).standing
+        return standing.folders if standing else []
 
     def check_open(self) -> None:
         """Refuse a filter that was closed."""
@@ -380,7 +386,7 @@ class Durable:
 
     def submit(self, lesson: Callable[[Writing], Any]) -> Any:
         """Have a lesson written; requests of several threads share one transaction."""
-        request = _WaitingLesson(lesson)
+        request = _Request(lesson)
         with self._queue_lock:
             self._queue.append(request)
         with self.writer:
@@ -430,7 +436,7 @@ class Durable:
         elif write.state.seq > self.absorbed:
             self._start_timer()
 
-    def _write_batch(self, batch: list[_WaitingLesson]) -> Writing:
+    def _write_batch(self, batch: list[_Request]) -> Writing:
         """Carry lessons out in one transaction, from reading what others have written to the end."""
         journal = self.open_journal()
         state = self.load() if self.state is None else self.state
@@ -477,7 +483,7 @@ class Durable:
                 self._absorb(None)
 
 
-class _WaitingLesson:
+class _Request:
     """A lesson waiting to be written."""
 
     __slots__ = ("done", "error", "lesson", "result")
@@ -492,7 +498,7 @@ class _WaitingLesson:
 class _HalfDoneError(Exception):
     """A lesson failed in the middle: what it changed in memory has to go."""
 
-    def __init__(self, request: _WaitingLesson, error: Exception) -> None:
+    def __init__(self, request: _Request, error: Exception) -> None:
         super().__init__(str(error))
         self.request, self.error = request, error
 

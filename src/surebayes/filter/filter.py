@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from surebayes.errors import StoreError
 from surebayes.filter import history, teaching, training, tuning
-from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import Durable, is_left_over
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from surebayes.filter.layers.health import Health
     from surebayes.filter.layers.persons import Quota
     from surebayes.filter.memory.budgets import InForce
-    from surebayes.filter.memory.verdicts import Told
     from surebayes.promises.certificate import Certificate, Certificates
 
 __all__ = ["Filter", "Verdict"]
@@ -67,12 +65,9 @@ class Filter(Remembering):
     'forgotten'
     """
 
-    _tradeoff: tuple[Any, dict[str, Any]] | None = None
-
     def __init__(self, durable: Durable) -> None:
         self._durable = durable
         self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
-        self._quota: Quota | None = None
 
     # ---- making and opening
 
@@ -126,8 +121,8 @@ class Filter(Remembering):
         if base is not None:
             from surebayes.filter.layers.making import create_layer
 
-            arguments = {"classes": names, "reader": reader, "model": model, "width": width}
-            return cls(create_layer(folder, os.fspath(base), own_weight, renew, arguments, content))
+            given = {"classes": names, "reader": reader, "model": model, "width": width}
+            return cls(create_layer(folder, os.fspath(base), own_weight, renew, given, content))
         return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
@@ -241,7 +236,7 @@ class Filter(Remembering):
                 state = durable.fresh_state()
                 seen = self._see(document, state)
                 judge, scores = state.judge, state.ask(seen).scores
-        decision, budgets = self._answered(judge, scores, seen, document, remember, person)
+        decision, budgets = self._answered(judge, scores, seen, remember, person)
         return self._verdict(judge, decision, seen, budgets)
 
     def _see(self, document: bytes | str, state: State) -> Seen:
@@ -282,13 +277,7 @@ class Filter(Remembering):
         PoolExplanation
             bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
         """
-        from surebayes.pool.explanation import explain
-
-        with self._durable.mutex:
-            engine = self._durable.fresh_state().pool
-            read = engine.read(document)
-            each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
-            return each[0] if engine.classes == 2 else each
+        return self._explained(Document(document, self.reader), top)
 
     def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
         """Say what the base of a layer says of a document, and what the own lessons change; None without a base.
@@ -339,7 +328,10 @@ class Filter(Remembering):
 
     # ---- teaching
 
-    def teach(self, document: bytes | str, label: str, who: str | None = None) -> str:
+    def teach(
+        self, document: bytes | str, label: str, who: str | None = None, *, person: str | None = None,
+        remember: bool = True,
+    ) -> str:  # fmt: skip
         """Learn a document, or a correction. It is in the journal when this returns.
 
         Parameters
@@ -350,30 +342,20 @@ class Filter(Remembering):
             One of `classes`.
         who : str, optional
             Who says so; kept in the history.
+        person : str, optional
+            Whose verdict it corrects, where verdicts are remembered; everybody's if not given.
+        remember : bool, default=True
+            Whether the truth counts in budgets and for remembered verdicts.
 
         Returns
         -------
         {"learnt", "already", "moved"}
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
-        return self._taught(document, label, who, None)[0]
-
-    def _taught(
-        self, document: bytes | str, label: str, who: str | None, person: str | None
-    ) -> tuple[str, Told | None]:
         state = self._durable.standing()
         if label not in state.names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
-        seen = self._see(document, state)
-        consequence = self._truth_told(seen, label, who, person)
-
-        def lesson(write: Writing) -> str:
-            if self._quota is not None and write.known(seen.fingerprint) is None:
-                self._quota.check(self.path, write.state.messages)
-            return teaching.teach(write, seen, label, who)
-
-        outcome: str = self._durable.submit(lesson)
-        return outcome, consequence
+        return self._learnt(self._see(document, state), label, who, person, remember)[0]
 
     def is_set_aside(self, document: bytes | str) -> bool:
         """Whether a document is set aside for calibration, so that a promise rests on it.
@@ -452,8 +434,8 @@ class Filter(Remembering):
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         if self._quota is not None:
             documents = self._within_quota(documents)
-        tell = self._many_told(who)
-        return training.train(self._durable, documents, reserve, journal, who, progress, tell, spread)
+        told = self._many_told(who)
+        return training.train(self._durable, documents, reserve, journal, who, progress, told, spread)
 
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
@@ -590,29 +572,6 @@ class Filter(Remembering):
         with self._durable.mutex:
             return tuning.reserve_scores(self._durable.fresh_state(), self._durable.reading())[:2]
 
-    def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
-        """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
-
-        Parameters
-        ----------
-        positive : str, optional
-            The class whose alarms are meant; the last one if it isn't given.
-        confidence : float, default=.95
-            Probability with which each promise would hold.
-
-        Returns
-        -------
-        dict
-            "positive", "confidence"; "negatives" and "positives": the scores; "points", the strictest first: each with
-            "threshold", "above" (negatives that lie above it), "max_fpr" (the rate that these vouch for) and "recall".
-        """
-        from surebayes.filter.promise import tradeoff
-
-        asked = self.model, positive, confidence
-        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
-            self._tradeoff = asked, tradeoff(self._durable, positive, confidence)
-        return self._tradeoff[1]
-
     # ---- the past
 
     def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
@@ -633,6 +592,26 @@ class Filter(Remembering):
         """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
         with self._durable.mutex:
             return history.versions(self._durable.reading(anew=True))
+
+    def difference(self, first: int, last: int, limit: int = 100) -> dict[str, Any]:
+        """Return what changed from one version of the model to a later one.
+
+        Parameters
+        ----------
+        first, last : int
+            Numbers of `versions`, or of any row of `history`.
+        limit : int, default=100
+            How many messages are listed, the latest first.
+
+        Returns
+        -------
+        dict
+            "learnt" and "forgotten": by class, how many messages count in one version and not in the other; "settings":
+            changes of settings in between; "messages": how many differ; "rows": each with "fingerprint", "before" and
+            "after" (its class in either version, or None), "time" and "who".
+        """
+        with self._durable.mutex:
+            return history.difference(self._durable.reading(anew=True), first, last, limit)
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.

@@ -39,6 +39,35 @@ def versions(journal: Journal) -> list[dict[str, Any]]:
     return [{"version": e.seq, "time": _described(e)["time"], "note": e.label, "who": e.who} for e in reversed(marks)]
 
 
+def difference(journal: Journal, first: int, last: int, limit: int) -> dict[str, Any]:
+    """See `Filter.difference`."""
+    if not 0 <= first <= last <= journal.last():
+        raise ValueError(f"Versions are whole numbers from 0 to {journal.last()}, the earlier one first. "
+                         f"Got {first!r} and {last!r}.")  # fmt: skip
+    before: dict[str, str | None] = {}
+    after: dict[str, str | None] = {}
+    settings, when = 0, {}
+    for event, _ in journal.heads(first):
+        if event.seq > last:
+            break
+        settings += event.action == "settings"
+        if event.action in ("learn", "forget") and event.fingerprint is not None:
+            before.setdefault(event.fingerprint, event.label if event.action == "forget" else None)
+            after[event.fingerprint] = event.label if event.action == "learn" else None
+            when[event.fingerprint] = _described(event)
+    rows = [
+        {"fingerprint": name, "before": was, "after": after[name], "time": when[name]["time"], "who": when[name]["who"]}
+        for name, was in before.items() if was != after[name]
+    ]  # fmt: skip
+    counts: dict[str, dict[str, int]] = {"learnt": {}, "forgotten": {}}
+    for row in rows:
+        for kind, label in (("learnt", row["after"]), ("forgotten", row["before"])):
+            if label is not None:
+                counts[kind][label] = counts[kind].get(label, 0) + 1
+    latest = sorted(rows, key=lambda row: row["time"] or "", reverse=True)[:limit]
+    return {"from": first, "to": last, **counts, "settings": settings, "messages": len(rows), "rows": latest}
+
+
 def rollback(durable: Durable, version: int, who: str | None) -> int:
     """See `Filter.rollback`."""
 

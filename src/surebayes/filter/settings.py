@@ -178,6 +178,11 @@ SETTINGS = _settings(
     Setting("max_share", float, 0.95, "The largest plausible share of positives among the latest 200 mails.",
             low=0, high=1),
     Setting("surge", str, "warn", "What `serve` does beyond that share: warn, or stop marking mail.", ("warn", "stop")),
+    Setting("remember", bool, True, "Whether `serve` remembers verdicts with sender, subject and what was read."),
+    Setting("remember_days", float, 30.0, "Days for which verdicts are remembered.", low=1 / 24, high=36_500),
+    Setting("remember_most", int, 200_000, "Verdicts that are remembered.", low=1000, high=10**8),
+    Setting("remember_bytes", int, 2**30, "Bytes that remembered verdicts may take.", low=2**20, high=2**50),
+    Setting("open_layers", int, 64, "Layers of persons that a process of `serve` keeps open.", low=1, high=100_000),
     Setting("log_level", str, "info", "What `serve` logs.", ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""

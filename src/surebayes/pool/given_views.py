@@ -61,16 +61,16 @@ class GivenEngine:
         self,
         documents: Sequence[Any],
         labels: array[int],
-        held_out: list[int],
+        held: list[int],
         how: str,
         weights: array[int] | None = None,
         fewest: int = FEWEST,
         digest: Any = None,
     ) -> None:
         """As `Engine.fit`, but that nothing is left out; vectorizers learn from training documents only."""
-        truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
+        truth, out = np.array(labels), np.isin(np.arange(len(labels)), held)
         times = None if weights is None else np.array(weights)
-        if held_out:
+        if held:
             for model in self.models:
                 model.fit(
                     [d for d, h in zip(documents, out) if not h], truth[~out], None if times is None else times[~out]

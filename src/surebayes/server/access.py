@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from surebayes.errors import BadConfig
+from surebayes.filter.layers.names import person_named
 
 ROLES = ("read", "teach", "admin")
 """Each may do what those before it may."""
@@ -27,26 +28,50 @@ def allows(role: str, needed: str) -> bool:
     return ROLES.index(role) >= ROLES.index(needed)
 
 
-def read_tokens(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read a file of tokens: a line is ``sha256 role``; return roles by the SHA-256 of their token.
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a token allows: a role, for everybody or for one person alone."""
+
+    role: str
+    person: str | None = None
+
+
+EVERYTHING = Grant("admin")
+"""What this machine may do without tokens."""
+
+
+def read_tokens(path: str | os.PathLike[str], persons: bool = False) -> dict[str, Grant]:
+    """Read a file of tokens: a line is ``sha256 role [person]``; return grants by the SHA-256 of their token.
 
     Blank lines and lines that start with ``#`` count for nothing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    persons : bool
+        Whether the server has persons, so that a token may be for one of them.
     """
-    roles: dict[str, str] = {}
+    grants: dict[str, Grant] = {}
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
             where = f"{os.fspath(path)}, line {number}: "
-            if len(words) < 2 or not re.fullmatch(r"[0-9a-fA-F]{64}", words[0]) or words[1] not in ROLES:
-                raise BadConfig(f"{where}a line is the SHA-256 of a token and its role ({', '.join(ROLES)}).")
-            if len(words) > 2:
-                raise BadConfig(f"{where}a token for one person needs a server with persons; this one has none.")
-            roles[words[0].lower()] = words[1]
-    if not roles:
+            shape = 2 <= len(words) <= 3 and re.fullmatch(r"[0-9a-fA-F]{64}", words[0]) and words[1] in ROLES
+            if not shape:
+                raise BadConfig(f"{where}a line is the SHA-256 of a token, its role ({', '.join(ROLES)}), and perhaps "
+                                "a person.")  # fmt: skip
+            person = person_named(words[2]) if len(words) > 2 else None
+            if len(words) > 2 and not persons:
+                raise BadConfig(f"{where}a token for one person needs a server with persons: --users DIR.")
+            if len(words) > 2 and person is None:
+                raise BadConfig(f"{where}{words[2][:200]!r} is no name of a person.")
+            grants[words[0].lower()] = Grant(words[1], person)
+    if not grants:
         raise BadConfig(f"{os.fspath(path)} holds no token, so nobody could do anything. Add a line: sha256 role.")
-    return roles
+    return grants
 
 
 @dataclass(slots=True)
@@ -57,37 +82,36 @@ class Tokens:
     ----------
     path : str
         The file.
+    persons : bool
+        Whether a token may be for one person.
     """
 
     path: str
-    _roles: dict[str, str] = field(init=False)
+    persons: bool = False
+    _grants: dict[str, Grant] = field(init=False)
     _stamp: tuple[int, int] = field(init=False)
     _looked: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         self._stamp = self._stamp_now()
-        self._roles = read_tokens(self.path)
+        self._grants = read_tokens(self.path, self.persons)
 
     def _stamp_now(self) -> tuple[int, int]:
         status = os.stat(self.path)
         return status.st_mtime_ns, status.st_ino
 
-    def role_of(self, token: str) -> str | None:
-        """Return the role of a token, or None. Only its digest is ever compared."""
-        return self.role_of_digest(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
-
-    def role_of_digest(self, digest: str) -> str | None:
-        """Return the role of the token with a SHA-256, as the file has it now, or None."""
+    def grant_of(self, token: str) -> Grant | None:
+        """Return what a token allows, or None. Only its digest is ever compared."""
         now = time.monotonic()
         if now - self._looked > 1:
             self._looked = now
             try:
                 stamp = self._stamp_now()
                 if stamp != self._stamp:
-                    self._roles, self._stamp = read_tokens(self.path), stamp
+                    self._grants, self._stamp = read_tokens(self.path, self.persons), stamp
             except (OSError, BadConfig):
                 pass  # a file that is being edited: what held goes on
-        return self._roles.get(digest)
+        return self._grants.get(hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest())
 
 
 def host_is_ours(host: str) -> bool:

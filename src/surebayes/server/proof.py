@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import secrets
 import socket
 import struct
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
 from surebayes.server.process.address import Address
 from surebayes.server.scale import REQUIRED
+from surebayes.server.testmail import marked_mail
 
 WHO = "surebayes-doctor"
 """Who teaches, in the history."""
@@ -31,16 +31,6 @@ class Link:
     name: str
     holds: bool
     detail: str
-
-
-def marked_mail() -> bytes:
-    """Return a mail that nobody else has: words made up for it alone."""
-    words = " ".join(secrets.token_hex(6) for _ in range(40))
-    name = secrets.token_hex(8)
-    return (
-        f"From: surebayes-doctor@localhost\r\nTo: surebayes-doctor@localhost\r\nSubject: surebayes doctor {name}\r\n"
-        f"Message-ID: <{name}@surebayes-doctor.localhost>\r\nContent-Type: text/plain\r\n\r\n{words}\r\n"
-    ).encode()
 
 
 def prove(doors: dict[str, Address], seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:

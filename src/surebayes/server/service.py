@@ -1,26 +1,31 @@
-"""What every door calls: one Filter, judged and taught in threads; limits, counters and log in one place."""
+"""What every door calls: the filter, or a person's layer, judged and taught in threads; limits, counters and log."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from surebayes.errors import BadInput
+from surebayes.errors import BadInput, NoModel, StoreError
 from surebayes.filter.filter import Filter
+from surebayes.filter.layers.names import checked_name, person_named
+from surebayes.filter.layers.persons import Persons, Quota, has_layer
 from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.access import Tokens
-from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
+from surebayes.server.answers import Answers
+from surebayes.server.layers import OpenLayers
+from surebayes.server.limits import Memory, Rate, Refused, Slots, TooBusy
 from surebayes.server.process.counters import Counters
 from surebayes.server.process.log import Log
 from surebayes.server.process.options import Options
 from surebayes.server.scale import points
 from surebayes.server.surge import Surge
+from surebayes.server.testmail import is_test
 
 Answer = TypeVar("Answer")
 
@@ -55,7 +60,7 @@ class Judgement:
         return points(verdict.score, verdict.threshold, self.positive) if self.marks else 0.0
 
 
-class Service:
+class Service(Answers):
     """One process's share of the work.
 
     Parameters
@@ -69,14 +74,16 @@ class Service:
     def __init__(self, options: Options, log: Log | None = None) -> None:
         self.options = options
         self.log = Log(options.log_level) if log is None else log
-        self.tokens = Tokens(options.tokens) if options.tokens else None
+        self.tokens = Tokens(options.tokens, options.users is not None) if options.tokens else None
         self.counters = Counters()
-        self.memory = RequestMemory(max(4 * options.max_size, 2**28))
+        self.memory = Memory(max(4 * options.max_size, 2**28))
         self.rate = Rate(options.request_rate)
         self.slots = Slots(options.concurrency, options.timeout)
         self.surge = Surge(options.max_share, options.surge == "stop")
         self._filter = Filter.open(options.model, renew=options.renew)
         self.classes = self._filter.classes
+        self.layers = self._layers()
+        self._set_memory()
         # Judging is short and takes turns inside the filter; a lesson waits for the disk, and lessons that wait
         # together share one write; what takes long must not keep either from its turn.
         self._judges = ThreadPoolExecutor(2, "judge")
@@ -85,15 +92,82 @@ class Service:
         self._rows_seen = -1
         self._tell_state()
 
+    def _layers(self) -> OpenLayers | None:
+        options = self.options
+        if options.users is None:
+            return None
+        quota = Quota(options.quota_lessons, options.quota_bytes)
+        persons = Persons(options.users, options.model, quota, options.own_weight)
+        return OpenLayers(persons, self._filter, options.open_layers, options.renew)
+
+    def _set_memory(self) -> None:
+        """Have the filter remember verdicts, or no longer; a folder that is only to be read serves all the same."""
+        options = self.options
+        try:
+            if options.remember:
+                self._filter.remember(
+                    True, details=True, days=options.remember_days, most=options.remember_most,
+                    most_bytes=options.remember_bytes,
+                )  # fmt: skip
+            elif self._filter.remembers:
+                self._filter.remember(False, details=False)
+        except (StoreError, OSError) as error:
+            self.log("warning", "nothing is remembered", error=type(error).__name__, what=str(error)[:500])
+
     def close(self) -> None:
-        """Finish what has begun, then close the filter: everything taught is in the model's files."""
+        """Finish what has begun, then close the filters: everything taught is in the model's files."""
         for pool in (self._judges, self._teachers, self._others):
             pool.shutdown(wait=True)
+        if self.layers is not None:
+            self.layers.close()
         self._filter.close()
 
-    def filter_of(self, person: str | None = None) -> Filter:
-        """Return the filter that answers for a person; there is one for all."""
-        return self._filter
+    # ---- persons
+
+    @contextlib.contextmanager
+    def filter_of(self, person: str | None = None, make: bool = False) -> Iterator[Filter]:
+        """Lend the filter that answers for a person: their layer, or the site's where they have none.
+
+        Parameters
+        ----------
+        person : str, optional
+            A name that was checked; the site's filter without one.
+        make : bool
+            Whether a layer is made where there is none, for a first lesson.
+        """
+        if self.layers is None or not person:
+            yield self._filter
+        else:
+            with self.layers.of(person, make) as layer:
+                yield layer
+
+    @contextlib.contextmanager
+    def own_filter(self, person: str | None = None) -> Iterator[Filter]:
+        """Lend a person's own layer, or the site's filter without a person; NoModel where there is no layer yet."""
+        with self.filter_of(person) as mine:
+            if person and mine is self._filter and self.layers is not None:
+                raise NoModel(f"{person!r} has no filter yet: it is made at the first lesson.")
+            yield mine
+
+    def has_layer(self, person: str) -> bool:
+        """Whether a person has been taught anything."""
+        assert self.layers is not None
+        return has_layer(f"{self.layers.persons.users}/{person}")
+
+    def person_of(self, name: str | None) -> str | None:
+        """Return the person of a request that names one: checked, never made to fit; BadInput for what is no name."""
+        if name is None:
+            return None
+        if self.layers is None:
+            raise BadInput("This server has no persons: start it with --users DIR, or leave the person out.")
+        try:
+            return checked_name(name)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def recipient(self, name: str | None) -> str | None:
+        """Return the person whom a mail system names with every mail: without persons it only says who teaches."""
+        return person_named(name) if self.layers is None else self.person_of(name)
 
     # ---- the work
 
@@ -107,13 +181,18 @@ class Service:
             except TimeoutError:
                 raise TooBusy(f"The answer took longer than {self.options.timeout:g} s. Try again.") from None
 
-    async def verdicts(self, documents: Sequence[bytes | str], door: str, person: str | None = None) -> list[Verdict]:
-        """Judge documents."""
+    async def verdicts(
+        self, documents: Sequence[bytes | str], door: str, person: str | None = None, remember: bool = True
+    ) -> list[Verdict]:
+        """Judge documents, for a person or for nobody in particular."""
         began = time.perf_counter()
-        mine = self.filter_of(person)
 
         def judge_all() -> list[Verdict]:
-            return [mine.judge(document, person=person) for document in documents]
+            with self.filter_of(person) as mine:
+                return [
+                    mine.judge(document, remember=remember and not is_test(document), person=person)
+                    for document in documents
+                ]
 
         verdicts = await self._run(self._judges, judge_all)
         seconds = time.perf_counter() - began
@@ -123,7 +202,7 @@ class Service:
             self.log(
                 "info", "judged", door=door, label=verdict.label, score=round(verdict.score, 4),
                 threshold=round(verdict.threshold, 4), fingerprint=verdict.fingerprint, model=verdict.model,
-                seconds=round(seconds, 6),
+                seconds=round(seconds, 6), **({"person": person} if person else {}),
             )  # fmt: skip
         return verdicts
 
@@ -143,26 +222,47 @@ class Service:
         self, documents: Sequence[bytes | str], label: str, door: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
         """Teach documents; every one is on disk when this returns."""
-        mine = self.filter_of(person)
         if label not in self.classes:
             raise BadInput(f"There is no class {label!r}; this filter has {', '.join(map(repr, self.classes))}.")
-        outcomes = await self._run(self._teachers, lambda: [mine.teach(document, label, who) for document in documents])
-        self._count_lessons(outcomes, door, label)
+
+        def teach_all() -> list[str]:
+            with self.filter_of(person, make=True) as mine:
+                return [
+                    mine.teach(document, label, who or person, person=person, remember=not is_test(document))
+                    for document in documents
+                ]
+
+        outcomes = await self._run(self._teachers, teach_all)
+        self._count_lessons(outcomes, door, label, person)
         return outcomes
 
     async def forget(
         self, documents: Sequence[bytes | str], door: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
-        """Undo the learning of documents."""
-        mine = self.filter_of(person)
-        outcomes = await self._run(self._teachers, lambda: [mine.forget(document, who) for document in documents])
-        self._count_lessons(outcomes, door, None)
+        """Undo the learning of documents; what a person was taught, if one is named."""
+
+        def forget_all() -> list[str]:
+            if person and self.layers is not None and not self.has_layer(person):
+                return ["unknown"] * len(documents)
+            with self.filter_of(person) as mine:
+                return [mine.forget(document, who or person) for document in documents]
+
+        outcomes = await self._run(self._teachers, forget_all)
+        self._count_lessons(outcomes, door, None, person)
         return outcomes
 
-    async def ask(self, question: Callable[[Filter], Answer], person: str | None = None) -> Answer:
-        """Ask the filter something that may take long."""
-        mine = self.filter_of(person)
-        return await self._run(self._others, lambda: question(mine))
+    async def ask(self, question: Callable[[Filter], Answer], person: str | None = None, own: bool = False) -> Answer:
+        """Ask the filter that answers for a person something that may take long; with `own` their layer alone."""
+
+        def answer() -> Answer:
+            with (self.own_filter if own else self.filter_of)(person) as mine:
+                return question(mine)
+
+        return await self._run(self._others, answer)
+
+    async def lesson(self, work: Callable[[], Answer]) -> Answer:
+        """Do what teaches or forgets something."""
+        return await self._run(self._teachers, work)
 
     def class_named(self, word: str) -> str:
         """Return the class that clients mean by "ham" or "spam": that name, or the first and the second of two."""
@@ -184,71 +284,18 @@ class Service:
             self.counters.errors.labels(door, type(error).__name__).inc()
             self.log("error", "failed", door=door, error=type(error).__name__, what=str(error)[:500])
 
-    def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None) -> None:
+    def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None, person: str | None = None) -> None:
         for outcome in outcomes:
             self.counters.lessons.labels(door, outcome).inc()
         self.counters.last_lesson.set(time.time())
-        self.log("info", "taught" if label else "forgot", door=door, label=label, outcomes=outcomes)
+        about = {"person": person} if person else {}
+        self.log("info", "taught" if label else "forgot", door=door, label=label, outcomes=outcomes, **about)
 
     def _tell_state(self) -> None:
         self.counters.shadow.set(self.options.shadow)
         self.counters.surge.set(self.surge.jumped)
         self.counters.tagging.set(not self.options.shadow and self.surge.tags)
 
-    async def page(self) -> bytes:
-        """Return the page of numbers for Prometheus."""
-
-        def question(mine: Filter) -> tuple[dict[str, Any], str | None]:
-            status = mine.status()
-            if status["rows"] == self._rows_seen:
-                return status, None
-            self._rows_seen = status["rows"]
-            return status, latest_lesson(mine.history(limit=100))
-
-        status, latest = await self.ask(question)
-        if latest is not None:
-            self.counters.last_lesson.set(datetime.fromisoformat(latest).timestamp())
-        for label, count in status["documents"].items():
-            self.counters.documents.labels(label).set(count)
-        certificate = status["certificate"]
-        self.counters.stale.set(bool(certificate and certificate["stale"]))
-        self.counters.in_hand.set(self.slots.busy)
-        return self.counters.page()
-
-    async def status(self) -> dict[str, Any]:
-        """Return how the filter and the server are."""
-
-        def question(mine: Filter) -> dict[str, Any]:
-            return {**mine.status(), "lessons": lessons_by_person(mine.history(limit=1000))}
-
-        status = await self.ask(question)
-        mode = {
-            "shadow": self.options.shadow,
-            "tagging": not self.options.shadow and self.surge.tags,
-            "surge": {"jumped": self.surge.jumped, "share": round(self.surge.share, 4),
-                      "max_share": self.options.max_share, "action": self.options.surge},
-            "workers": self.options.workers,
-        }  # fmt: skip
-        return {**status, "server": mode}
-
-
-def latest_lesson(history: Sequence[dict[str, Any]]) -> str | None:
-    """Return when the latest lesson was, None if there is none among the given rows."""
-    return next((row["time"] for row in history if row["action"] in ("learn", "forget")), None)
-
-
-def lessons_by_person(history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return who taught last, when, and how often, among the given rows, the latest first.
-
-    Examples
-    --------
-    >>> days = ("2026-03-02", "2026-03-01")
-    >>> lessons_by_person([{"action": "learn", "who": "ann", "time": day} for day in days])
-    [{'who': 'ann', 'last': '2026-03-02', 'lessons': 2}]
-    """
-    persons: dict[str | None, dict[str, Any]] = {}
-    for row in history:
-        if row["action"] in ("learn", "forget"):
-            person = persons.setdefault(row["who"], {"who": row["who"], "last": row["time"], "lessons": 0})
-            person["lessons"] += 1
-    return list(persons.values())
+    @property
+    def _in_hand(self) -> int:
+        return self.slots.busy

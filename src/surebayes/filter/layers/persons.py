@@ -5,13 +5,16 @@ pays for the others: a folder is found by its name, and the rest is never listed
 """
 
 import os
+from bisect import bisect_right
 
 from surebayes.errors import NoModel, QuotaReached
-from surebayes.filter.layers.names import checked_name
+from surebayes.filter.layers.names import checked_name, person_named
 from surebayes.persist.manifest import NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from surebayes.filter.filter import Filter
 
 
@@ -72,9 +75,9 @@ class Quota:
                 f"The quota of {self.lessons:,} lessons is used up in {folder!r}: it has {known:,}. Forget some, or "
                 "raise quota_lessons."
             )
-        if self.size and (used := size_of(folder)) >= self.size:
+        if self.size and (taken := size_of(folder)) >= self.size:
             raise QuotaReached(
-                f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {used:,}. Forget some, or raise "
+                f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {taken:,}. Forget some, or raise "
                 "quota_bytes."
             )
 
@@ -128,3 +131,63 @@ class Persons:
     def judging(self, name: str) -> str:
         """Return the folder of the filter that judges for a person."""
         return judging_folder(self.users, name, self.site)
+
+    # ---- who there is
+
+    def names(self, after: str = "", limit: "int | None" = None) -> "list[str]":
+        """Return the names of those who have been taught something, in their order, after a name."""
+        try:
+            entries = sorted(entry.name for entry in os.scandir(self.users) if person_named(entry.name) == entry.name)
+        except FileNotFoundError:
+            return []
+        found: list[str] = []
+        for name in entries[bisect_right(entries, after) :]:
+            if limit is not None and len(found) >= limit:
+                break
+            if has_layer(os.path.join(self.users, name)):
+                found.append(name)
+        return found
+
+    def latest(self, limit: int) -> "list[str]":
+        """Return the names of those whose layers were written last, the latest first."""
+        from heapq import nlargest
+
+        written = []
+        try:
+            entries = list(os.scandir(self.users))
+        except FileNotFoundError:
+            return []
+        for entry in entries:
+            try:
+                if person_named(entry.name) == entry.name:
+                    written.append((os.stat(os.path.join(entry.path, NAME)).st_mtime_ns, entry.name))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return [name for _, name in nlargest(limit, written)]
+
+    def about(self, name: str) -> "dict[str, Any]":
+        """Return what a person has: {"person", "lessons", "last_lesson", "bytes"}; NoModel where they have nothing."""
+        from datetime import UTC, datetime
+
+        from surebayes.filter.disk.journal import Journal
+
+        folder = own_folder(self.users, name)
+        journal = Journal(folder, write=False)
+        try:
+            lessons, last = journal.lessons()
+        finally:
+            journal.close()
+        when = None if last is None else datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
+        return {"person": checked_name(name), "lessons": lessons, "last_lesson": when, "bytes": size_of(folder)}
+
+    def forget(self, name: str) -> bool:
+        """Delete the folder of a person; whether there was one. A process that has it open must let it go first."""
+        import shutil
+
+        folder = folder_of(self.users, name)
+        if not os.path.isdir(folder):
+            return False
+        gone = os.path.join(self.users, f".gone-{os.getpid()}-{os.urandom(4).hex()}")
+        os.rename(folder, gone)  # at once for everybody; whoever has a file of it open writes to what is deleted
+        shutil.rmtree(gone)
+        return True

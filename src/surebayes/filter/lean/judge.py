@@ -2,6 +2,7 @@
 
 import os
 from math import exp, isfinite
+from operator import index
 
 from surebayes.errors import BadModel
 from surebayes.filter.lean.tables import TableFiles
@@ -218,7 +219,7 @@ class MappedModel:
                 self.x_spam, self.has_budget = bool(config.get("x_spam")), bool(config.get("budget"))
                 self.files = TableFiles(folder, manifest, hold, None if before is None else before.files)
                 self.own = self.judge = judge_of(manifest.get("scoring"), self.files)
-                self.rows = int(manifest["journal"]["absorbed"])
+                self.rows = index(manifest["journal"]["absorbed"])
                 self.tuned = f"{manifest['journal']['id']}:{manifest['settings']['weights_since']}"
                 if manifest["settings"].get("base") is not None:
                     self._stand(folder, manifest, hold, above, before)
@@ -237,11 +238,11 @@ class MappedModel:
         """Judge by what this layer stands on too."""
         from surebayes.filter.layers.base import Standing, checked_link
 
-        link, noted = checked_link(manifest["settings"]["base"]), manifest.get("standing")
+        link, kept = checked_link(manifest["settings"]["base"]), manifest.get("standing")
         known = None if before is None else before.standing
         self.standing = standing = Standing(folder, link, self.own.engine, hold, above, known)
-        pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, noted))
-        self.judge = standing.judge(self.own, pool, noted)
+        pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, kept))
+        self.judge = standing.judge(self.own, pool, kept)
         if standing.base is not None:
             self.tuned = f"{self.tuned}/{standing.base.tuned}"
 

@@ -174,12 +174,12 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
     document = engine.read(raw)
     scores = engine.scores(engine.rows([document]))
     budgets: dict[str, Any] = {}
-    if model.has_budget or os.path.exists(os.path.join(folder, "verdicts.sqlite")):
-        from surebayes.filter.memory.verdicts import Memory
+    folders = [] if model.standing is None else model.standing.folders
+    if model.has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders)):
+        from surebayes.filter.memory.together import answer_once
 
-        (label, score, threshold, probability), budgets = Memory(folder, one_shot=True).answer(
-            judge, list(scores), document.fingerprint
-        )
+        decision, budgets = answer_once(folder, folders, judge, list(scores), document.fingerprint, model.has_budget)
+        label, score, threshold, probability = decision
     else:
         label, score, threshold, probability = judge.decide(scores)
     fields = [

@@ -72,6 +72,22 @@ def in_force(database: Database) -> "dict[str, InForce]":
     return {row[0]: InForce(*row) for row in rows}
 
 
+def stricter(one: "dict[str, InForce]", other: "dict[str, InForce]") -> "dict[str, InForce]":
+    """Return of two sets of budgets, such as a person's and the site's, the one for each label that allows less.
+
+    Examples
+    --------
+    >>> mine, site = InForce("spam", 0, 2.0, 0, 0.0, 5, 0), InForce("spam", 0, 3.0, 0, 0.0, 2, 0)
+    >>> stricter({"spam": mine}, {"spam": site})["spam"].threshold, list(stricter({"spam": mine}, {}))
+    (3.0, ['spam'])
+    """
+    both = dict(one)
+    for label, budget in other.items():
+        if label not in both or budget.threshold > both[label].threshold:
+            both[label] = budget
+    return both
+
+
 def budgets(database: Database) -> "dict[str, AlarmBudget]":
     """Return the budgets by label."""
     return {label: _budget(database, label) for (label,) in database.rows("SELECT label FROM budgets ORDER BY place")}
@@ -190,8 +206,8 @@ def observe(database: Database, label: str, score: float, positive: bool) -> Non
     Only where most truths are told: who tells mistakes alone tells high scores of negatives and low ones of positives.
     Those that nobody complained about speak for what lies below the threshold and never count here.
     """
-    complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
-    if complaints <= presumed or (lift > CALM and not positive):
+    told, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
+    if told <= presumed or (lift > CALM and not positive):
         return
     database.run("INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)", (label, int(positive), float(score)))
     if positive:
@@ -240,13 +256,13 @@ def settle(database: Database, label: str) -> None:
 def base_threshold(database: Database, label: str) -> "float | None":
     """Return the calibrated threshold, without debt; None while no negative's score is known."""
     allowed, dropped = database.rows("SELECT allowed, dropped FROM budgets WHERE label = ?", (label,))[0]
-    rows = database.rows(
+    found = database.rows(
         "SELECT score FROM scores WHERE label = ? AND positive = 0 ORDER BY score DESC LIMIT 1 OFFSET ?",
         (label, max(allowed, 0)),
     )
-    if not rows:
+    if not found:
         return None if dropped is None else float(dropped)
-    score = float(rows[0][0])
+    score = float(found[0][0])
     return score if dropped is None else max(score, float(dropped))
 
 

@@ -24,10 +24,20 @@ CREATE TABLE verdicts (
     id INTEGER PRIMARY KEY AUTOINCREMENT, fingerprint TEXT NOT NULL, person TEXT NOT NULL, time REAL NOT NULL,
     model TEXT NOT NULL, label TEXT NOT NULL, flagged INTEGER NOT NULL, score REAL NOT NULL, threshold REAL NOT NULL,
     scores TEXT NOT NULL, asked INTEGER NOT NULL, truth TEXT, told REAL, who TEXT, counted TEXT NOT NULL DEFAULT '',
-    sender TEXT, subject TEXT, content BLOB, UNIQUE (fingerprint, person)
+    taught TEXT, sender TEXT, subject TEXT, message_id TEXT, UNIQUE (fingerprint, person)
 );
 CREATE INDEX unknown ON verdicts (flagged, time) WHERE truth IS NULL;
 CREATE INDEX in_time ON verdicts (time);
+CREATE INDEX by_person ON verdicts (person, time);
+CREATE INDEX by_label ON verdicts (label, time);
+CREATE INDEX by_message_id ON verdicts (message_id) WHERE message_id IS NOT NULL;
+CREATE TABLE contents (
+    id INTEGER PRIMARY KEY REFERENCES verdicts ON DELETE CASCADE, content BLOB NOT NULL
+);
+CREATE TABLE theirs (
+    id INTEGER NOT NULL REFERENCES verdicts ON DELETE CASCADE, field TEXT NOT NULL, score REAL NOT NULL, threshold REAL,
+    verdict INTEGER, PRIMARY KEY (id, field)
+) WITHOUT ROWID;
 CREATE TABLE budgets (
     label TEXT PRIMARY KEY, place INTEGER NOT NULL, rate REAL NOT NULL, burst REAL NOT NULL, debt INTEGER NOT NULL,
     alarms INTEGER NOT NULL, negatives INTEGER NOT NULL, threshold REAL, mute INTEGER NOT NULL, lift REAL NOT NULL,
@@ -85,7 +95,7 @@ class Database:
             raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
         raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
 
-    def rows(self, query: str, values: "tuple[Any, ...]" = ()) -> "list[Any]":
+    def rows(self, query: str, values: "tuple[Any, ...] | dict[str, Any]" = ()) -> "list[Any]":
         """Return the rows of a query."""
         try:
             return self.connection.execute(query, values).fetchall()
@@ -117,6 +127,17 @@ class Database:
         copy = _connected(path)
         copy.execute("PRAGMA journal_mode=WAL")
         copy.close()
+
+    def bytes_taken(self) -> int:
+        """Return how many bytes the rows take, without room that is free."""
+        pages, free, size = [
+            self.rows(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return int((pages - free) * size)
+
+    def settle(self) -> None:
+        """Move the log into the main file, as far as readers allow: what was deleted is then gone from both."""
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def problems(self) -> "list[str]":
         """Return what SQLite finds wrong with the file."""
@@ -156,6 +177,8 @@ def _connected(path: str) -> "sqlite3.Connection":
     os.stat(path)  # SQLite would make a file that isn't there
     connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+    connection.execute("PRAGMA foreign_keys=ON")  # with a verdict goes what is kept of its document
+    connection.execute("PRAGMA secure_delete=ON")
     return connection
 
 

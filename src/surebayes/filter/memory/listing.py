@@ -1,17 +1,35 @@
-"""Remembered verdicts listed: by sender, subject, day, person or label, and what is known of each."""
+"""Remembered verdicts listed: by sender, subject, day, person or label; and beside what other filters said."""
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surebayes.filter.memory.database import Database
+from surebayes.mail.headers import Headers
+from surebayes.mail.score_headers import header_score
+
+if TYPE_CHECKING:
+    from surebayes.filter.memory.verdicts import Memory
 
 MOST_CONTENT = 64 * 1024
 """Bytes, compressed, of the largest document that is kept with its verdict."""
-_COLUMNS = "id, fingerprint, time, model, label, score, threshold, truth, told, who, person, sender, subject, content"
+OTHERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
+"""Header fields in which SpamAssassin, rspamd and bogofilter say what they think."""
+_COLUMNS = (
+    "id, fingerprint, time, model, label, flagged, score, threshold, truth, told, who, person, sender, subject, "
+    "message_id, EXISTS (SELECT 1 FROM contents WHERE contents.id = verdicts.id)"
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What another filter said of a document: its header field, score, threshold, and whether it called it positive."""
+
+    field: str
+    score: float
+    threshold: float | None
+    positive: bool | None
 
 
 @dataclass(frozen=True)
@@ -24,16 +42,20 @@ class RememberedVerdict:
         What names it; `Filter.tell` takes it.
     fingerprint, time, model, label, score, threshold
         The document, when it was judged, by which model, and what was said.
+    positive : bool
+        Whether that is a class that is looked for.
     truth : str or None
         Its true label once it was told; "" if nobody complained for long enough; None while it isn't known.
     told : str or None
         When that became known.
     who : str or None
         Who said so.
-    person, sender, subject : str or None
-        For whom it was judged, who wrote it and what about, where that is kept.
+    person, sender, subject, message_id : str or None
+        For whom it was judged, who wrote it, what about and its name, where that is kept.
     kept : bool
-        Whether the document itself is kept, so that it can be learnt by its number.
+        Whether what the views read of the document is kept, so that it can be learnt by its number.
+    theirs : list of Said
+        What other filters said of it.
     """
 
     id: int
@@ -43,21 +65,73 @@ class RememberedVerdict:
     label: str
     score: float
     threshold: float
+    positive: bool
     truth: str | None
     told: str | None
     who: str | None
     person: str | None
     sender: str | None
     subject: str | None
+    message_id: str | None
     kept: bool
+    theirs: list[Said]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as values that JSON knows."""
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """How remembered verdicts compare with those of another filter on the same mails.
+
+    Attributes
+    ----------
+    field : str
+        The header field in which it speaks.
+    mails : int
+        Mails that both have judged.
+    both, neither, only_ours, only_theirs : int
+        How many of them both called positive, neither did, or one of the two.
+    known, our_alarms, their_alarms, our_misses, their_misses : int
+        Mails whose truth was told, and how many of those each called positive wrongly, or failed to.
+    """
+
+    field: str
+    mails: int
+    both: int
+    neither: int
+    only_ours: int
+    only_theirs: int
+    known: int
+    our_alarms: int
+    their_alarms: int
+    our_misses: int
+    their_misses: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as values that JSON knows."""
+        return asdict(self)
+
+
+def said_by_others(headers: Headers) -> list[tuple[str, float, float | None, bool | None]]:
+    r"""Return what other filters have written into a mail: header field, score, threshold, verdict.
+
+    Examples
+    --------
+    >>> said_by_others(Headers.read(b"X-Spam-Status: Yes, score=7.1 required=5.0 tests=BAYES_99\n\n"))
+    [('X-Spam-Status', 7.1, 5.0, True)]
+    """
+    found = []
+    for field in OTHERS:
+        score = header_score(headers, field)
+        if score is not None and "SUREBAYES_" not in (headers.get(field) or ""):
+            found.append((field, score.score, score.threshold, score.verdict))
+    return found
+
+
 def remembered(
-    database: Database,
+    memory: Memory,
     *,
     sender: str | None = None,
     subject: str | None = None,
@@ -65,29 +139,54 @@ def remembered(
     person: str | None = None,
     label: str | None = None,
     known: bool | None = None,
-    fingerprint: str | None = None,
+    differs: str | None = None,
+    number: int | None = None,
     limit: int = 50,
+    before: int | None = None,
 ) -> list[RememberedVerdict]:
     """Return remembered verdicts, the latest first; see `Filter.remembered`."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
-    wanted, values = ["asked = 1"], []
+    wanted: list[str] = ["asked = 1"]
+    values: list[Any] = []
     for column, part in (("sender", sender), ("subject", subject)):
         if part is not None:
-            wanted.append(f"instr(lower({column}), lower(?)) > 0")
-            values.append(part)
-    for column, exact in (("person", person), ("label", label), ("fingerprint", fingerprint)):
+            fold = "lower" if part.isascii() else "casefold"
+            wanted.append(f"instr({fold}({column}), ?) > 0")
+            values.append(part.lower() if part.isascii() else part.casefold())
+    for column, exact in (("person", person), ("label", label), ("id", number)):
         if exact is not None:
             wanted.append(f"{column} = ?")
             values.append(exact)
     if known is not None:
         wanted.append("truth IS NOT NULL" if known else "truth IS NULL")
     if day is not None:
-        start, end = _ends(day)
         wanted.append("time >= ? AND time < ?")
-        values += [start, end]  # type: ignore[list-item]
+        values += _ends(day)
+    if differs is not None:
+        there = "theirs.id = verdicts.id AND lower(field) = ? AND verdict != flagged"
+        wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {there})")
+        values.append(differs.lower())
+    if before is not None:
+        wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
+        values.append(before)
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY time DESC, id DESC LIMIT ?"
-    return [_verdict(row) for row in database.rows(query, (*values, limit))]
+    with memory.lock:
+        if not all(part is None or part.isascii() for part in (sender, subject)):
+            memory.database.connection.create_function("casefold", 1, _casefold, deterministic=True)
+        rows = memory.database.rows(query, (*values, limit))
+        numbers = [row[0] for row in rows]
+        some = ",".join("?" * len(numbers))
+        query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
+        theirs: dict[int, list[Said]] = {}
+        for row, field, score, threshold, verdict in memory.database.rows(query, tuple(numbers)):
+            positive = None if verdict is None else bool(verdict)
+            theirs.setdefault(row, []).append(Said(field, score, threshold, positive))
+    return [_verdict(row, theirs.get(row[0], [])) for row in rows]
+
+
+def _casefold(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
 
 
 def _ends(day: date | str) -> tuple[float, float]:
@@ -95,17 +194,17 @@ def _ends(day: date | str) -> tuple[float, float]:
     try:
         which = date.fromisoformat(day) if isinstance(day, str) else day
         start = datetime(which.year, which.month, which.day, tzinfo=UTC)
-    except (ValueError, TypeError, AttributeError):
+        return start.timestamp(), (start + timedelta(days=1)).timestamp()
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise ValueError(f"day must be a date such as 2026-03-01. Got {day!r}.") from None
-    return start.timestamp(), (start + timedelta(days=1)).timestamp()
 
 
-def _verdict(row: Any) -> RememberedVerdict:
-    *start, person, sender, subject, content = row
-    number, fingerprint, when, model, label, score, threshold, truth, told, who = start
+def _verdict(row: Any, theirs: list[Said]) -> RememberedVerdict:
+    number, fingerprint, when, model, label, flagged, score, threshold, truth, told, who, *others = row
+    person, sender, subject, message_id, kept = others
     return RememberedVerdict(
-        number, fingerprint, _when(when), model, label, score, threshold, truth, None if told is None else _when(told),
-        who, person or None, sender, subject, content is not None,
+        number, fingerprint, _when(when), model, label, score, threshold, bool(flagged), truth,
+        None if told is None else _when(told), who, person or None, sender, subject, message_id, bool(kept), theirs,
     )  # fmt: skip
 
 
@@ -113,17 +212,19 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-# ---------------------------------------------------------------------- the document with its verdict
-
-
-def packed(document: bytes | str) -> bytes | None:
-    """Return a document compressed, with a mark of what it was; None if it is too large to be kept."""
-    raw = b"t" + document.encode("utf-8", "surrogatepass") if isinstance(document, str) else b"b" + document
-    content = zlib.compress(raw, 6) if len(raw) <= 64 * MOST_CONTENT else b""
-    return content if 0 < len(content) <= MOST_CONTENT else None
-
-
-def unpacked(content: bytes) -> bytes | str:
-    """Return the document that `packed` wrote."""
-    raw = zlib.decompressobj().decompress(content, 64 * MOST_CONTENT)
-    return raw[1:].decode("utf-8", "surrogatepass") if raw[:1] == b"t" else raw[1:]
+def compared(memory: Memory, first: str, person: str | None = None) -> list[Comparison]:
+    """Return how verdicts compare with those of others; `first` is the class that nobody looks for."""
+    told = "truth IS NOT NULL AND truth != ''"
+    cells = (
+        "1", "flagged AND verdict", "NOT flagged AND NOT verdict", "flagged AND NOT verdict", "NOT flagged AND verdict",
+        told, f"{told} AND truth = :first AND flagged", f"{told} AND truth = :first AND verdict",
+        f"{told} AND truth != :first AND NOT flagged", f"{told} AND truth != :first AND NOT verdict",
+    )  # fmt: skip
+    counted = ", ".join(f"sum({cell})" for cell in cells)
+    query = (
+        f"SELECT field, {counted} FROM theirs JOIN verdicts USING (id) WHERE verdict IS NOT NULL "
+        "AND (:person IS NULL OR person = :person) GROUP BY field ORDER BY field"
+    )
+    with memory.lock:
+        rows = memory.database.rows(query, {"first": first, "person": person})
+    return [Comparison(*row) for row in rows]

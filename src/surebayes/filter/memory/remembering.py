@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
-from surebayes.filter import settings
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.memory.verdicts import About, Memory, Told, is_there
+from surebayes.filter import teaching
+from surebayes.filter.disk import contents
+from surebayes.filter.memory.keeping import Keeping
+from surebayes.filter.memory.verdicts import Memory
+from surebayes.filter.state import Seen
 
 if TYPE_CHECKING:
-    from surebayes.filter.durable import Durable
-    from surebayes.filter.lean.judge import Decision, Judge
-    from surebayes.filter.memory.budgets import InForce
-    from surebayes.filter.memory.listing import RememberedVerdict
-    from surebayes.filter.state import Seen, State
-    from surebayes.promises.certificate import Certificate, Certificates
+    from surebayes.filter.memory.listing import Comparison, RememberedVerdict
+    from surebayes.pool.document import Document
 
 
 class Rescue(NamedTuple):
@@ -31,104 +26,8 @@ class Rescue(NamedTuple):
     budgets: dict[str, dict[str, Any]]
 
 
-class Remembering:
+class Remembering(Keeping):
     """The verdicts that a filter remembers, where it has a budget of alarms or was asked to."""
-
-    _durable: Durable
-    _memory: Memory | None = None
-
-    def _remembering(self) -> Memory | None:
-        """Return the memory, if there is one: another process may have begun it.
-
-        Raises
-        ------
-        BadModel
-            If the settings name a budget and the memory is gone: its debt is not forgiven.
-        """
-        if self._memory is None and (is_there(self._durable.path) or self._budget_is_set):
-            self._memory = Memory(self._durable.path)
-        return self._memory
-
-    @cached_property
-    def _budget_is_set(self) -> bool:
-        """Whether the filter's own settings named a budget when this was first asked."""
-        file = os.path.join(self._durable.path, settings.NAME)
-        return os.path.exists(file) and settings.read(file).get("budget") is not None
-
-    def _begin_to_remember(self) -> Memory:
-        if self._memory is None:
-            self._memory = Memory(self._durable.path, create=True)
-        return self._memory
-
-    def _memory_problems(self) -> list[str]:
-        memory = self._remembering()
-        return [] if memory is None else memory.database.problems()
-
-    def _close_memory(self) -> None:
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
-
-    def _answered(
-        self, judge: Judge, scores: Any, seen: Seen, content: bytes | str, remember: bool, person: str | None
-    ) -> tuple[Decision, dict[str, InForce]]:
-        """Decide by the thresholds in force; the verdict is remembered before it is answered, unless that is not to be.
-
-        One that is only looked at is judged by the same thresholds.
-        """
-        memory = self._remembering()
-        if memory is None:
-            return judge.decide(scores), {}
-        if not remember:
-            force = memory.in_force()
-            return judge.decide(scores, force), force
-        return memory.answer(judge, scores, seen.fingerprint, self._about(memory, content, person))
-
-    def _about(self, memory: Memory, content: bytes | str, person: str | None) -> About:
-        if not memory.facts()["details"]:
-            return About(person or "")
-        from surebayes.filter.memory.listing import packed
-        from surebayes.mail.message import read_message
-
-        sender = subject = None
-        if self._durable.judge().engine.reader == "mail":
-            raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
-            message = read_message(raw)
-            sender, subject = message.headers.get("from"), message.subject
-        return About(person or "", sender, subject, packed(content))
-
-    def _truth_told(self, seen: Seen, label: str, who: str | None, person: str | None) -> Told | None:
-        """Count a truth before it is learnt; a document without a remembered verdict is judged first.
-
-        One that was learnt before has no honest score any more, and was counted then.
-        """
-        memory = self._remembering()
-        if memory is None:
-            return None
-        with self._durable.mutex:
-            state = self._durable.fresh_state()
-            known = Writing(state, self._durable.reading(anew=True)).known(seen.fingerprint)
-            is_new = known is None or known[0] == "reserve"
-            judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
-        return memory.tell(seen.fingerprint, label, judged, who, person)
-
-    def _many_told(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
-        memory = self._remembering()
-        return None if memory is None else lambda truths: memory.tell_many(truths, who)
-
-    def _promises(self, state: State) -> Certificate | Certificates | None:
-        """Return what the filter promises."""
-        memory = self._remembering()
-        if memory is None and not state.settings.certificates:
-            return None
-        from surebayes.filter.promise import certificates  # brings scipy along, a third of a second
-
-        budgets: dict[str, Certificate] = {}
-        if memory is not None:
-            from surebayes.filter.budgeting import certificates as of_budgets
-
-            budgets = of_budgets(memory, state.names, state.model)
-        return certificates(state, budgets)
 
     # ---- what users ask
 
@@ -153,6 +52,7 @@ class Remembering:
         details: bool | None = None,
         days: float | None = None,
         most: int | None = None,
+        most_bytes: int | None = None,
         presume_good_after: float | None = None,
     ) -> dict[str, Any]:
         """Set what is remembered of verdicts; what isn't given stays as it is.
@@ -162,12 +62,15 @@ class Remembering:
         always : bool, optional
             Whether verdicts are remembered without a budget, too. With a budget they always are.
         details : bool, optional
-            Whether sender, subject and the document itself (up to 64 kB, compressed) are kept with them, so that they
-            can be listed and learnt by number. Mail is then readable in the folder; off unless it is asked for.
+            Whether sender, subject, what other filters wrote into the header and what the views read of the document
+            are kept with them, so that they can be listed and learnt by number. Mail is then readable in the folder;
+            off unless it is asked for.
         days : float, optional
             How long they are remembered, by default 60 days; at least as long as truths take to come.
         most : int, optional
             How many, by default 200,000; those whose truth may still come go last.
+        most_bytes : int, optional
+            How many bytes they may take, by default a gigabyte.
         presume_good_after : float, optional
             After how many days a document that nobody complained about counts as good and pays back, by default 7; 0
             for never.
@@ -175,18 +78,25 @@ class Remembering:
         Returns
         -------
         dict
-            What it is set to now: "always", "details", "keep_days", "keep_most", "presume_days".
+            What it is set to now: "always", "details", "keep_days", "keep_most", "keep_bytes", "presume_days".
         """
-        values = {
+        given = {
             "always": None if always is None else int(always), "details": None if details is None else int(details),
             "keep_days": _checked(days, "days", 1 / 24, 36_500), "keep_most": _checked(most, "most", 1000, 10**8),
+            "keep_bytes": _checked(most_bytes, "most_bytes", 2**20, 2**50),
             "presume_days": _checked(presume_good_after, "presume_good_after", 0, 36_500),
         }  # fmt: skip
-        changes = {name: value for name, value in values.items() if value is not None}
+        changes = {name: value for name, value in given.items() if value is not None}
         memory = self._begin_to_remember()
         if changes:
             memory.set(**changes)
         return memory.facts()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether verdicts are remembered without a budget, too."""
+        memory = self._remembering()
+        return memory is not None and bool(memory.facts()["always"])
 
     def remembered(
         self,
@@ -197,7 +107,9 @@ class Remembering:
         person: str | None = None,
         label: str | None = None,
         known: bool | None = None,
+        differs: str | None = None,
         limit: int = 50,
+        before: int | None = None,
     ) -> list[RememberedVerdict]:
         """Return remembered verdicts, the latest first.
 
@@ -208,13 +120,17 @@ class Remembering:
         day : date or str, optional
             The day, in UTC.
         person : str, optional
-            For whom they were judged.
+            For whom they were judged; "" for those of nobody in particular.
         label : str, optional
             What was said.
         known : bool, optional
             Only those whose truth is known, or isn't.
+        differs : str, optional
+            A header field in which another filter says otherwise, such as X-Spam-Status.
         limit : int, default=50
             How many.
+        before : int, optional
+            The number of a verdict: only those that come after it in this list.
         """
         from surebayes.filter.memory.listing import remembered
 
@@ -222,11 +138,38 @@ class Remembering:
         if memory is None:
             return []
         return remembered(
-            memory.database, sender=sender, subject=subject, day=day, person=person, label=label, known=known,
-            limit=limit,
+            memory, sender=sender, subject=subject, day=day, person=person, label=label, known=known, differs=differs,
+            limit=limit, before=before,
         )  # fmt: skip
 
-    def tell(self, number: int, label: str, who: str | None = None) -> str:
+    def remembered_verdict(self, number: int) -> RememberedVerdict | None:
+        """Return one remembered verdict, or None.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        """
+        from surebayes.filter.memory.listing import remembered
+
+        memory = self._remembering()
+        found = [] if memory is None else remembered(memory, number=number)
+        return found[0] if found else None
+
+    def compared(self, person: str | None = None) -> list[Comparison]:
+        """Return how remembered verdicts compare with what other filters wrote into the same mails.
+
+        Parameters
+        ----------
+        person : str, optional
+            Only those judged for this person.
+        """
+        from surebayes.filter.memory.listing import compared
+
+        memory = self._remembering()
+        return [] if memory is None else compared(memory, self._durable.judge().names[0], person)
+
+    def tell(self, number: int, label: str, who: str | None = None, learner: Remembering | None = None) -> str:
         """Tell the truth about a remembered verdict, by its number; the document is learnt if it was kept.
 
         Parameters
@@ -237,27 +180,129 @@ class Remembering:
             One of `classes`.
         who : str, optional
             Who says so.
+        learner : Filter, optional
+            The filter that learns it, such as the layer of the person that it was judged for; this one by default.
 
         Returns
         -------
         {"learnt", "already", "moved", "noted"}
             As `teach`; "noted" where the document wasn't kept: it counts in the budget, and nothing is learnt.
         """
-        from surebayes.filter.memory.listing import unpacked
-
-        memory, names = self._remembering(), self._durable.judge().names
+        learner = self if learner is None else learner
+        names = self._durable.judge().names
         if label not in names:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, names))}.")
-        query = "SELECT fingerprint, person, content FROM verdicts WHERE id = ?"
-        rows = [] if memory is None else memory.database.rows(query, (number,))
-        if memory is None or not rows:
-            raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
-        fingerprint, person, content = rows[0]
-        if content is None:
-            memory.tell(fingerprint, label, None, who, person)
+        memory, verdict, seen = self._kept(number, learner)
+        if seen is None:
+            memory.tell(verdict.fingerprint, label, None, who, verdict.person or "")
             return "noted"
-        outcome: str = self._taught(unpacked(content), label, who, person)[0]  # type: ignore[attr-defined]
+        with learner._durable.mutex:
+            learner._durable.fresh_state()
+            known = learner._durable.reading(anew=True).known(seen.fingerprint)
+        outcome, _ = learner._learnt(seen, label, who, verdict.person or "")
+        before = known[1] if known is not None and known[0] == "learn" else ""
+        memory.told(number, label, who, before)
         return outcome
+
+    def untell(self, number: int, who: str | None = None, learner: Remembering | None = None) -> str:
+        """Take back the truth that was told about a remembered verdict; what was learnt is as it was before.
+
+        What it counted in a budget stays: debt is not forgiven.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        who : str, optional
+            Who says so.
+        learner : Filter, optional
+            The filter that learnt it; this one by default.
+
+        Returns
+        -------
+        {"forgotten", "moved", "already", "noted", "unknown"}
+            "moved": it is learnt again with the label that it had before; "already": it was learnt before the truth was
+            told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
+        """
+        learner = self if learner is None else learner
+        memory, verdict, seen = self._kept(number, learner)
+        if not verdict.truth:
+            return "unknown"
+        before = memory.untold(number)
+        if before is None or seen is None:
+            return "noted"
+        if before == verdict.truth:
+            return "already"
+        if before:
+            return learner._learnt(seen, before, who, verdict.person or "", count=False)[0]
+        fingerprint = seen.fingerprint
+        outcome: str = learner._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
+        return outcome
+
+    def _kept(self, number: int, learner: Remembering) -> tuple[Memory, RememberedVerdict, Seen | None]:
+        """Return a remembered verdict, and its document as `learner` sees it, if it was kept."""
+        memory, verdict = self._remembering(), self.remembered_verdict(number)
+        if memory is None or verdict is None:
+            raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
+        content = memory.content(number)
+        if content is None:
+            return memory, verdict, None
+        views = learner._durable.judge().engine.views
+        if not contents.read_kept(content).is_enough_for(views):  # other views have read less of it
+            return memory, verdict, None
+        rows = contents.rows_of_kept(views, [content], contents.VERSION)
+        return memory, verdict, Seen.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
+
+    def explain_remembered(self, number: int, top: int | None = None, learner: Remembering | None = None) -> Any:
+        """Say why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        top : int, optional
+            Keep only the strongest terms of each view.
+        learner : Filter, optional
+            The filter that judges it; this one by default.
+        """
+        memory, _, seen = self._kept(number, self if learner is None else learner)
+        content = memory.content(number)
+        if seen is None or content is None:
+            return None
+        return (learner or self)._explained(contents.read_kept(content), top)
+
+    def _explained(self, read: Document, top: int | None) -> Any:
+        from surebayes.pool.explanation import explain
+
+        with self._durable.mutex:
+            engine = self._durable.fresh_state().pool
+            each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
+            return each[0] if engine.classes == 2 else each
+
+    def erase_remembered(
+        self, person: str | None = None, *, fingerprints: Iterable[str] = (), message_ids: Iterable[str] = ()
+    ) -> int:
+        """Forget remembered verdicts and what is kept with them: of a person, or on documents. Return how many.
+
+        Parameters
+        ----------
+        person : str, optional
+            For whom they were judged: all of them, or of the named documents those.
+        fingerprints, message_ids : iterable of str
+            The documents.
+        """
+        memory = self._remembering()
+        return 0 if memory is None else memory.erase(person, list(fingerprints), list(message_ids))
+
+    def memory_status(self) -> dict[str, Any]:
+        """Return what the memory is set to, how many "verdicts" it has and how many "bytes" they take."""
+        memory = self._remembering()
+        if memory is None:
+            return {"always": False, "details": False, "verdicts": 0, "bytes": 0}
+        with memory.lock:
+            facts, taken = memory.facts(), memory.database.bytes_taken()
+        facts |= {"always": bool(facts["always"]), "details": bool(facts["details"])}
+        return {**facts, "verdicts": memory.size(), "bytes": taken}
 
     def rescue(self, document: bytes | str, who: str | None = None) -> Rescue:
         """Teach a document that was flagged and shouldn't have been: of the first class. Say whether it was an alarm.
@@ -275,8 +320,9 @@ class Remembering:
             outcome, alarm, budgets.
         """
         first = self._durable.judge().names[0]
-        outcome, consequence = self._taught(document, first, who, None)  # type: ignore[attr-defined]
-        return Rescue(outcome, consequence is not None and consequence.alarm, self.budgets())
+        seen = self._see(document, self._durable.standing())  # type: ignore[attr-defined]
+        outcome, told = self._learnt(seen, first, who, None)
+        return Rescue(outcome, told is not None and told.alarm, self.budgets())
 
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Return how every budget of alarms is, by its class; empty without one.
@@ -318,49 +364,6 @@ class Remembering:
         memory = self._remembering()
         rows = [] if memory is None else ledger(memory.database, limit)
         return [row | {"time": datetime.fromtimestamp(row["time"], UTC).isoformat(timespec="seconds")} for row in rows]
-
-    def activity(self, days: int = 30) -> dict[str, Any]:
-        """Return how much was judged and taught, day by day.
-
-        Parameters
-        ----------
-        days : int, default=30
-            How many days, up to today, in UTC.
-
-        Returns
-        -------
-        dict
-            "days", the oldest first; "verdicts", those remembered, by class, and "lessons", the latest 5,000, by class
-            or "forget", for each of them.
-        """
-        from surebayes.filter.memory.activity import by_day
-
-        with self._durable.mutex:
-            lessons = self._durable.reading(anew=True).latest_lessons(5000)
-        memory = self._remembering()
-        return by_day(None if memory is None else memory.database, lessons, days, time.time())
-
-    def drift(self) -> dict[str, Any] | None:
-        """Hold the truths that were told since against the promise on false alarms.
-
-        Returns
-        -------
-        dict or None
-            "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
-            "evidence" that the promise is broken, and the "line" at which it is ("alarm"); "curve": (seen, errors) over
-            time. None without a promise on a rate of two classes, or without truths. Truths that come from complaints
-            alone make it look worse than it is.
-        """
-        from surebayes.filter.memory.activity import drift
-        from surebayes.promises.certificate import Certificate
-
-        memory, names = self._remembering(), self._durable.judge().names
-        with self._durable.mutex:
-            made = self._promises(self._durable.fresh_state())
-        if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
-            return None
-        found = drift(memory.database, made, names[0])
-        return found if found["seen"] else None
 
 
 def _checked(value: Any, name: str, low: float, high: float) -> Any:

@@ -4,7 +4,7 @@ import os
 import time
 
 from surebayes.filter.memory import budgets as _budgets
-from surebayes.filter.memory.budgets import InForce, in_force
+from surebayes.filter.memory.budgets import InForce, in_force, stricter
 from surebayes.filter.memory.database import NAME, Database
 
 TYPE_CHECKING = False
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 PRESUME_AFTER = 7.0
 """Days after which a document that nobody complained about counts as good, unless a filter is set otherwise."""
-KEEP_DAYS, KEEP_MOST = 60.0, 200_000
-"""How long, and how many verdicts are remembered."""
+KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
+"""How long, how many verdicts are remembered, and how many bytes they may take."""
 PRESUME_AT_ONCE = 20
 """Quiet documents that are due before a process that judges a single one counts them; one is enough while mute."""
 MOST_TEXT = 200
 """Characters of a sender, a subject or a name that are kept."""
 _TRIM_EVERY = 256
-_DEFAULTS = {"presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "details": 0, "always": 0}
+_DEFAULTS = {
+    "presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "keep_bytes": KEEP_BYTES,
+    "details": 0, "always": 0,
+}  # fmt: skip
 
 
 class Told:
@@ -45,21 +48,40 @@ class Told:
 
 
 class About:
-    """What else is kept with a verdict, where that is wanted: who wrote, what about, to whom, and the document."""
+    """What else is kept with a verdict, where that is wanted.
 
-    __slots__ = ("content", "person", "sender", "subject")
+    Attributes
+    ----------
+    person : str
+        To whom the document came.
+    sender, subject, message_id : str or None
+        Who wrote it, what about, and its name.
+    content : bytes or None
+        What the views read of it, as the journal keeps it.
+    theirs : sequence of (field, score, threshold, verdict)
+        What other filters said of it.
+    """
+
+    __slots__ = ("content", "message_id", "person", "sender", "subject", "theirs")
 
     def __init__(
         self,
         person: str = "",
         sender: "str | None" = None,
         subject: "str | None" = None,
+        message_id: "str | None" = None,
         content: "bytes | None" = None,
+        theirs: "Sequence[tuple[str, float, float | None, bool | None]]" = (),
     ) -> None:
         self.person = person[:MOST_TEXT]
-        self.sender = None if sender is None else sender[:MOST_TEXT]
-        self.subject = None if subject is None else subject[:MOST_TEXT]
-        self.content = content
+        self.sender, self.subject = _storable(sender), _storable(subject)
+        self.message_id = _storable(message_id) or None
+        self.content, self.theirs = content, theirs
+
+
+def _storable(text: "str | None") -> "str | None":
+    """Return the start of a text, without halves of characters, which no file of text can hold."""
+    return None if text is None else text[:MOST_TEXT].encode("utf-8", "replace").decode()
 
 
 _NOTHING_ELSE = About()
@@ -124,38 +146,63 @@ class Memory:
     # ---- judging
 
     def answer(
-        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None
-    ) -> "tuple[Decision, dict[str, InForce]]":
-        """Decide by the thresholds in force, and remember the verdict before it is answered."""
+        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None,
+        beside: "dict[str, InForce] | None" = None,
+    ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
+        """Decide by the thresholds in force, and remember the verdict before it is answered.
+
+        `beside` are budgets that hold as well, such as the site's for a person: of two for a class the stricter does.
+        """
         with self.lock:
-            return self._answer(judge, scores, fingerprint, about or _NOTHING_ELSE)
+            return self._answer(judge, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
 
     def _answer(
-        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About
+        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
     ) -> "tuple[Decision, dict[str, InForce]]":
-        force = in_force(self.database)
-        if not force and not self.facts()["always"]:
-            return judge.decide(scores), force
+        own = in_force(self.database)
+        if not own and not self.facts()["always"]:
+            return judge.decide(scores, beside or None), beside
         now = time.time()
         if self.presume(now):
-            force = in_force(self.database)
+            own = in_force(self.database)
+        force = stricter(own, beside)
         decision = judge.decide(scores, force)
-        if decision[0] in force:  # it may become an alarm: what others did meanwhile counts, and it is flushed
+        if decision[0] in own:  # it may become an alarm: what others did meanwhile counts, and it is flushed
             with self.database.writing():
-                force = in_force(self.database)
+                own = in_force(self.database)
+                force = stricter(own, beside)
                 decision = judge.decide(scores, force)
-                self._remember(decision, judge, scores, fingerprint, about, now, force)
+                self._remember(decision, judge, scores, fingerprint, about, now, own)
         else:
-            try:
-                with self.database.writing(flush=False):
-                    self._remember(decision, judge, scores, fingerprint, about, now, force)
-            except OSError:
-                pass  # without it a quiet document pays nothing back; the verdict is right all the same
+            self._remember_calmly(decision, judge, scores, fingerprint, about, now, own)
         return decision, force
+
+    def note(
+        self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About
+    ) -> None:
+        """Remember what was decided elsewhere, by the stricter of two budgets."""
+        with self.lock:
+            own, now = in_force(self.database), time.time()
+            if decision[0] in own:
+                with self.database.writing():
+                    self._remember(decision, judge, scores, fingerprint, about, now, own)
+            elif own or self.facts()["always"]:
+                self._remember_calmly(decision, judge, scores, fingerprint, about, now, own)
+
+    def _remember_calmly(
+        self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
+        now: float, own: "dict[str, InForce]",
+    ) -> None:  # fmt: skip
+        """Write a verdict down that can't become an alarm."""
+        try:
+            with self.database.writing(flush=False):
+                self._remember(decision, judge, scores, fingerprint, about, now, own)
+        except OSError:
+            pass  # without it a quiet document pays nothing back; the verdict is right all the same
 
     def _remember(
         self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
-        now: float, force: "dict[str, InForce]", times: int = 1,
+        now: float, force: "dict[str, InForce]", asked: int = 1,
     ) -> int:  # fmt: skip
         """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
         label, score, threshold, _ = decision
@@ -170,17 +217,21 @@ class Memory:
                 return int(row)
             self.database.run(
                 "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
-                "scores = ?, asked = ?, truth = NULL WHERE id = ?",
-                (now, judge.model, label, flagged, score, threshold, by_class, times, row),
+                "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
+                (now, judge.model, label, flagged, score, threshold, by_class, asked, row),
             )
             return int(row)
         self.database.run(
             "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
-            "sender, subject, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (fingerprint, about.person, now, judge.model, label, flagged, score, threshold, by_class, times,
-             about.sender, about.subject, about.content),
+            "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (fingerprint, about.person, now, judge.model, label, flagged, score, threshold, by_class, asked,
+             about.sender, about.subject, about.message_id),
         )  # fmt: skip
         row = self.database.rows("SELECT last_insert_rowid()")[0][0]
+        if about.content is not None:
+            self.database.run("INSERT INTO contents VALUES (?, ?)", (row, about.content))
+        for said in about.theirs:
+            self.database.run("INSERT INTO theirs VALUES (?, ?, ?, ?, ?)", (row, *said))
         if row % _TRIM_EVERY == 0:
             self._forget_old(now)
         return int(row)
@@ -189,13 +240,40 @@ class Memory:
         """Keep the memory within its bounds; what may still become an alarm goes last."""
         facts = self.facts()
         self.database.run("DELETE FROM verdicts WHERE time < ?", (now - facts["keep_days"] * DAY,))
-        beyond = self.database.rows("SELECT count(*) FROM verdicts")[0][0] - facts["keep_most"]
+        known = self.database.rows("SELECT count(*) FROM verdicts")[0][0]
+        beyond = known - facts["keep_most"]
+        taken = self.database.bytes_taken()
+        if taken > facts["keep_bytes"]:  # as many of the rows as of the bytes, and some to spare
+            beyond = max(beyond, int(known * (1 - 0.95 * facts["keep_bytes"] / taken)))
         if beyond > 0:
             self.database.run(
                 "DELETE FROM verdicts WHERE id IN (SELECT id FROM verdicts "
                 "ORDER BY truth IS NULL AND flagged, time LIMIT ?)",
                 (beyond + _TRIM_EVERY,),
             )
+
+    def erase(
+        self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
+    ) -> int:
+        """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many."""
+        wanted: list[tuple[str, tuple[str, ...]]] = [("fingerprint = ?", (each,)) for each in fingerprints]
+        wanted += [("message_id = ?", ("".join(each.split())[:MOST_TEXT],)) for each in message_ids]
+        if not wanted and person is not None:
+            wanted = [("1", ())]
+        also, of = ("", ()) if person is None else (" AND person = ?", (person,))
+        with self.lock:
+            with self.database.writing():
+                erased = sum(
+                    [self.database.run(f"DELETE FROM verdicts WHERE {which}{also}", (*values, *of))
+                     for which, values in wanted]
+                )  # fmt: skip
+            self.database.settle()
+        return erased
+
+    def size(self) -> int:
+        """Return how many verdicts are remembered."""
+        with self.lock:
+            return int(self.database.rows("SELECT count(*) FROM verdicts")[0][0])
 
     # ---- truths
 
@@ -259,6 +337,29 @@ class Memory:
                 rows = self._verdicts_on(fingerprint, person)
             return self._known(rows, fingerprint, truth, who)
 
+    def content(self, number: int) -> "bytes | None":
+        """Return what is kept of the document of a verdict; None if nothing is."""
+        with self.lock:
+            found = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
+        return found[0][0] if found else None
+
+    def told(self, number: int, truth: str, who: "str | None", before: str) -> None:
+        """Note that a verdict's truth was told and learnt, and what its document was learnt as before ("": nothing)."""
+        with self.lock, self.database.writing():
+            self.database.run(
+                "UPDATE verdicts SET taught = coalesce(taught, ?), truth = ?, who = ?, told = coalesce(told, ?) "
+                "WHERE id = ?",
+                (before, truth, who, time.time(), number),
+            )
+
+    def untold(self, number: int) -> "str | None":
+        """Take back a truth; return what the document was learnt as before it was told, None if nothing was learnt."""
+        with self.lock, self.database.writing():
+            found = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
+            statement = "UPDATE verdicts SET truth = NULL, told = NULL, who = NULL, taught = NULL WHERE id = ?"
+            self.database.run(statement, (number,))
+        return found[0][0] if found else None
+
     def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> Told:
         """Take the truths of documents on which there are verdicts; of others nothing is counted."""
         alarm, documents = False, 0
@@ -266,8 +367,8 @@ class Memory:
             for fingerprint, truth in truths:
                 rows = self._verdicts_on(fingerprint, None)
                 if rows:
-                    consequence = self._known(rows, fingerprint, truth, who)
-                    alarm, documents = alarm or consequence.alarm, documents + consequence.documents
+                    told = self._known(rows, fingerprint, truth, who)
+                    alarm, documents = alarm or told.alarm, documents + told.documents
         return Told(alarm, documents)
 
     def _verdicts_on(self, fingerprint: str, person: "str | None") -> "list[Any]":

@@ -1,191 +1,17 @@
-"""The HTTP API: each endpoint is a function from a call to what is answered, with the role that it takes."""
+"""The table of the HTTP API: every endpoint with its role, parameters and the schema of its answer."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
+from surebayes.filter.memory.listing import OTHERS
+from surebayes.server.http import calls
+from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
 
-from surebayes import __version__
-from surebayes.errors import BadInput
-from surebayes.filter.filter import Filter
-from surebayes.server.http.body import decoded
-from surebayes.server.http.problems import HttpError
-from surebayes.server.service import Service
+__all__ = ["ENDPOINTS", "VERDICT", "Call", "Endpoint", "Parameter"]
 
-DOOR = "http"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request, checked: documents read, query parameters of their types.
-
-    Attributes
-    ----------
-    service : Service
-        What does the work.
-    documents : list of bytes or str
-        Those of the body.
-    several : bool
-        Whether they came as a list.
-    query : dict
-        The parameters that were given or have a default.
-    body : bytes
-        The body of an endpoint that takes something else than documents.
-    """
-
-    service: Service
-    documents: list[bytes | str]
-    several: bool
-    query: dict[str, Any]
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A query parameter: its type, range, and default (None: may be left out)."""
-
-    kind: type
-    about: str
-    default: Any = None
-    required: bool = False
-    low: int | None = None
-    high: int | None = None
-
-    def checked(self, name: str, text: str) -> Any:
-        """Return the value of a text; BadInput if it has none."""
-        if self.kind is str:
-            if not 1 <= len(text) <= 200:
-                raise BadInput(f"The parameter {name} is a text of 1 to 200 characters.")
-            return text
-        digits = text[1:] if text.startswith("-") else text
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-            raise BadInput(f"The parameter {name} is a whole number. Got {text[:50]!r}.")
-        value = int(text)
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
-            raise BadInput(f"The parameter {name} is from {self.low} to {self.high}. Got {value}.")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One path and method of the API."""
-
-    path: str
-    method: str
-    role: str
-    about: str
-    answer: Callable[[Call], Awaitable[Any]]
-    schema: dict[str, Any]
-    takes: str = ""
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-
-
-# ---------------------------------------------------------------------- what endpoints do
-
-
-async def classify(call: Call) -> dict[str, Any]:
-    """Judge documents."""
-    verdicts = [verdict.to_dict() for verdict in await call.service.verdicts(call.documents, DOOR)]
-    return {"verdicts": verdicts} if call.several else verdicts[0]
-
-
-async def explain(call: Call) -> dict[str, Any]:
-    """Say why documents are judged as they are."""
-    top = call.query["top"]
-
-    def question(mine: Filter) -> list[dict[str, Any]]:
-        return [_explained(mine, document, top) for document in call.documents]
-
-    explanations = await call.service.ask(question)
-    return {"explanations": explanations} if call.several else explanations[0]
-
-
-def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
-    verdict, why = mine.judge(document, remember=False), mine.explain(document, top)
-    if not hasattr(why, "views"):  # more than two classes: one explanation for each
-        why = why[mine.classes.index(verdict.label)]
-    views = []
-    for view in why.views:
-        terms = [{"term": term, "share": float(share)} for term, share in zip(view.terms, view.contributions)]
-        spans = [
-            {"start": start, "stop": stop, "text": view.text[start:stop], "share": share}
-            for start, stop, share in (view.spans(top) if view.text is not None else ())
-        ]
-        views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": view.rest})
-    copies = verdict.reversal
-    turns = copies if copies is not None and math.isfinite(copies) else None
-    return {**verdict.to_dict(), "reversal": turns, "bias": why.bias, "views": views}
-
-
-async def learn(call: Call) -> dict[str, Any]:
-    """Teach documents."""
-    outcomes = await call.service.teach(call.documents, call.query["as"], DOOR, call.query.get("who"))
-    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
-
-
-async def forget(call: Call) -> dict[str, Any]:
-    """Undo the learning of documents."""
-    outcomes = await call.service.forget(call.documents, DOOR, call.query.get("who"))
-    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
-
-
-async def history(call: Call) -> dict[str, Any]:
-    """List what was learnt, forgotten and set."""
-    return {"rows": await call.service.ask(lambda mine: mine.history(limit=call.query["limit"]))}
-
-
-async def versions(call: Call) -> dict[str, Any]:
-    """List the versions of the model."""
-    return {"versions": await call.service.ask(lambda mine: mine.versions())}
-
-
-async def rollback(call: Call) -> dict[str, Any]:
-    """Go back to a version."""
-    version, who = call.query["version"], call.query.get("who")
-
-    def question(mine: Filter) -> dict[str, Any]:
-        latest = next((row["version"] for row in mine.history(limit=1)), 0)
-        if version > latest:
-            raise HttpError(404, f"There is no version {version}; the latest is {latest}.")
-        undone = mine.rollback(version, who)
-        return {"version": version, "undone": undone, "model": mine.model}
-
-    return await call.service.ask(question)
-
-
-class Calibration(msgspec.Struct, forbid_unknown_fields=True):
-    """What `calibrate` is asked for."""
-
-    max_fpr: float | None = None
-    confidence: float | None = None
-    positive: str | None = None
-
-
-async def calibrate(call: Call) -> dict[str, Any]:
-    """Choose the threshold that keeps a promise on false alarms."""
-    wanted = decoded(call.body, Calibration) if call.body else Calibration()
-    for name in ("max_fpr", "confidence"):
-        value = getattr(wanted, name)
-        if value is not None and not 0 < value < 1:
-            raise BadInput(f"{name} is a number between 0 and 1, both left out. Got {value!r}.")
-    certificate = await call.service.ask(
-        lambda mine: mine.calibrate(wanted.max_fpr, wanted.confidence, positive=wanted.positive)
-    )
-    return certificate.to_dict()
-
-
-async def status(call: Call) -> dict[str, Any]:
-    """Return how the filter and the server are."""
-    return {**await call.service.status(), "version": __version__}
-
-
-# ---------------------------------------------------------------------- what is said about them
-
-_NUMBER, _TEXT, _WHOLE = {"type": "number"}, {"type": "string"}, {"type": "integer"}
+_NUMBER, _TEXT, _WHOLE, _FLAG = {"type": "number"}, {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+_ROW = {"type": "object"}
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -196,37 +22,128 @@ def _list(of: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
+def _or_null(of: dict[str, Any]) -> dict[str, Any]:
+    return {**of, "type": [of["type"], "null"]}
+
+
 def _either(single: dict[str, Any], name: str, of: dict[str, Any]) -> dict[str, Any]:
     return {"oneOf": [single, _object(**{name: _list(of)})]}
 
 
+def _words(*words: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words)}
+
+
+def _with(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return _object(**schema["properties"], **more)
+
+
 VERDICT = _object(label=_TEXT, score=_NUMBER, threshold=_NUMBER, probability=_NUMBER, fingerprint=_TEXT, model=_TEXT)
-_OUTCOME = {"type": "string", "enum": ["learnt", "already", "moved"]}
-_FORGOTTEN = {"type": "string", "enum": ["forgotten", "unknown"]}
+_VIEWS = _list(_object(view=_TEXT, share=_NUMBER, terms=_list(_object(term=_TEXT, share=_NUMBER)),
+                       spans=_list(_object(start=_WHOLE, stop=_WHOLE, text=_TEXT, share=_NUMBER)),
+                       rest=_NUMBER))  # fmt: skip
+_EXPLAINED = _with(VERDICT, reversal=_or_null(_NUMBER), bias=_NUMBER, views=_VIEWS)
+_SAID = _object(field=_TEXT, score=_NUMBER, threshold=_or_null(_NUMBER), positive=_or_null(_FLAG))
+_REMEMBERED = _object(
+    id=_WHOLE, fingerprint=_TEXT, time=_TEXT, model=_TEXT, label=_TEXT, score=_NUMBER, threshold=_NUMBER,
+    positive=_FLAG, truth=_or_null(_TEXT), told=_or_null(_TEXT), who=_or_null(_TEXT), person=_or_null(_TEXT),
+    sender=_or_null(_TEXT), subject=_or_null(_TEXT), message_id=_or_null(_TEXT), kept=_FLAG, theirs=_list(_SAID),
+)  # fmt: skip
+_COMPARISON = _object(
+    field=_TEXT, **dict.fromkeys(("mails", "both", "neither", "only_ours", "only_theirs", "known", "our_alarms",
+                                  "their_alarms", "our_misses", "their_misses"), _WHOLE),
+)  # fmt: skip
+_PERSON = _object(person=_TEXT, lessons=_WHOLE, last_lesson=_or_null(_TEXT), bytes=_WHOLE)
+_BY_CLASS = {"type": "object", "additionalProperties": _WHOLE}
+_EVENT = _object(version=_WHOLE, time=_TEXT, action=_TEXT, label=_or_null(_TEXT), who=_or_null(_TEXT),
+                 fingerprint=_or_null(_TEXT))  # fmt: skip
+_VERSION = _object(version=_WHOLE, time=_TEXT, note=_or_null(_TEXT), who=_or_null(_TEXT))
+_CHANGE = _object(fingerprint=_TEXT, before=_or_null(_TEXT), after=_or_null(_TEXT), time=_TEXT, who=_or_null(_TEXT))
+_BUDGET = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"rate": _NUMBER, "burst": _NUMBER, "debt": _NUMBER, "lift": _NUMBER, "left": _WHOLE,
+                       "mute": _FLAG, "in_flight": _WHOLE, "threshold": _or_null(_NUMBER)},
+        "required": ["rate", "burst", "debt", "lift", "left", "mute", "in_flight", "threshold"],
+    },
+}  # fmt: skip
+_SERVER = _object(shadow=_FLAG, tagging=_FLAG, workers=_WHOLE,
+                  surge=_object(jumped=_FLAG, share=_NUMBER, max_share=_NUMBER, action=_TEXT))  # fmt: skip
+_STATUS = _object(
+    reader=_TEXT, model=_TEXT, documents=_BY_CLASS, reserved=_BY_CLASS, rows=_WHOLE, unabsorbed=_WHOLE, budgets=_BUDGET,
+    site_budgets=_BUDGET, certificate=_or_null(_ROW), bytes=_WHOLE, server=_SERVER, version=_TEXT,
+    lessons=_list(_object(who=_or_null(_TEXT), last=_TEXT, lessons=_WHOLE)),
+)  # fmt: skip
+_OUTCOME, _FORGOTTEN = _words("learnt", "already", "moved"), _words("forgotten", "unknown")
+
 _WHO = Parameter(str, "Who says so; kept in the history.")
-_ROW = {"type": "object"}
+_AS = Parameter(str, "The class.", required=True)
+_ID = Parameter(int, "The number of a remembered verdict.", required=True, low=1, high=2**53)
+_TOP = Parameter(int, "Strongest terms of each view.", 12, low=1, high=1000)
+
+
+def _version(about: str) -> Parameter:
+    return Parameter(int, about, required=True, low=0, high=2**53)
+
 
 ENDPOINTS = (
-    Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", classify,
-             _either(VERDICT, "verdicts", VERDICT), "documents"),
-    Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", explain,
-             _either({**VERDICT, "properties": {**VERDICT["properties"], "views": _list(_ROW)}}, "explanations", _ROW),
-             "documents", {"top": Parameter(int, "Strongest terms of each view.", 12, low=1, high=1000)}),
-    Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", learn,
-             _either(_object(outcome=_OUTCOME), "outcomes", _OUTCOME), "documents",
-             {"as": Parameter(str, "The class.", required=True), "who": _WHO}),
-    Endpoint("/v1/forget", "POST", "teach", "Undo the learning of documents, exactly.", forget,
+    Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", calls.classify,
+             _either(VERDICT, "verdicts", VERDICT), "documents",
+             {"remember": Parameter(bool, "Whether somebody acts on it, so that it is remembered.", True)}),
+    Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", calls.explain,
+             _either(_EXPLAINED, "explanations", _EXPLAINED), "documents", {"top": _TOP}),
+    Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", calls.learn,
+             _either(_object(outcome=_OUTCOME), "outcomes", _OUTCOME), "documents", {"as": _AS, "who": _WHO}),
+    Endpoint("/v1/forget", "POST", "teach", "Undo the learning of documents, exactly.", calls.forget,
              _either(_object(outcome=_FORGOTTEN), "outcomes", _FORGOTTEN), "documents", {"who": _WHO}),
-    Endpoint("/v1/history", "GET", "read", "What was learnt, forgotten and set, the latest first.", history,
-             _object(rows=_list(_ROW)), "", {"limit": Parameter(int, "How many rows.", 50, low=1, high=10_000)}),
-    Endpoint("/v1/versions", "GET", "read", "Versions of the model that one can go back to.", versions,
-             _object(versions=_list(_ROW))),
-    Endpoint("/v1/rollback", "POST", "admin", "Go back to a version; going back can be undone the same way.", rollback,
-             _object(version=_WHOLE, undone=_WHOLE, model=_TEXT), "",
-             {"version": Parameter(int, "A number of /v1/versions or /v1/history.", required=True, low=0, high=2**53),
-              "who": _WHO}),
-    Endpoint("/v1/calibrate", "POST", "admin", "Choose the threshold that keeps a promise on false alarms.", calibrate,
-             {"type": "object"}, "calibration"),
-    Endpoint("/v1/status", "GET", "read", "How the filter and the server are.", status, {"type": "object"}),
+    Endpoint("/v1/verdicts", "GET", "read", "Remembered verdicts, the latest first.", calls.verdicts,
+             _object(verdicts=_list(_REMEMBERED), next=_or_null(_WHOLE)), "",
+             {"sender": Parameter(str, "A part of the sender, in any case of letters."),
+              "subject": Parameter(str, "A part of the subject."),
+              "day": Parameter(str, "A day in UTC, such as 2026-03-01.", form="date"),
+              "label": Parameter(str, "What was said."),
+              "known": Parameter(bool, "Whether the truth is known."),
+              "differs": Parameter(str, f"Another filter says otherwise in this field: {', '.join(OTHERS)}."),
+              "limit": Parameter(int, "How many.", 50, low=1, high=1000),
+              "before": Parameter(int, "Go on after this number; `next` of the page before.", low=1, high=2**53)}),
+    Endpoint("/v1/verdicts/{id}", "GET", "read", "One remembered verdict.", calls.verdict, _REMEMBERED, "",
+             {"id": _ID}),
+    Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Why a remembered mail is judged as it is now.",
+             calls.explain_verdict, _with(_REMEMBERED, score_now=_NUMBER, bias=_NUMBER, views=_VIEWS), "",
+             {"id": _ID, "top": _TOP}),
+    Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Tell the truth about a verdict: its mail is learnt if it was "
+             "kept.", calls.tell, _object(outcome=_words("learnt", "already", "moved", "noted")), "",
+             {"id": _ID, "as": _AS, "who": _WHO}),
+    Endpoint("/v1/verdicts/{id}/truth", "DELETE", "teach", "Take that back; what was learnt is as before.",
+             calls.untell, _object(outcome=_words("forgotten", "moved", "already", "noted", "unknown")), "",
+             {"id": _ID, "who": _WHO}),
+    Endpoint("/v1/comparison", "GET", "read", "Verdicts beside those that other filters wrote into the same mails.",
+             calls.comparison, _object(comparisons=_list(_COMPARISON))),
+    Endpoint("/v1/history", "GET", "read", "What was learnt, forgotten and set, the latest first.", calls.history,
+             _object(rows=_list(_EVENT)), "", {"limit": Parameter(int, "How many rows.", 50, low=1, high=10_000)}),
+    Endpoint("/v1/versions", "GET", "read", "Versions of the model that one can go back to.", calls.versions,
+             _object(versions=_list(_VERSION))),
+    Endpoint("/v1/difference", "GET", "read", "What changed from one version to a later one.", calls.difference,
+             _object(**{"from": _WHOLE, "to": _WHOLE}, learnt=_BY_CLASS, forgotten=_BY_CLASS, settings=_WHOLE,
+                     messages=_WHOLE, rows=_list(_CHANGE)), "",
+             {"from": _version("The earlier version."), "to": _version("The later one."),
+              "limit": Parameter(int, "How many messages are listed.", 100, low=1, high=10_000)}),
+    Endpoint("/v1/rollback", "POST", "admin", "Go back to a version; going back can be undone the same way.",
+             calls.rollback, _object(version=_WHOLE, undone=_WHOLE, model=_TEXT), "",
+             {"version": _version("A number of /v1/versions or /v1/history."), "who": _WHO}),
+    Endpoint("/v1/calibrate", "POST", "admin", "Choose the threshold that keeps a promise on false alarms, or begin a "
+             "budget of them.", calls.calibrate, {"type": "object"}, "calibration"),
+    Endpoint("/v1/erase", "POST", "admin", "Take mails out of the model, the journal and what is remembered, for good.",
+             calls.erase, _object(messages=_WHOLE, forgotten=_WHOLE, released=_WHOLE, rows=_WHOLE, remembered=_WHOLE),
+             "messages", {"who": _WHO}),
+    Endpoint("/v1/people", "GET", "read", "Persons who have been taught something.", calls.people,
+             _object(people=_list(_PERSON), next=_or_null(_TEXT)), "",
+             {"after": Parameter(str, "Go on after this name; `next` of the page before."),
+              "limit": Parameter(int, "How many.", 100, low=1, high=1000)}, for_all=True),
+    Endpoint("/v1/people/{person}", "DELETE", "admin", "Delete all that a person was taught, and what is remembered of "
+             "their mail.", calls.forget_person, _object(person=_TEXT, layer=_FLAG, remembered=_WHOLE), "",
+             {"person": Parameter(str, "The name.", required=True, pattern=NAME)}, for_all=True),
+    Endpoint("/v1/status", "GET", "read", "How the filter and the server are.", calls.status, _STATUS),
 )  # fmt: skip
 """The API; the routes and the OpenAPI document are made from it."""

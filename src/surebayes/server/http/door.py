@@ -13,32 +13,35 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from surebayes.errors import BadInput
+from surebayes.server.access import Grant
 from surebayes.server.http import guard, rspamd
 from surebayes.server.http.api import ENDPOINTS, Call, Endpoint
 from surebayes.server.http.body import documents_of, read_body
 from surebayes.server.http.openapi import document
 from surebayes.server.http.problems import HttpError, problem, problem_response, status_of
-from surebayes.server.page import site
 from surebayes.server.process.counters import CONTENT_TYPE
 from surebayes.server.service import Service
 
 Handler = Callable[[Request], Awaitable[Response]]
+Granted = Callable[[Request, Grant], Awaitable[Response]]
 _encode = msgspec.json.Encoder().encode
 
 
 def application(service: Service) -> Starlette:
     """Return the application that serves a service over HTTP."""
     watch = _watching(service)
-    routes = [Route(e.path, _guarded(service, e.role, _of_endpoint(service, e)), methods=[e.method]) for e in ENDPOINTS]
+    routes = _of_api(service)
     routes += [
         Route("/healthz", _caught(service, watch["health"]), methods=["GET"]),
         Route("/readyz", _caught(service, watch["readiness"]), methods=["GET"]),
-        Route("/metrics", _guarded(service, "read", watch["metrics"]), methods=["GET"]),
-        Route("/openapi.json", _guarded(service, "read", watch["openapi"]), methods=["GET"]),
+        Route("/metrics", _guarded(service, "read", _for_all(service, watch["metrics"])), methods=["GET"]),
+        Route("/openapi.json", _guarded(service, "read", _whoever(watch["openapi"])), methods=["GET"]),
     ]
     for path, role, handler in _for_rspamd(service):
         routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
-    return Starlette(routes=[*routes, *site.routes(service)], exception_handlers={HTTPException: _http_problem})
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
+    made.router.redirect_slashes = False
+    return made
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
@@ -55,14 +58,30 @@ def _json(content: Any, status: int = 200) -> Response:
 # ---------------------------------------------------------------------- every request
 
 
-def _guarded(service: Service, role: str, handler: Handler) -> Handler:
-    """Let a handler have only requests that may be made."""
+def _guarded(service: Service, role: str, handler: Granted) -> Handler:
+    """Let a handler have only requests that may be made, with what is granted to their sender."""
 
     async def checked(request: Request) -> Response:
-        guard.check(request, service, role)
-        return await handler(request)
+        return await handler(request, guard.check(request, service, role))
 
     return _caught(service, checked)
+
+
+def _for_all(service: Service, handler: Handler) -> Granted:
+    """Let a handler have only requests of those who may see all persons."""
+
+    async def checked(request: Request, grant: Grant) -> Response:
+        guard.check_for_all(service, grant)
+        return await handler(request)
+
+    return checked
+
+
+def _whoever(handler: Handler) -> Granted:
+    async def unchecked(request: Request, grant: Grant) -> Response:
+        return await handler(request)
+
+    return unchecked
 
 
 def _caught(service: Service, handler: Handler) -> Handler:
@@ -85,35 +104,45 @@ def _caught(service: Service, handler: Handler) -> Handler:
 # ---------------------------------------------------------------------- the API
 
 
-def _of_endpoint(service: Service, endpoint: Endpoint) -> Handler:
-    async def handle(request: Request) -> Response:
+def _of_api(service: Service) -> list[Route]:
+    return [Route(e.path, _guarded(service, e.role, _of_endpoint(service, e)), methods=[e.method]) for e in ENDPOINTS]
+
+
+def _of_endpoint(service: Service, endpoint: Endpoint) -> Granted:
+    async def handle(request: Request, grant: Grant) -> Response:
         query = _query(request, endpoint)
+        if endpoint.for_all:
+            guard.check_for_all(service, grant)
+        asked = query.pop("user", None), request.headers.get("x-surebayes-user")
+        person = guard.person(service, grant, *asked)
         if endpoint.method == "GET":
-            return _json(await endpoint.answer(Call(service, [], False, query)))
+            return _json(await endpoint.answer(Call(service, query, person)))
         with service.memory.hold() as take:
             body = await read_body(request, service, take)
             if endpoint.takes == "documents":
                 documents, several = documents_of(request.headers.get("content-type", ""), body)
-                return _json(await endpoint.answer(Call(service, documents, several, query)))
-            return _json(await endpoint.answer(Call(service, [], False, query, body)))
+                return _json(await endpoint.answer(Call(service, query, person, documents, several)))
+            return _json(await endpoint.answer(Call(service, query, person, body=body)))
 
     return handle
 
 
 def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
-    """Return the query parameters of an endpoint; BadInput for one that is unknown, missing, twice or wrong."""
-    values = {name: each.default for name, each in endpoint.parameters.items() if each.default is not None}
-    named: set[str] = set()
+    """Return the parameters of an endpoint; BadInput for one that is unknown, missing, twice or wrong."""
+    parameters, in_path = endpoint.all_parameters, endpoint.in_path
+    values = {name: each.default for name, each in parameters.items() if each.default is not None}
+    values |= {name: parameters[name].checked(name, request.path_params[name]) for name in in_path}
+    named = set(in_path)
     for name, text in request.query_params.multi_items():
-        parameter = endpoint.parameters.get(name)
+        parameter = None if name in in_path else parameters.get(name)
         if parameter is None:
-            known = ", ".join(endpoint.parameters) or "none"
+            known = ", ".join(each for each in parameters if each not in in_path) or "none"
             raise BadInput(f"There is no parameter {name[:50]!r} here; there are: {known}.")
         if name in named:
             raise BadInput(f"The parameter {name} is given twice.")
         named.add(name)
         values[name] = parameter.checked(name, text)
-    for name, parameter in endpoint.parameters.items():
+    for name, parameter in parameters.items():
         if parameter.required and name not in named:
             raise BadInput(f"The parameter {name} is missing: {endpoint.path}?{name}=...")
     return values
@@ -122,7 +151,13 @@ def _query(request: Request, endpoint: Endpoint) -> dict[str, Any]:
 # ---------------------------------------------------------------------- rspamd's clients
 
 
-def _for_rspamd(service: Service) -> list[tuple[str, str, Handler]]:
+def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
+    def person_of(request: Request, grant: Grant) -> str | None:
+        deliver_to = request.headers.get("deliver-to")
+        if service.layers is None:
+            return service.recipient(deliver_to)
+        return guard.person(service, grant, deliver_to)
+
     async def mail_of(request: Request, take: Callable[[int], None]) -> bytes:
         if request.headers.get("compression") or request.headers.get("content-encoding"):
             raise HttpError(415, "Send the mail uncompressed.")
@@ -131,20 +166,21 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Handler]]:
             raise BadInput("There is no mail in the request: it is its body.")
         return mail
 
-    async def check(request: Request) -> Response:
+    async def check(request: Request, grant: Grant) -> Response:
+        person = person_of(request, grant)
         with service.memory.hold() as take:
-            return _json(await rspamd.check(service, await mail_of(request, take)))
+            return _json(await rspamd.check(service, await mail_of(request, take), person))
 
-    def learner(word: str) -> Handler:
-        async def learn(request: Request) -> Response:
+    def learner(word: str) -> Granted:
+        async def learn(request: Request, grant: Grant) -> Response:
+            person = person_of(request, grant)
             with service.memory.hold() as take:
-                mail = await mail_of(request, take)
-                status, answer = await rspamd.learn(service, mail, word, request.headers.get("deliver-to"))
+                status, answer = await rspamd.learn(service, await mail_of(request, take), word, person)
                 return _json(answer, status)
 
         return learn
 
-    async def ping(request: Request) -> Response:
+    async def ping(request: Request, grant: Grant) -> Response:
         return Response(b"pong\r\n", media_type="text/plain")
 
     return [
@@ -170,6 +206,6 @@ def _watching(service: Service) -> dict[str, Handler]:
         return Response(await service.page(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(request: Request) -> Response:
-        return _json(document(tuple(service.classes)))
+        return _json(document(tuple(service.classes), service.layers is not None))
 
     return {"health": health, "readiness": readiness, "metrics": metrics, "openapi": openapi}

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from surebayes.server.access import allows, host_is_ours, origin_is_ours
+from surebayes.errors import BadInput
+from surebayes.server.access import EVERYTHING, Grant, allows, host_is_ours, origin_is_ours
 from surebayes.server.http.problems import HttpError
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Service
 
 
-def check(request: Request, service: Service, role: str) -> None:
-    """Refuse a request whose sender lacks a role, or that a foreign page made a browser send.
+def check(request: Request, service: Service, role: str) -> Grant:
+    """Refuse a request whose sender lacks a role, or that a foreign page made a browser send; return what is granted.
 
     Without tokens this machine may do everything and others nothing; with them every request needs one.
     """
-    check_source(request, service)
-    granted = role_of_sender(request, service)
-    if not allows(granted, role):
-        raise _denied(service, 403, "role", f"This needs a token with the role {role}; this one has {granted}.")
-
-
-def check_source(request: Request, service: Service) -> None:
-    """Refuse a request that a foreign page made a browser send, from another machine, or one too many."""
     client, headers = request.client, request.headers
+    granted = EVERYTHING
     host = headers.get("host", "")
     origin = headers.get("origin")
     if origin is not None and not origin_is_ours(origin, host):
@@ -33,18 +27,34 @@ def check_source(request: Request, service: Service) -> None:
             raise _denied(service, 403, "address", "Only this machine may use this server: start it with --tokens.")
         if client is not None and host and not host_is_ours(host):  # every browser names a host; rspamc doesn't
             raise _denied(service, 403, "host", "Host must be localhost or a loopback address. Start it with --tokens.")
+    else:
+        token = _token(headers.get("authorization", ""), headers.get("password", ""))
+        found = service.tokens.grant_of(token) if token else None
+        if found is None:
+            raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
+        granted = found
+        if not allows(granted.role, role):
+            what = f"This needs a token with the role {role}; this one has {granted.role}."
+            raise _denied(service, 403, "role", what)
     service.rate.check("unix" if client is None else client.host)
-
-
-def role_of_sender(request: Request, service: Service) -> str:
-    """Return the role of whoever sends a request: that of their token, every role where there are no tokens."""
-    if service.tokens is None:
-        return "admin"
-    token = _token(request.headers.get("authorization", ""), request.headers.get("password", ""))
-    granted = service.tokens.role_of(token) if token else None
-    if granted is None:
-        raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
     return granted
+
+
+def person(service: Service, grant: Grant, *asked: str | None) -> str | None:
+    """Return for whom a request is: the person that it names, in one way or several, and that the grant allows."""
+    names = {service.person_of(name) for name in asked if name is not None}
+    if len(names) > 1:
+        raise BadInput("The request names two persons: by the query `user` and by a header.")
+    named = next(iter(names), None)
+    if grant.person is not None and named not in (None, grant.person):
+        raise _denied(service, 403, "person", "This token is for another person.")
+    return named or grant.person
+
+
+def check_for_all(service: Service, grant: Grant) -> None:
+    """Refuse a grant for one person what concerns all of them."""
+    if grant.person is not None:
+        raise _denied(service, 403, "person", "This needs a token that isn't for one person.")
 
 
 def _token(authorization: str, password: str) -> str:

@@ -21,11 +21,11 @@ _FRACTION = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximu
 
 
 @cache
-def document(classes: tuple[str, ...] = ("ham", "spam")) -> dict[str, Any]:
-    """Return the OpenAPI document of a filter with these classes."""
+def document(classes: tuple[str, ...] = ("ham", "spam"), persons: bool = True) -> dict[str, Any]:
+    """Return the OpenAPI document of a server for a filter with these classes, and with persons or without."""
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, classes, persons)
     json = {"application/json": {"schema": {"type": "object"}}}
     paths["/healthz"] = {"get": _plain("Whether the process answers.", json, free=True)}
     paths["/readyz"] = {"get": _plain("Whether the filter can judge.", json, free=True)}
@@ -58,21 +58,29 @@ def _problems() -> dict[str, Any]:
     return {"default": {"$ref": "#/components/responses/Problem"}}
 
 
-def _operation(endpoint: Endpoint, classes: tuple[str, ...]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, classes: tuple[str, ...], persons: bool) -> dict[str, Any]:
+    known = endpoint.all_parameters if persons else endpoint.parameters
     answer = {"description": endpoint.about, "content": {"application/json": {"schema": endpoint.schema}}}
     operation: dict[str, Any] = {
         "operationId": endpoint.answer.__name__,
         "summary": endpoint.about,
         "description": f"Needs the role {endpoint.role}.",
-        "parameters": [_parameter(name, each, classes) for name, each in endpoint.parameters.items()],
+        "parameters": [_parameter(name, each, classes, name in endpoint.in_path) for name, each in known.items()],
         "responses": {"200": answer, **_problems()},
     }
     body = _BODIES.get(endpoint.takes)
     return {**operation, "requestBody": body} if body else operation
 
 
-def _parameter(name: str, parameter: Parameter, classes: tuple[str, ...]) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "integer" if parameter.kind is int else "string"}
+_KINDS = {int: "integer", str: "string", bool: "boolean"}
+
+
+def _parameter(name: str, parameter: Parameter, classes: tuple[str, ...], in_path: bool) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _KINDS[parameter.kind]}
+    if parameter.pattern:
+        schema["pattern"] = parameter.pattern
+    if parameter.form:
+        schema["format"] = parameter.form
     if name == "as":
         schema["enum"] = list(classes)
     elif parameter.kind is str:
@@ -83,9 +91,9 @@ def _parameter(name: str, parameter: Parameter, classes: tuple[str, ...]) -> dic
         schema["maximum"] = parameter.high
     if parameter.default is not None:
         schema["default"] = parameter.default
-    return {
-        "name": name, "in": "query", "required": parameter.required, "description": parameter.about, "schema": schema
-    }  # fmt: skip
+    where = "path" if in_path else "query"
+    about = {"required": parameter.required, "description": parameter.about, "schema": schema}
+    return {"name": name, "in": where, **about}
 
 
 _DOCUMENTS = {
@@ -96,7 +104,17 @@ _DOCUMENTS = {
 }
 _CALIBRATION = {
     "type": "object",
-    "properties": {"max_fpr": _FRACTION, "confidence": _FRACTION, "positive": {"type": ["string", "null"]}},
+    "properties": {
+        "max_fpr": _FRACTION, "confidence": _FRACTION, "positive": {"type": ["string", "null"]}, "budget": _FRACTION,
+        "burst": {"type": ["number", "null"], "minimum": 1, "maximum": 1_000_000},
+    },
+    "additionalProperties": False,
+}  # fmt: skip
+_NAME = {"type": "string", "minLength": 1, "maxLength": 1000, "pattern": r"\S"}
+_MESSAGES = {
+    "type": "object",
+    "properties": {"message_ids": {"type": "array", "items": _NAME, "minItems": 1, "maxItems": 1000}},
+    "required": ["message_ids"],
     "additionalProperties": False,
 }
 _BODIES = {
@@ -108,5 +126,6 @@ _BODIES = {
             "application/json": {"schema": _DOCUMENTS},
         },
     },
+    "messages": {"required": True, "content": {"application/json": {"schema": _MESSAGES}}},
     "calibration": {"required": False, "content": {"application/json": {"schema": _CALIBRATION}}},
 }

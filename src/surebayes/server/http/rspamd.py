@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from surebayes.filter.layers.names import person_named
 from surebayes.server.marks import fields_of, symbol_of
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement, Service
@@ -14,9 +13,9 @@ DOOR = "rspamd"
 _MESSAGE_ID = re.compile(rb"^message-id:[ \t]*<([^>\r\n]{1,900})>", re.IGNORECASE | re.MULTILINE)
 
 
-async def check(service: Service, mail: bytes) -> dict[str, Any]:
+async def check(service: Service, mail: bytes, person: str | None) -> dict[str, Any]:
     """Judge a mail, and answer as rspamd does."""
-    judgement = await service.judge_mail(mail, DOOR)
+    judgement = await service.judge_mail(mail, DOOR, person)
     match = _MESSAGE_ID.search(mail[:65536])
     symbols = {} if not judgement.marks else {symbol_of(judgement): _symbol(judgement)}
     return {
@@ -52,10 +51,10 @@ def _milter(judgement: Judgement) -> dict[str, Any]:
     return {"remove_headers": dict.fromkeys(added, 0), "add_headers": added}
 
 
-async def learn(service: Service, mail: bytes, word: str, deliver_to: str | None) -> tuple[int, dict[str, Any]]:
+async def learn(service: Service, mail: bytes, word: str, person: str | None) -> tuple[int, dict[str, Any]]:
     """Teach a mail; return status and answer, as rspamd has them."""
     label = service.class_named(word)
-    (outcome,) = await service.teach([mail], label, DOOR, person_named(deliver_to))
+    (outcome,) = await service.teach([mail], label, DOOR, person, person)
     if outcome == "already":
         return 208, {"error": f"the mail has been already learned as {word}, ignore it"}
     return 200, {"success": True}

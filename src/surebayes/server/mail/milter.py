@@ -82,8 +82,11 @@ class Terms:
         return bool(self.steps & SKIP)
 
 
-def negotiate(data: bytes, actions: int) -> tuple[Terms, bytes]:
-    """Return the terms for what a mail server offers and a filter needs, and the packet that says so."""
+def negotiate(data: bytes, actions: int, recipients: bool = False) -> tuple[Terms, bytes]:
+    """Return the terms for what a mail server offers and a filter needs, and the packet that says so.
+
+    With `recipients` the filter wants to be told for whom a mail is.
+    """
     if len(data) < 12:
         raise BadPacket("The offer of the mail server is cut off.")
     version, offered, steps = struct.unpack("!III", data[:12])
@@ -91,8 +94,20 @@ def negotiate(data: bytes, actions: int) -> tuple[Terms, bytes]:
         raise BadPacket(f"Versions 2 to 6 of the protocol are known. Got {version}.")
     if actions & ~offered:
         raise BadPacket(f"The mail server doesn't let filters do what this one needs: {actions:#x} of {offered:#x}.")
-    terms = Terms(min(version, 6), actions, steps & WISHES)
+    wishes = WISHES & ~(NO_MAIL | NO_RECIPIENT) if recipients else WISHES
+    terms = Terms(min(version, 6), actions, steps & wishes)
     return terms, packet(b"O", struct.pack("!III", terms.version, terms.actions, terms.steps))
+
+
+def recipient_of(data: bytes) -> str:
+    r"""Return the address of a recipient packet, without what encloses it.
+
+    Examples
+    --------
+    >>> recipient_of(b"<Ann@example.org>\x00NOTIFY=NEVER\x00")
+    'Ann@example.org'
+    """
+    return data.partition(b"\0")[0].strip().removeprefix(b"<").removesuffix(b">").decode("utf-8", "replace")
 
 
 def header_of(data: bytes) -> tuple[bytes, bytes]:
@@ -130,7 +145,7 @@ def reject(reason: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class IncomingMail:
+class Mail:
     """A mail as it comes in, up to a limit.
 
     Attributes

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from surebayes.filter.layers.names import person_named
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
-from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
+from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, Mail, Terms, packet
 from surebayes.server.marks import FORGED, fields_of, plain
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Judgement, Service
@@ -74,6 +75,7 @@ class _Session:
         self.door, self.task, self.reader, self.writer = door, task, reader, writer
         self.service, self.options = door.service, door.service.options
         self.terms: Terms | None = None
+        self.recipients: set[str] = set()
         self.refused: Refused | None = None
 
     async def run(self) -> None:
@@ -85,17 +87,20 @@ class _Session:
 
     async def _one_mail(self, take: Callable[[int], None]) -> bool:
         """Take packets up to the end of a mail; return whether the connection goes on."""
-        mail, self.refused = IncomingMail(), None
+        mail, self.refused = Mail(), None
         while True:
             letter, data = await self._receive(bool(mail.pieces))
             if letter == b"O":
-                self.terms, answer = milter.negotiate(data, _ACTIONS[self.options.milter_action])
+                self.terms, answer = milter.negotiate(
+                    data, _ACTIONS[self.options.milter_action], self.service.layers is not None
+                )
                 await self._send(answer)
             elif self.terms is None:
                 raise BadPacket("The mail server must first say what it offers.")
             elif letter == b"Q":
                 return False
             elif letter in (b"A", b"K"):
+                self.recipients.clear()
                 return True
             elif letter == b"E":
                 self._keep(mail, data, take)
@@ -104,7 +109,7 @@ class _Session:
             else:
                 await self._step(mail, letter, data, take)
 
-    async def _step(self, mail: IncomingMail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
+    async def _step(self, mail: Mail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
         assert self.terms is not None
         if letter == b"D":  # macros: nobody waits for an answer
             return
@@ -124,11 +129,15 @@ class _Session:
             self._keep(mail, data, take)
             await self._send(packet(b"s" if mail.full and self.terms.may_skip else CONTINUE))
         elif letter in b"CHMRTU":
+            if letter == b"M":
+                self.recipients.clear()
+            elif letter == b"R" and len(self.recipients) < 2:  # two are as many as more: one verdict is for all
+                self.recipients.add(milter.recipient_of(data).lower())
             await self._send(packet(CONTINUE))
         else:
             raise BadPacket(f"There is no command {letter!r}.")
 
-    def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None]) -> None:
+    def _keep(self, mail: Mail, piece: bytes, take: Callable[[int], None]) -> None:
         """Keep a piece of a mail; one that can't be held is answered as an error, at its end."""
         if self.refused is None:
             try:
@@ -137,18 +146,24 @@ class _Session:
                 self.refused = error
                 mail.pieces.clear()
 
-    async def _verdict(self, mail: IncomingMail) -> bytes:
+    async def _verdict(self, mail: Mail) -> bytes:
         """Return the packets that say what becomes of a mail; an error must not lose it."""
         try:
             if self.refused is not None:
                 raise self.refused
-            judgement = await self.service.judge_mail(bytes(mail), DOOR)
+            judgement = await self.service.judge_mail(bytes(mail), DOOR, self._person())
         except Exception as error:
             self.service.failed(DOOR, error)
             return packet(ACCEPT if self.options.milter_error == "accept" else TEMPFAIL)
         return self._done(mail, judgement)
 
-    def _done(self, mail: IncomingMail, judgement: Judgement) -> bytes:
+    def _person(self) -> str | None:
+        """Return for whom a mail is, if it is for one alone; an address that is no name is judged for by the site."""
+        recipients = list(self.recipients)
+        self.recipients.clear()
+        return person_named(recipients[0]) if len(recipients) == 1 and self.service.layers is not None else None
+
+    def _done(self, mail: Mail, judgement: Judgement) -> bytes:
         action = self.options.milter_action
         if action == "pass" or not judgement.marks:
             return packet(ACCEPT)

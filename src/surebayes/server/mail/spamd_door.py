@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable
 
 from surebayes.errors import exit_code
-from surebayes.filter.layers.names import person_named
 from surebayes.server.limits import Refused, TooLarge, TooSlow
 from surebayes.server.mail.spamd import (
     MAX_HEAD,
@@ -105,20 +104,21 @@ class SpamdDoor:
             message = unpacked(message, self.service.options.max_size)
         if request.method == "TELL":
             return await self._tell(request, message)
-        return answer(request, message, await self.service.judge_mail(message, DOOR))
+        person = self.service.recipient(request.user)
+        return answer(request, message, await self.service.judge_mail(message, DOOR, person))
 
     async def _tell(self, request: Request, message: bytes) -> bytes:
-        who = person_named(request.user)
+        person = self.service.recipient(request.user)
         if "local" in request.set and "local" in request.remove:
             raise BadRequest("Unable to set local and remove local in the same operation.")
         if "local" in request.set:
             if not request.message_class:
                 raise BadRequest("(TELL with Set needs Message-class: spam or ham)")
             label = self.service.class_named(request.message_class)
-            (outcome,) = await self.service.teach([message], label, DOOR, who)
+            (outcome,) = await self.service.teach([message], label, DOOR, person, person)
             return told(outcome != "already", False)
         if "local" in request.remove:
-            (outcome,) = await self.service.forget([message], DOOR, who)
+            (outcome,) = await self.service.forget([message], DOOR, person, person)
             return told(False, outcome == "forgotten")
         return told(False, False)  # what other services are to be told is no business of this one
 

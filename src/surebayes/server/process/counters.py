@@ -28,9 +28,19 @@ class Counters:
         self.surge = self._gauge("surge", "1 while the share of positives is beyond its bound.", "livemax")
         self.tagging = self._gauge("tagging", "1 if positives are marked.", "livemin")
         self.in_hand = self._gauge("requests_in_hand", "Requests worked on now.", "livesum")
+        self.remembered = self._gauge("remembered_verdicts", "Verdicts that are remembered.", "mostrecent")
+        self.debt = self._labelled("budget_debt", "What earlier false alarms still cost.", "label")
+        self.mute = self._labelled("budget_mute", "1 while one more false alarm would pass the burst.", "label")
+        self.person_lessons = self._labelled("person_lessons", "Messages that a person's layer has learnt.", "person")
+        self.person_last = self._labelled(
+            "person_last_lesson_timestamp_seconds", "When a person's latest lesson arrived.", "person"
+        )
         self.documents = Gauge("surebayes_documents", "Documents learnt.", ["label"], registry=registry,
                                multiprocess_mode="mostrecent")  # fmt: skip
         self.stale = self._gauge("certificate_stale", "1 if the promise is about an earlier model.", "mostrecent")
+
+    def _labelled(self, name: str, about: str, label: str) -> Gauge:
+        return Gauge(f"surebayes_{name}", about, [label], registry=self._registry, multiprocess_mode="mostrecent")
 
     def _gauge(self, name: str, about: str, mode: Any) -> Gauge:
         return Gauge(f"surebayes_{name}", about, registry=self._registry, multiprocess_mode=mode)

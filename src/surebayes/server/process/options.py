@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 
 from surebayes.server.process.address import Address
@@ -16,6 +15,8 @@ class Options:
     ----------
     model : str
         The filter's folder.
+    users : str or None
+        The folder of persons, each with a layer of their own on the filter.
     doors : dict of str to Address
         "http", "spamd" and "milter": where each listens.
     workers : int
@@ -42,13 +43,20 @@ class Options:
         What happens then: a warning, or no mail is marked until the share is back.
     renew : bool
         Whether lessons renew the certificate that they make stale.
+    remember : bool
+        Whether verdicts are remembered, with what the views read of the mail, its sender and subject.
+    remember_days, remember_most, remember_bytes : float, int, int
+        How long, how many, and how many bytes of them.
+    own_weight, quota_lessons, quota_bytes : int
+        How often own lessons count in the layer of a person, and what each person may keep (0: any number).
+    open_layers : int
+        Layers that a process keeps open.
     log_level : str
         "debug", "info", "warning" or "error".
-    key : bytes
-        What the cookies of the page are signed with: made anew for each server, one for all of its processes.
     """
 
     model: str
+    users: str | None = None
     doors: dict[str, Address] = field(default_factory=dict)
     workers: int = 1
     tokens: str | None = None
@@ -62,5 +70,12 @@ class Options:
     max_share: float = 0.95
     surge: str = "warn"
     renew: bool = True
+    remember: bool = True
+    remember_days: float = 30.0
+    remember_most: int = 200_000
+    remember_bytes: int = 2**30
+    own_weight: int = 50
+    quota_lessons: int = 0
+    quota_bytes: int = 0
+    open_layers: int = 64
     log_level: str = "info"
-    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

@@ -29,7 +29,7 @@ def serve(options: Options) -> int:
     if not is_filter(options.model):
         raise NoModel(f"There is no filter in {options.model!r}. Make one with `surebayes train -m {options.model}`.")
     if options.tokens:
-        read_tokens(options.tokens)
+        read_tokens(options.tokens, options.users is not None)
     sockets = handed_over()
     bound = {}
     for door, address in options.doors.items():

@@ -1,0 +1,181 @@
+"""The memories of a Filter: opened when need be, asked before a verdict is answered, told when a truth is learnt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from surebayes.filter import settings, teaching
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.memory import together
+from surebayes.filter.memory.verdicts import About, Memory, Told, is_there
+
+if TYPE_CHECKING:
+    from surebayes.filter.durable import Durable
+    from surebayes.filter.layers.persons import Quota
+    from surebayes.filter.lean.judge import Decision, Judge
+    from surebayes.filter.memory.budgets import InForce
+    from surebayes.filter.state import Seen, State
+    from surebayes.promises.certificate import Certificate, Certificates
+
+
+class Keeping:
+    """The verdicts that a filter remembers, where it has a budget of alarms or was asked to."""
+
+    _durable: Durable
+    _memory: Memory | None = None
+    _site: Keeping | None = None
+    _quota: Quota | None = None
+
+    def _remembering(self) -> Memory | None:
+        """Return the memory, if there is one: another process may have begun it.
+
+        Raises
+        ------
+        BadModel
+            If the settings name a budget and the memory is gone: its debt is not forgiven.
+        """
+        if self._memory is None and (is_there(self._durable.path) or self._budget_is_set):
+            self._memory = Memory(self._durable.path)
+        return self._memory
+
+    @cached_property
+    def _budget_is_set(self) -> bool:
+        """Whether the filter's own settings named a budget when this was first asked."""
+        file = os.path.join(self._durable.path, settings.NAME)
+        return os.path.exists(file) and settings.read(file).get("budget") is not None
+
+    def _begin_to_remember(self) -> Memory:
+        if self._memory is None:
+            self._memory = Memory(self._durable.path, create=True)
+        return self._memory
+
+    def _memory_problems(self) -> list[str]:
+        memory = self._remembering()
+        return [] if memory is None else memory.database.problems()
+
+    def _close_memory(self) -> None:
+        for memory in (self._memory, *self._opened_below.values()):
+            if memory is not None:
+                memory.close()
+        self._memory = None
+        self._opened_below.clear()
+
+    def share_memory(self, site: Keeping) -> None:
+        """Have a layer use the remembered verdicts of its base through a Filter that is open in this process.
+
+        Parameters
+        ----------
+        site : Filter
+            The base. A layer finds it without this, with a file of its own for each layer that is open.
+        """
+        self._site = site
+
+    @cached_property
+    def _opened_below(self) -> dict[str, Memory]:
+        return {}
+
+    def _memories_below(self) -> list[Memory]:
+        """Return the memories of what a layer stands on: budgets of the site hold for its persons as well."""
+        found = []
+        for folder in self._durable.bases():
+            memory = self._opened_below.get(folder)
+            if self._site is not None and folder == self._site._durable.path:
+                memory = self._site._remembering()
+            elif memory is None and (memory := together.opened(folder)) is not None:
+                self._opened_below[folder] = memory
+            if memory is not None:
+                found.append(memory)
+        return found
+
+    def _answered(
+        self, judge: Judge, scores: Any, seen: Seen, remember: bool, person: str | None
+    ) -> tuple[Decision, dict[str, InForce]]:
+        """Decide by the thresholds in force; the verdict is remembered before it is answered, unless that is not to be.
+
+        One that is only looked at is judged by the same thresholds. Of a layer's budget and those below it the
+        stricter holds, and each remembers what was said.
+        """
+        own, below = self._remembering(), self._memories_below()
+        if own is None and not below:
+            return judge.decide(scores), {}
+        if not remember:
+            force = together.in_force(own, below)
+            return judge.decide(scores, force), force
+
+        def about(memory: Memory) -> About:
+            return self._about(memory, seen, self._person_in(memory, person, bool(below)))
+
+        return together.answer(own, below, judge, scores, seen.fingerprint, about)
+
+    def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
+        """Return for whom a verdict is, as a memory has it: a layer has one owner, and in its own needn't say who."""
+        if not is_layer:
+            return person
+        return None if memory is self._memory else person or together.name_of(self._durable.path)
+
+    def _about(self, memory: Memory, seen: Seen, person: str | None) -> About:
+        if not memory.facts()["details"] or seen.document is None:
+            return About(person or "")
+        from surebayes.filter.memory.listing import MOST_CONTENT, said_by_others
+
+        message = seen.document.message
+        content = seen.kept(self._durable.judge().engine.views)
+        kept = content if len(content) <= MOST_CONTENT else None
+        if message is None:
+            return About(person or "", content=kept)
+        sender, others = message.headers.get("from"), said_by_others(message.headers)
+        return About(person or "", sender, message.subject, seen.message_id, kept, others)
+
+    def _truth_told(self, seen: Seen, label: str, who: str | None, person: str | None) -> Told | None:
+        """Count a truth before it is learnt; a document without a remembered verdict is judged first.
+
+        One that was learnt before has no honest score any more, and was counted then.
+        """
+        own, below = self._remembering(), self._memories_below()
+        if own is None and not below:
+            return None
+        with self._durable.mutex:
+            state = self._durable.fresh_state()
+            known = Writing(state, self._durable.reading(anew=True)).known(seen.fingerprint)
+            is_new = known is None or known[0] == "reserve"
+            judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
+        told = None
+        for memory in (*(() if own is None else (own,)), *below):
+            there = memory.tell(seen.fingerprint, label, judged, who, self._person_in(memory, person, bool(below)))
+            told = there if told is None else Told(told.alarm or there.alarm, told.documents)
+        return told
+
+    def _learnt(
+        self, seen: Seen, label: str, who: str | None, person: str | None, count: bool = True
+    ) -> tuple[str, Told | None]:
+        """Count a truth and learn it; say what came of both."""
+        told = self._truth_told(seen, label, who, person) if count else None
+
+        def lesson(write: Writing) -> str:
+            if self._quota is not None and write.known(seen.fingerprint) is None:
+                self._quota.check(self._durable.path, write.state.messages)
+            return teaching.teach(write, seen, label, who)
+
+        outcome: str = self._durable.submit(lesson)
+        return outcome, told
+
+    def _many_told(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
+        memory = self._remembering()
+        return None if memory is None else lambda truths: memory.tell_many(truths, who)
+
+    def _promises(self, state: State) -> Certificate | Certificates | None:
+        """Return what the filter promises."""
+        memory = self._remembering()
+        if memory is None and not state.settings.certificates:
+            return None
+        from surebayes.filter.promise import certificates  # brings scipy along, a third of a second
+
+        budgets: dict[str, Certificate] = {}
+        if memory is not None:
+            from surebayes.filter.budgeting import certificates as of_budgets
+
+            budgets = of_budgets(memory, state.names, state.model)
+        return certificates(state, budgets)

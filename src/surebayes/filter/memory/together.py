@@ -1,0 +1,78 @@
+"""Several memories at once: a person's budget and the site's, of which the stricter holds; without numpy."""
+
+import os
+
+from surebayes.errors import StoreError
+from surebayes.filter.memory.budgets import stricter
+from surebayes.filter.memory.verdicts import About, Memory, is_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from surebayes.filter.lean.judge import Decision, Judge
+    from surebayes.filter.memory.budgets import InForce
+
+
+def name_of(folder: str) -> str:
+    """Return whose layer a folder is, for what it stands on."""
+    return os.path.basename(os.path.abspath(folder))
+
+
+def opened(folder: str, one_shot: bool = False) -> "Memory | None":
+    """Open the memory of what a layer stands on; None where there is none, or none for this user to read."""
+    try:
+        return Memory(folder, one_shot=one_shot) if is_there(folder) else None
+    except (StoreError, OSError):  # `doctor` of the base says what is wrong with it
+        return None
+
+
+def in_force(own: "Memory | None", below: "Sequence[Memory]") -> "dict[str, InForce]":
+    """Return the budgets that hold for a layer."""
+    force = {} if own is None else own.in_force()
+    for memory in below:
+        force = stricter(force, memory.in_force())
+    return force
+
+
+def answer(
+    own: "Memory | None", below: "Sequence[Memory]", judge: "Judge", scores: "Sequence[float]", fingerprint: str,
+    about: "Callable[[Memory], About]",
+) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
+    """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
+
+    Parameters
+    ----------
+    own : Memory or None
+        The filter's own.
+    below : sequence of Memory
+        Those of what it stands on.
+    judge, scores, fingerprint
+        As in `Memory.answer`.
+    about : callable
+        What else a memory is to keep with the verdict.
+    """
+    first, others = (own, below) if own is not None else (below[0], below[1:])
+    beside = in_force(None, others)
+    decision, force = first.answer(judge, scores, fingerprint, about(first), beside)
+    for memory in others:
+        memory.note(decision, judge, scores, fingerprint, about(memory))
+    return decision, force
+
+
+def answer_once(
+    folder: str, folders: "Sequence[str]", judge: "Judge", scores: "Sequence[float]", fingerprint: str, has_budget: bool
+) -> "tuple[Decision, dict[str, InForce]]":
+    """Do what `answer` does for a process that judges a single document, with the memories of these folders.
+
+    Raises
+    ------
+    BadModel
+        If the filter `has_budget` and its memory is gone.
+    """
+    own = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
+    below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]
+    if own is None and not below:
+        return judge.decide(scores), {}
+    name = name_of(folder)
+    return answer(own, below, judge, scores, fingerprint, lambda memory: About("" if memory is own else name))

@@ -1,0 +1,315 @@
+"""What a service says of itself and of the past: status, verdicts that are remembered, versions, persons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from surebayes.errors import BadInput, NoInput, NoModel
+from surebayes.filter.filter import Filter
+from surebayes.server.layers import OpenLayers
+from surebayes.server.process.counters import Counters
+from surebayes.server.process.options import Options
+from surebayes.server.surge import Surge
+
+Answer = TypeVar("Answer")
+
+SHOWN = 100
+"""Persons in status and metrics: those who were taught last."""
+DOOR = "http"
+
+
+class Answers:
+    """The part of a service that is asked questions; whoever names a person is told of that person alone."""
+
+    options: Options
+    counters: Counters
+    surge: Surge
+    layers: OpenLayers | None
+    _filter: Filter
+    _rows_seen: int
+
+    async def ask(self, question: Callable[[Filter], Answer], person: str | None = None, own: bool = False) -> Answer:
+        """Ask the filter that answers for a person."""
+        raise NotImplementedError
+
+    async def lesson(self, work: Callable[[], Answer]) -> Answer:
+        """Do what teaches or forgets something."""
+        raise NotImplementedError
+
+    def filter_of(self, person: str | None = None, make: bool = False) -> AbstractContextManager[Filter]:
+        """Lend the filter that answers for a person."""
+        raise NotImplementedError
+
+    def has_layer(self, person: str) -> bool:
+        """Whether a person has been taught anything."""
+        raise NotImplementedError
+
+    def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None, person: str | None = None) -> None:
+        raise NotImplementedError
+
+    def _is_without_layer(self, person: str | None) -> bool:
+        return person is not None and self.layers is not None and not self.has_layer(person)
+
+    # ---- the past of a filter
+
+    async def history(self, limit: int = 50, person: str | None = None) -> list[dict[str, Any]]:
+        """Return what was learnt, forgotten and set, the latest first; nothing for a person without a layer."""
+        if self._is_without_layer(person):
+            return []
+        return await self.ask(lambda mine: mine.history(limit=limit), person, own=True)
+
+    async def versions(self, person: str | None = None) -> list[dict[str, Any]]:
+        """Return which versions of the model one can go back to, the latest first."""
+        if self._is_without_layer(person):
+            return []
+        return await self.ask(lambda mine: mine.versions(), person, own=True)
+
+    async def difference(self, first: int, last: int, limit: int = 100, person: str | None = None) -> dict[str, Any]:
+        """Return what changed from one version to a later one; see `Filter.difference`."""
+
+        def question(mine: Filter) -> dict[str, Any]:
+            _check_version(mine, max(first, last))
+            if first > last:
+                raise BadInput(f"The earlier version comes first. Got from={first} and to={last}.")
+            return mine.difference(first, last, limit)
+
+        return await self.ask(question, person, own=True)
+
+    async def rollback(self, version: int, who: str | None = None, person: str | None = None) -> dict[str, Any]:
+        """Go back to a version; return it, how many rows were undone, and the model."""
+
+        def question(mine: Filter) -> dict[str, Any]:
+            _check_version(mine, version)
+            return {"version": version, "undone": mine.rollback(version, who or person), "model": mine.model}
+
+        return await self.ask(question, person, own=True)
+
+    async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
+        """Choose the threshold that keeps a promise, or begin a budget; see `Filter.calibrate`."""
+        made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, own=True)
+        return made.to_dict()
+
+    async def erase(
+        self, message_ids: Sequence[str], who: str | None = None, person: str | None = None
+    ) -> dict[str, int]:
+        """Take mails out of the model, out of the journal and out of what is remembered, by their Message-IDs."""
+
+        def question(mine: Filter) -> dict[str, int]:
+            erased = {"messages": 0, "forgotten": 0, "released": 0, "rows": 0}
+            if not self._is_without_layer(person):
+                erased = mine.erase(message_ids, who=who or person)
+            site = self._filter
+            erased["remembered"] = site.erase_remembered(person, message_ids=message_ids)
+            if mine is not site:
+                mine.erase_remembered(message_ids=message_ids)
+            return erased
+
+        return await self.ask(question, person)
+
+    # ---- verdicts that are remembered
+
+    async def remembered(self, *, person: str | None = None, limit: int = 50, **wanted: Any) -> dict[str, Any]:
+        """Return remembered verdicts, the latest first, and the number to go on before; see `Filter.remembered`."""
+
+        def question(site: Filter) -> dict[str, Any]:
+            found = site.remembered(person=person, limit=limit + 1, **wanted)
+            more = len(found) > limit
+            return {
+                "verdicts": [each.to_dict() for each in found[:limit]],
+                "next": found[limit - 1].id if more else None,
+            }
+
+        return await self.ask(question)
+
+    async def remembered_verdict(self, number: int, person: str | None = None) -> dict[str, Any]:
+        """Return one remembered verdict; NoInput where there is none, or none of that person."""
+        return await self.ask(lambda site: _one(site, number, person).to_dict())
+
+    async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Any:
+        """Say why a remembered mail is judged as it is now; None where the mail itself wasn't kept."""
+
+        def question(site: Filter) -> Any:
+            of = _one(site, number, person).person
+            with self.filter_of(of) as mine:
+                return site.explain_remembered(number, top, mine)
+
+        return await self.ask(question)
+
+    async def tell(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
+        """Tell the truth about a remembered verdict: the filter that judged it learns it, without the mail."""
+        if label not in self._filter.classes:
+            classes = ", ".join(map(repr, self._filter.classes))
+            raise BadInput(f"There is no class {label!r}; this filter has {classes}.")
+
+        def work() -> tuple[str, str | None]:
+            of = _one(self._filter, number, person).person
+            with self.filter_of(of, make=True) as mine:
+                return self._filter.tell(number, label, who or of, mine), of
+
+        outcome, of = await self.lesson(work)
+        self._count_lessons([outcome], DOOR, label, of)
+        return outcome
+
+    async def untell(self, number: int, who: str | None = None, person: str | None = None) -> str:
+        """Take back the truth that was told about a remembered verdict; what was learnt is as it was before."""
+
+        def work() -> tuple[str, str | None]:
+            of = _one(self._filter, number, person).person
+            with self.filter_of(of) as mine:
+                return self._filter.untell(number, who or of, mine), of
+
+        outcome, of = await self.lesson(work)
+        self._count_lessons([outcome], DOOR, None, of)
+        return outcome
+
+    async def compared(self, person: str | None = None) -> list[dict[str, Any]]:
+        """Return how verdicts compare with those that other filters wrote into the same mails."""
+        return await self.ask(lambda site: [each.to_dict() for each in site.compared(person)])
+
+    # ---- persons
+
+    async def people(self, after: str = "", limit: int = 100) -> dict[str, Any]:
+        """Return persons who have been taught something, by name, and the name to go on after."""
+        persons = self._persons()
+
+        def question(_: Filter) -> dict[str, Any]:
+            names = persons.names(after, limit + 1)
+            found = [about for name in names[:limit] if (about := _about(persons, name)) is not None]
+            return {"people": found, "next": names[limit - 1] if len(names) > limit else None}
+
+        return await self.ask(question)
+
+    async def forget_person(self, person: str) -> dict[str, Any]:
+        """Delete all that a person was taught, and all that was remembered of their mail."""
+        layers = self.layers
+        self._persons()
+
+        def work() -> dict[str, Any]:
+            assert layers is not None
+            return {
+                "person": person,
+                "layer": layers.forget(person),
+                "remembered": self._filter.erase_remembered(person),
+            }
+
+        return await self.lesson(work)
+
+    def _persons(self) -> Any:
+        if self.layers is None:
+            raise NoInput("This server has no persons: start it with --users DIR.")
+        return self.layers.persons
+
+    # ---- how it is
+
+    async def status(self, person: str | None = None) -> dict[str, Any]:
+        """Return how the filter and the server are, for all or for one person."""
+
+        def question(mine: Filter) -> dict[str, Any]:
+            lessons = [] if self._is_without_layer(person) else lessons_by_person(mine.history(limit=1000))
+            return {**mine.status(), "lessons": lessons}
+
+        status = await self.ask(question, person)
+        mode = {
+            "shadow": self.options.shadow,
+            "tagging": not self.options.shadow and self.surge.tags,
+            "surge": {"jumped": self.surge.jumped, "share": round(self.surge.share, 4),
+                      "max_share": self.options.max_share, "action": self.options.surge},
+            "workers": self.options.workers,
+        }  # fmt: skip
+        status |= {"server": mode, "site_budgets": await self.ask(lambda site: site.budgets())}
+        if person is not None:
+            return {**status, "person": person, "layer": not self._is_without_layer(person)}
+        remembers = await self.ask(lambda site: site.memory_status())
+        return {**status, "remembered": remembers, "people": await self._latest_people()}
+
+    async def _latest_people(self) -> list[dict[str, Any]] | None:
+        """Return who was taught last; None without persons."""
+        if self.layers is None:
+            return None
+        persons = self.layers.persons
+
+        def question(_: Filter) -> list[dict[str, Any]]:
+            return [about for name in persons.latest(SHOWN) if (about := _about(persons, name)) is not None]
+
+        return await self.ask(question)
+
+    async def page(self) -> bytes:
+        """Return the page of numbers for Prometheus."""
+
+        def question(mine: Filter) -> tuple[dict[str, Any], str | None, int]:
+            status = mine.status()
+            remembered = mine.memory_status()["verdicts"]
+            if status["rows"] == self._rows_seen:
+                return status, None, remembered
+            self._rows_seen = status["rows"]
+            return status, latest_lesson(mine.history(limit=100)), remembered
+
+        status, latest, remembered = await self.ask(question)
+        counters = self.counters
+        if latest is not None:
+            counters.last_lesson.set(datetime.fromisoformat(latest).timestamp())
+        for label, count in status["documents"].items():
+            counters.documents.labels(label).set(count)
+        certificate = status["certificate"]
+        counters.stale.set(bool(certificate and certificate["stale"]))
+        counters.remembered.set(remembered)
+        for label, budget in status["budgets"].items():
+            counters.debt.labels(label).set(budget["debt"])
+            counters.mute.labels(label).set(budget["mute"])
+        for person in await self._latest_people() or ():
+            counters.person_lessons.labels(person["person"]).set(person["lessons"])
+            if person["last_lesson"] is not None:
+                when = datetime.fromisoformat(person["last_lesson"]).timestamp()
+                counters.person_last.labels(person["person"]).set(when)
+        counters.in_hand.set(self._in_hand)
+        return counters.page()
+
+    @property
+    def _in_hand(self) -> int:
+        raise NotImplementedError
+
+
+def _check_version(mine: Filter, version: int) -> None:
+    latest = next((row["version"] for row in mine.history(limit=1)), 0)
+    if version > latest:
+        raise NoInput(f"There is no version {version}; the latest is {latest}.")
+
+
+def _one(site: Filter, number: int, person: str | None) -> Any:
+    found = site.remembered_verdict(number)
+    if found is None or (person is not None and found.person != person):
+        raise NoInput(f"No verdict with the number {number} is remembered; it may be too old.")
+    return found
+
+
+def _about(persons: Any, name: str) -> dict[str, Any] | None:
+    """Return what a person has; None for one who was forgotten a moment ago."""
+    try:
+        return dict(persons.about(name))
+    except NoModel:
+        return None
+
+
+def latest_lesson(history: Sequence[dict[str, Any]]) -> str | None:
+    """Return when the latest lesson was, None if there is none among the given rows."""
+    return next((row["time"] for row in history if row["action"] in ("learn", "forget")), None)
+
+
+def lessons_by_person(history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return who taught last, when, and how often, among the given rows, the latest first.
+
+    Examples
+    --------
+    >>> days = ("2026-03-02", "2026-03-01")
+    >>> lessons_by_person([{"action": "learn", "who": "ann", "time": day} for day in days])
+    [{'who': 'ann', 'last': '2026-03-02', 'lessons': 2}]
+    """
+    persons: dict[str | None, dict[str, Any]] = {}
+    for row in history:
+        if row["action"] in ("learn", "forget"):
+            person = persons.setdefault(row["who"], {"who": row["who"], "last": row["time"], "lessons": 0})
+            person["lessons"] += 1
+    return list(persons.values())

@@ -1,0 +1,195 @@
+"""What the endpoints of the API do: each from a call to what is answered."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from surebayes import __version__
+from surebayes.errors import BadInput, NoInput
+from surebayes.filter.filter import Filter
+from surebayes.server.http.body import decoded
+from surebayes.server.http.endpoint import Call
+
+DOOR = "http"
+
+# ---------------------------------------------------------------------- documents
+
+
+async def classify(call: Call) -> dict[str, Any]:
+    """Judge documents."""
+    judged = await call.service.verdicts(call.documents, DOOR, call.person, call.query["remember"])
+    verdicts = [verdict.to_dict() for verdict in judged]
+    return {"verdicts": verdicts} if call.several else verdicts[0]
+
+
+async def explain(call: Call) -> dict[str, Any]:
+    """Say why documents are judged as they are."""
+    top = call.query["top"]
+
+    def question(mine: Filter) -> list[dict[str, Any]]:
+        return [_explained(mine, document, top) for document in call.documents]
+
+    explanations = await call.service.ask(question, call.person)
+    return {"explanations": explanations} if call.several else explanations[0]
+
+
+def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
+    verdict, why = mine.judge(document, remember=False), mine.explain(document, top)
+    if not hasattr(why, "views"):  # more than two classes: one explanation for each
+        why = why[mine.classes.index(verdict.label)]
+    copies = verdict.reversal
+    turns = copies if copies is not None and math.isfinite(copies) else None
+    return {**verdict.to_dict(), "reversal": turns, **explanation(why, top)}
+
+
+def explanation(why: Any, top: int) -> dict[str, Any]:
+    """Return an explanation as JSON has it: the bias, and each view with its terms and the places in its text."""
+    views = []
+    for view in why.views:
+        terms = [{"term": term, "share": float(share)} for term, share in zip(view.terms, view.contributions)]
+        spans = [
+            {"start": start, "stop": stop, "text": view.text[start:stop], "share": share}
+            for start, stop, share in (view.spans(top) if view.text is not None else ())
+        ]
+        views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": view.rest})
+    return {"bias": why.bias, "views": views}
+
+
+async def learn(call: Call) -> dict[str, Any]:
+    """Teach documents."""
+    outcomes = await call.service.teach(call.documents, call.query["as"], DOOR, call.query.get("who"), call.person)
+    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
+
+
+async def forget(call: Call) -> dict[str, Any]:
+    """Undo the learning of documents."""
+    outcomes = await call.service.forget(call.documents, DOOR, call.query.get("who"), call.person)
+    return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
+
+
+# ---------------------------------------------------------------------- the past
+
+
+async def history(call: Call) -> dict[str, Any]:
+    """List what was learnt, forgotten and set."""
+    return {"rows": await call.service.history(call.query["limit"], call.person)}
+
+
+async def versions(call: Call) -> dict[str, Any]:
+    """List the versions of the model."""
+    return {"versions": await call.service.versions(call.person)}
+
+
+async def difference(call: Call) -> dict[str, Any]:
+    """Say what changed between two versions."""
+    query = call.query
+    return await call.service.difference(query["from"], query["to"], query["limit"], call.person)
+
+
+async def rollback(call: Call) -> dict[str, Any]:
+    """Go back to a version."""
+    return await call.service.rollback(call.query["version"], call.query.get("who"), call.person)
+
+
+class Calibration(msgspec.Struct, forbid_unknown_fields=True):
+    """What `calibrate` is asked for."""
+
+    max_fpr: float | None = None
+    confidence: float | None = None
+    positive: str | None = None
+    budget: float | None = None
+    burst: float | None = None
+
+
+async def calibrate(call: Call) -> dict[str, Any]:
+    """Choose the threshold that keeps a promise on false alarms, or begin a budget of them."""
+    wanted = decoded(call.body, Calibration) if call.body else Calibration()
+    for name in ("max_fpr", "confidence", "budget"):
+        value = getattr(wanted, name)
+        if value is not None and not 0 < value < 1:
+            raise BadInput(f"{name} is a number between 0 and 1, both left out. Got {value!r}.")
+    if wanted.burst is not None and not 1 <= wanted.burst <= 1_000_000:
+        raise BadInput(f"burst is a number from 1 to 1,000,000. Got {wanted.burst!r}.")
+    terms = {name: getattr(wanted, name) for name in ("max_fpr", "confidence", "budget", "burst")}
+    return await call.service.calibrate(wanted.positive, call.person, **terms)
+
+
+class Messages(msgspec.Struct, forbid_unknown_fields=True):
+    """Which mails `erase` is to take out."""
+
+    message_ids: list[str]
+
+
+async def erase(call: Call) -> dict[str, int]:
+    """Take mails out of the model, the journal and what is remembered."""
+    names = decoded(call.body, Messages).message_ids
+    if not 1 <= len(names) <= 1000 or not all(len(name.split()) > 0 and len(name) <= 1000 for name in names):
+        raise BadInput("message_ids are from 1 to 1,000 Message-IDs, each of 1 to 1,000 characters.")
+    return await call.service.erase(names, call.query.get("who"), call.person)
+
+
+async def status(call: Call) -> dict[str, Any]:
+    """Return how the filter and the server are."""
+    return {**await call.service.status(call.person), "version": __version__}
+
+
+# ---------------------------------------------------------------------- what is remembered
+
+
+async def verdicts(call: Call) -> dict[str, Any]:
+    """List remembered verdicts."""
+    names = ("sender", "subject", "day", "label", "known", "differs", "before")
+    wanted = {name: call.query.get(name) for name in names}
+    return await call.service.remembered(person=call.person, limit=call.query["limit"], **wanted)
+
+
+async def verdict(call: Call) -> dict[str, Any]:
+    """Return one remembered verdict."""
+    return await call.service.remembered_verdict(call.query["id"], call.person)
+
+
+async def explain_verdict(call: Call) -> dict[str, Any]:
+    """Say why a remembered mail is judged as it is now."""
+    number, top = call.query["id"], call.query["top"]
+    said = await call.service.remembered_verdict(number, call.person)
+    why = await call.service.explain_verdict(number, top, call.person)
+    if why is None:
+        raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
+    if not hasattr(why, "views"):
+        classes = call.service.classes
+        why = why[classes.index(said["label"]) if said["label"] in classes else 0]
+    return {**said, "score_now": float(why.score), **explanation(why, top)}
+
+
+async def tell(call: Call) -> dict[str, Any]:
+    """Tell the truth about a remembered verdict."""
+    query = call.query
+    return {"outcome": await call.service.tell(query["id"], query["as"], query.get("who"), call.person)}
+
+
+async def untell(call: Call) -> dict[str, Any]:
+    """Take the truth about a remembered verdict back."""
+    return {"outcome": await call.service.untell(call.query["id"], call.query.get("who"), call.person)}
+
+
+async def comparison(call: Call) -> dict[str, Any]:
+    """Compare verdicts with those that other filters wrote into the same mails."""
+    return {"comparisons": await call.service.compared(call.person)}
+
+
+# ---------------------------------------------------------------------- persons
+
+
+async def people(call: Call) -> dict[str, Any]:
+    """List persons."""
+    return await call.service.people(call.query.get("after", ""), call.query["limit"])
+
+
+async def forget_person(call: Call) -> dict[str, Any]:
+    """Delete what a person was taught, and what is remembered of their mail."""
+    person = call.service.person_of(call.query["person"])
+    assert person is not None
+    return await call.service.forget_person(person)

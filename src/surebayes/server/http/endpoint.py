@@ -1,0 +1,120 @@
+"""What an endpoint of the API is: its path, role, parameters and answer; and a request that was checked against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from surebayes.errors import BadInput
+from surebayes.server.service import Service
+
+_IN_PATH = re.compile(r"{(\w+)}")
+_YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request, checked: documents read, parameters of their types, the person known.
+
+    Attributes
+    ----------
+    service : Service
+        What does the work.
+    query : dict
+        The parameters that were given or have a default, those of the path included.
+    person : str or None
+        For whom it is; None for all.
+    documents : list of bytes or str
+        Those of the body.
+    several : bool
+        Whether they came as a list.
+    body : bytes
+        The body of an endpoint that takes something else than documents.
+    """
+
+    service: Service
+    query: dict[str, Any]
+    person: str | None = None
+    documents: list[bytes | str] = field(default_factory=list)
+    several: bool = False
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its kind, range, and default (None: may be left out)."""
+
+    kind: type
+    about: str
+    default: Any = None
+    required: bool = False
+    low: int | None = None
+    high: int | None = None
+    form: str = ""
+    pattern: str = ""
+
+    def checked(self, name: str, text: str) -> Any:
+        """Return the value of a text; BadInput if it has none."""
+        if self.kind is str:
+            if not 1 <= len(text) <= 200:
+                raise BadInput(f"The parameter {name} is a text of 1 to 200 characters.")
+            return text
+        if self.kind is bool:
+            if text not in _YES_OR_NO:
+                raise BadInput(f"The parameter {name} is true or false. Got {text[:50]!r}.")
+            return _YES_OR_NO[text]
+        digits = text[1:] if text.startswith("-") else text
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+            raise BadInput(f"The parameter {name} is a whole number. Got {text[:50]!r}.")
+        value = int(text)
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise BadInput(f"The parameter {name} is from {self.low} to {self.high}. Got {value}.")
+        return value
+
+
+NAME = "^[a-zA-Z0-9_+@-][a-zA-Z0-9._+@-]{0,127}$"
+"""Names of persons."""
+USER = Parameter(str, "The person that it is for; the header X-Surebayes-User says the same.", pattern=NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path and method of the API.
+
+    Attributes
+    ----------
+    path, method, role, about : str
+        Where it is, which role it takes, what it does.
+    answer : callable
+        From a call to what is answered.
+    schema : dict
+        The JSON schema of the answer.
+    takes : str
+        What the body is: "documents", "calibration", "messages" or nothing.
+    parameters : dict of str to Parameter
+        Those of the query, and those that the path names in braces.
+    for_all : bool
+        Whether it concerns all persons, so that no person can be named.
+    """
+
+    path: str
+    method: str
+    role: str
+    about: str
+    answer: Callable[[Call], Awaitable[Any]]
+    schema: dict[str, Any]
+    takes: str = ""
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    for_all: bool = False
+
+    @property
+    def in_path(self) -> list[str]:
+        """The parameters that are part of the path."""
+        return _IN_PATH.findall(self.path)
+
+    @property
+    def all_parameters(self) -> dict[str, Parameter]:
+        """The parameters, with the person's where there can be one."""
+        return self.parameters if self.for_all else {**self.parameters, "user": USER}

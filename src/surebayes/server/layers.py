@@ -1,0 +1,149 @@
+"""The layers of persons that a process has open: a bounded number, the longest unused let go first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from surebayes.errors import StoreError
+from surebayes.filter.filter import Filter
+from surebayes.filter.layers.persons import Persons, folder_of, has_layer
+
+
+@dataclass(slots=True)
+class _Open:
+    """A layer, who uses it now, and which folder it was when it was opened."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    layer: Filter | None = None
+    folder: tuple[int, int] = (0, 0)
+    users: int = 0
+    gone: bool = False
+
+
+class OpenLayers:
+    """Layers by person: opened when somebody needs one, made at the first lesson, closed when many others came since.
+
+    Parameters
+    ----------
+    persons : Persons
+        The folder of persons.
+    site : Filter
+        What judges for those who have no layer.
+    most : int
+        How many layers stay open; more only while they are in use.
+    renew : bool
+        As in `Filter.open`.
+    """
+
+    def __init__(self, persons: Persons, site: Filter, most: int, renew: bool = True) -> None:
+        self.persons, self.site, self.most, self.renew = persons, site, most, renew
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextlib.contextmanager
+    def of(self, name: str, make: bool = False) -> Iterator[Filter]:
+        """Lend the layer of a person; the site if they have none and none is to be made.
+
+        Parameters
+        ----------
+        name : str
+            The person, a name that was checked.
+        make : bool
+            Whether a layer is made where there is none.
+        """
+        folder = folder_of(self.persons.users, name)
+        if not make and not has_layer(folder):
+            self._let_go(name)
+            yield self.site
+            return
+        entry = self._entered(name, folder)
+        try:
+            assert entry.layer is not None
+            yield entry.layer
+        finally:
+            with self._lock:
+                entry.users -= 1
+            self._trim()
+
+    def _entered(self, name: str, folder: str) -> _Open:
+        while True:
+            with self._lock:
+                entry = self._open.setdefault(name, _Open())
+                self._open.move_to_end(name)
+                entry.users += 1
+            with entry.lock:
+                if not entry.gone:
+                    try:
+                        if entry.layer is not None and entry.folder != _place(folder):
+                            _close(entry)  # the person was forgotten, and begins anew
+                        if entry.layer is None:
+                            entry.layer = self.persons.layer(name, self.renew)
+                            entry.layer.share_memory(self.site)
+                            entry.folder = _place(folder)
+                        return entry
+                    except BaseException:
+                        with self._lock:
+                            entry.users -= 1
+                            if entry.layer is None and not entry.users and self._open.get(name) is entry:
+                                del self._open[name]
+                        raise
+            with self._lock:  # it was closed while this waited for it
+                entry.users -= 1
+
+    def _trim(self) -> None:
+        """Close layers that nobody uses until no more are open than may be."""
+        while len(self._open) > self.most:
+            with self._lock:
+                unused = next((name for name, entry in self._open.items() if not entry.users), None)
+            if unused is None:
+                return
+            self._let_go(unused)
+
+    def _let_go(self, name: str) -> None:
+        """Close a layer that nobody uses."""
+        with self._lock:
+            entry = self._open.get(name)
+        if entry is None:
+            return
+        with entry.lock:
+            with self._lock:
+                if entry.users or entry.gone:
+                    return
+                entry.gone = True
+            _close(entry)  # whoever wants it meanwhile waits for the lock, and opens it anew
+            with self._lock:
+                if self._open.get(name) is entry:
+                    del self._open[name]
+
+    def forget(self, name: str) -> bool:
+        """Close the layer of a person and delete all that they were taught; whether there was anything."""
+        self._let_go(name)
+        return self.persons.forget(name)
+
+    def close(self) -> None:
+        """Close all."""
+        for name in list(self._open):
+            self._let_go(name)
+
+
+def _place(folder: str) -> tuple[int, int]:
+    try:
+        found = os.stat(folder)
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _close(entry: _Open) -> None:
+    layer, entry.layer = entry.layer, None
+    if layer is not None:
+        with contextlib.suppress(StoreError, OSError):  # what was acknowledged is in the journal all the same
+            layer.close()

@@ -1,1 +1,0 @@
-"""The page: what an administrator and a curious user see and do in a browser, rendered by the server."""
