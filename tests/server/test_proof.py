@@ -28,6 +28,16 @@ def test_a_whole_loop(folder):
         assert opened.status()["documents"] == before
 
 
+def test_a_whole_loop_with_persons(folder, tmp_path):
+    with Server(folder, "--users", tmp_path / "users") as server:
+        code, links = doctor(server, folder, "spamd", "http", "milter")
+        assert code == 0, links
+        assert {row["state"] for row in links.values()} == {"ok"}
+        with server.http() as client:
+            assert client.get("/v1/verdicts").json()["verdicts"] == []
+            assert client.get("/v1/people").json()["people"][0]["lessons"] == 0
+
+
 def test_a_door_that_is_closed_is_named(folder):
     with Server(folder) as server:
         server.ports["milter"] = 1

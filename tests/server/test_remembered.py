@@ -1,5 +1,7 @@
 """Verdicts that the server remembers: listed, explained, corrected without the mail, compared, erased."""
 
+import resource
+import sqlite3
 import time
 
 import pytest
@@ -143,9 +145,12 @@ def test_workers_share_what_is_remembered(folder):
         for number in range(20):
             with server.http() as client:
                 judge(client, mail(number))
-        for _ in range(6):
+
+        def all_there():
             with server.http() as client:
-                assert len(client.get("/v1/verdicts").json()["verdicts"]) == 20
+                return len(client.get("/v1/verdicts").json()["verdicts"]) == 20
+
+        assert all(wait_until(all_there, 10) for _ in range(6))
         with server.http() as client:
             status = client.get("/v1/status").json()
             assert (status["remembered"]["verdicts"], status["remembered"]["details"]) == (20, True)
@@ -228,3 +233,38 @@ def fill(mine, n):
         memory.database.run("INSERT INTO contents SELECT id, zeroblob(1500) FROM verdicts")
         memory.database.run("INSERT INTO theirs SELECT id, 'X-Spam-Status', 1.0, 5.0, id % 2 FROM verdicts")
     memory.close()
+
+
+@pytest.mark.parametrize("trouble", ["locked", "damaged", "read-only"])
+def test_a_memory_in_trouble_keeps_nobody_from_judging_and_teaching(folder, mails, trouble):
+    path = folder / "verdicts.sqlite"
+    with Server(folder, doors=("http",)) as server, server.http() as client:
+        judge(client, mail(0))
+        assert len(client.get("/v1/verdicts").json()["verdicts"]) == 1
+    if trouble == "damaged":
+        path.write_bytes(b"not a database")
+    other = sqlite3.connect(path, isolation_level=None)
+    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+        if trouble == "locked":
+            other.execute("BEGIN IMMEDIATE")
+        if trouble == "read-only":
+            soft_hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, soft_hard[1]))
+        began = time.monotonic()
+        for number in range(20):
+            assert judge(client, mail(number))["label"] in ("ham", "spam")
+        assert b"Spam: True" in server.spamd("CHECK", mails["spam"])
+        if trouble != "read-only":
+            assert client.post("/v1/learn?as=spam", content=mail(1), headers=MAIL).json() == {"outcome": "learnt"}
+        assert time.monotonic() - began < 15
+        if trouble == "damaged":
+            server.event("nothing is remembered")
+            assert client.get("/v1/verdicts").status_code == 500
+        if trouble == "read-only":
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, soft_hard)
+        if trouble == "locked":
+            other.execute("ROLLBACK")
+        if trouble != "damaged":
+            judge(client, mail(99))
+            assert client.get("/v1/verdicts?limit=1").json()["verdicts"][0]["message_id"] == "<99@x>"
+    other.close()

@@ -148,7 +148,7 @@ class SpamdClient(Client):
 
     def points(self, mail: bytes) -> float:
         """CHECK."""
-        reply = self._ask("CHECK SPAMC/1.5\r\n", mail).decode("ascii", "replace")
+        reply = self._ask(f"CHECK SPAMC/1.5\r\nUser: {WHO}\r\n", mail).decode("ascii", "replace")
         return float(reply.partition(";")[2].partition("/")[0])
 
     def teach(self, mail: bytes, word: str) -> bool:
@@ -189,8 +189,13 @@ class HttpClient(Client):
         return self._ask(f"/learn{word}", mail) == {"success": True}
 
     def forget(self, mail: bytes) -> bool:
-        """/v1/forget."""
-        return self._ask(f"/v1/forget?who={WHO}", mail)["outcome"] == "forgotten"
+        """/v1/forget, for the person that it was taught for, where the server has persons."""
+        try:
+            return self._ask(f"/v1/forget?user={WHO}", mail)["outcome"] == "forgotten"
+        except ValueError as error:
+            if "no persons" not in str(error):
+                raise
+            return self._ask(f"/v1/forget?who={WHO}", mail)["outcome"] == "forgotten"
 
 
 class MilterClient(Client):
@@ -203,6 +208,8 @@ class MilterClient(Client):
         offer = struct.pack("!III", 2, ADD_HEADERS | CHANGE_HEADERS | QUARANTINE, 0)
         with self.connect() as connection:
             _say(connection, b"O", offer)
+            _say(connection, b"M", b"<surebayes-doctor@localhost>\0")
+            _say(connection, b"R", f"<{WHO}>\0".encode())
             for name, value in fields:
                 _say(connection, b"L", name + b"\0" + value + b"\0")
             _say(connection, b"N")

@@ -16,7 +16,7 @@ NAME = "verdicts.sqlite"
 VERSION = 1
 LOG_PAGES = 200
 """Pages of the log after which it is moved into the main file: a process that finds a log reads it whole."""
-_TIMEOUT = 20.0
+_TIMEOUT, _MOMENT = 20.0, 0.5
 
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value);
@@ -68,6 +68,7 @@ class Database:
 
     def __init__(self, folder: str, create: bool = False) -> None:
         self.path = os.path.join(folder, NAME)
+        self._flushes: bool | None = None
         if create and not os.path.exists(self.path):
             _make(folder, self.path)
         try:
@@ -94,6 +95,13 @@ class Database:
         if version > VERSION:
             raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
         raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
+
+    def use(self, flush: bool) -> None:
+        """Set whether a transaction is flushed, and how long it waits for others: a moment for what can be left out."""
+        if flush is not self._flushes:
+            self.run(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
+            self.run(f"PRAGMA busy_timeout={int(1000 * (_TIMEOUT if flush else _MOMENT))}")
+            self._flushes = flush
 
     def rows(self, query: str, values: "tuple[Any, ...] | dict[str, Any]" = ()) -> "list[Any]":
         """Return the rows of a query."""
@@ -155,7 +163,7 @@ class _Transaction:
         self.database, self.flush = database, flush
 
     def __enter__(self) -> None:
-        self.database.run(f"PRAGMA synchronous={'FULL' if self.flush else 'NORMAL'}")
+        self.database.use(self.flush)
         self.database.run("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from surebayes.errors import StoreError
 from surebayes.filter import settings, teaching
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.memory import together
@@ -40,6 +41,15 @@ class Keeping:
         if self._memory is None and (is_there(self._durable.path) or self._budget_is_set):
             self._memory = Memory(self._durable.path)
         return self._memory
+
+    def _memory_if_needed(self) -> Memory | None:
+        """Return the memory; without a budget one that can't be used keeps nobody from judging and learning."""
+        try:
+            return self._remembering()
+        except (StoreError, OSError):
+            if self._budget_is_set:
+                raise
+            return None
 
     @cached_property
     def _budget_is_set(self) -> bool:
@@ -98,7 +108,7 @@ class Keeping:
         One that is only looked at is judged by the same thresholds. Of a layer's budget and those below it the
         stricter holds, and each remembers what was said.
         """
-        own, below = self._remembering(), self._memories_below()
+        own, below = self._memory_if_needed(), self._memories_below()
         if own is None and not below:
             return judge.decide(scores), {}
         if not remember:
@@ -134,7 +144,7 @@ class Keeping:
 
         One that was learnt before has no honest score any more, and was counted then.
         """
-        own, below = self._remembering(), self._memories_below()
+        own, below = self._memory_if_needed(), self._memories_below()
         if own is None and not below:
             return None
         with self._durable.mutex:
@@ -144,7 +154,13 @@ class Keeping:
             judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
         told = None
         for memory in (*(() if own is None else (own,)), *below):
-            there = memory.tell(seen.fingerprint, label, judged, who, self._person_in(memory, person, bool(below)))
+            of = self._person_in(memory, person, bool(below))
+            try:
+                there = memory.tell(seen.fingerprint, label, judged, who, of, bool(memory.in_force()))
+            except (StoreError, OSError):
+                if memory.in_force():
+                    raise
+                continue  # nothing depends on it but a list of verdicts
             told = there if told is None else Told(told.alarm or there.alarm, told.documents)
         return told
 

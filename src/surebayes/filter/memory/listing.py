@@ -171,6 +171,7 @@ def remembered(
         wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
         values.append(before)
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY time DESC, id DESC LIMIT ?"
+    memory.flush()
     with memory.lock:
         if not all(part is None or part.isascii() for part in (sender, subject)):
             memory.database.connection.create_function("casefold", 1, _casefold, deterministic=True)
@@ -225,6 +226,7 @@ def compared(memory: Memory, first: str, person: str | None = None) -> list[Comp
         f"SELECT field, {counted} FROM theirs JOIN verdicts USING (id) WHERE verdict IS NOT NULL "
         "AND (:person IS NULL OR person = :person) GROUP BY field ORDER BY field"
     )
+    memory.flush()
     with memory.lock:
         rows = memory.database.rows(query, {"first": first, "person": person})
     return [Comparison(*row) for row in rows]

@@ -2,19 +2,25 @@
 
 import os
 import time
+from math import inf
 
+from surebayes.errors import StoreError
 from surebayes.filter.memory import budgets as _budgets
 from surebayes.filter.memory.budgets import InForce, in_force, stricter
 from surebayes.filter.memory.database import NAME, Database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from surebayes.filter.lean.judge import Decision, Judge
 
 DAY = 86_400.0
+SOON, TOGETHER = 0.5, 256
+"""Seconds after which verdicts that no budget counts are written, and how many at most wait for that."""
+FACTS_LAST = 1.0
+"""Seconds for which what the memory is set to isn't looked up again."""
 PRESUME_AFTER = 7.0
 """Days after which a document that nobody complained about counts as good, unless a filter is set otherwise."""
 KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
@@ -108,6 +114,15 @@ def _thread_lock() -> "Any":
     return RLock()
 
 
+def _thread_timer(seconds: float, call: "Callable[[], None]") -> "Any":
+    from threading import Timer
+
+    timer = Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 class Memory:
     """The remembered verdicts of a filter, and its budgets of alarms.
 
@@ -125,23 +140,54 @@ class Memory:
         self.database = Database(folder, create)
         self.one_shot = one_shot
         self.lock: Any = _NoLock() if one_shot else _thread_lock()
+        self._waiting: list[tuple[Any, ...]] = []
+        self._timer: Any = None
+        self._facts: dict[str, Any] = {}
+        self._looked = -inf
 
     def close(self) -> None:
-        """Close the file."""
-        self.database.close()
+        """Write what waits, and close the file."""
+        self.flush()
+        with self.lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.database.close()
+
+    def flush(self) -> None:
+        """Write verdicts that wait to be written together."""
+        with self.lock:
+            waiting, self._waiting = self._waiting, []
+            try:
+                if waiting:
+                    with self.database.writing(flush=False):
+                        for verdict in waiting:
+                            self._remember(*verdict)
+            except (OSError, StoreError):
+                pass  # without it a quiet document pays nothing back; the verdicts were right all the same
+
+    def _flush_late(self) -> None:
+        with self.lock:
+            self._timer = None
+            if self._waiting:
+                self.flush()
 
     # ---- settings
 
     def facts(self) -> "dict[str, Any]":
-        """Return what the memory is set to."""
-        known = dict(self.database.rows("SELECT name, value FROM facts"))
-        return {name: known.get(name, value) for name, value in _DEFAULTS.items()}
+        """Return what the memory is set to; by another process, a second ago."""
+        now = time.monotonic()
+        if now - self._looked > FACTS_LAST:
+            known = dict(self.database.rows("SELECT name, value FROM facts"))
+            self._facts = {name: known.get(name, value) for name, value in _DEFAULTS.items()}
+            self._looked = now
+        return dict(self._facts)
 
     def set(self, **facts: "Any") -> None:
         """Change what the memory is set to."""
         with self.database.writing():
             for name, value in facts.items():
                 self.database.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        self._looked = -inf
 
     # ---- judging
 
@@ -163,7 +209,7 @@ class Memory:
         if not own and not self.facts()["always"]:
             return judge.decide(scores, beside or None), beside
         now = time.time()
-        if self.presume(now):
+        if own and self.presume(now):
             own = in_force(self.database)
         force = stricter(own, beside)
         decision = judge.decide(scores, force)
@@ -193,12 +239,12 @@ class Memory:
         self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
         now: float, own: "dict[str, InForce]",
     ) -> None:  # fmt: skip
-        """Write a verdict down that can't become an alarm."""
-        try:
-            with self.database.writing(flush=False):
-                self._remember(decision, judge, scores, fingerprint, about, now, own)
-        except OSError:
-            pass  # without it a quiet document pays nothing back; the verdict is right all the same
+        """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
+        self._waiting.append((decision, judge, list(scores), fingerprint, about, now, own))
+        if self.one_shot or own or len(self._waiting) >= TOGETHER:
+            self.flush()
+        elif self._timer is None:
+            self._timer = _thread_timer(SOON, self._flush_late)
 
     def _remember(
         self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
@@ -260,6 +306,7 @@ class Memory:
         wanted += [("message_id = ?", ("".join(each.split())[:MOST_TEXT],)) for each in message_ids]
         if not wanted and person is not None:
             wanted = [("1", ())]
+        self.flush()
         also, of = ("", ()) if person is None else (" AND person = ?", (person,))
         with self.lock:
             with self.database.writing():
@@ -272,6 +319,7 @@ class Memory:
 
     def size(self) -> int:
         """Return how many verdicts are remembered."""
+        self.flush()
         with self.lock:
             return int(self.database.rows("SELECT count(*) FROM verdicts")[0][0])
 
@@ -279,6 +327,7 @@ class Memory:
 
     def presume(self, now: "float | None" = None) -> bool:
         """Let documents pay back that nobody complained about for long enough; whether there were some."""
+        self.flush()
         now = time.time() if now is None else now
         days = self.facts()["presume_days"]
         if not days:
@@ -311,6 +360,7 @@ class Memory:
         judged: "tuple[Judge, Sequence[float]] | None" = None,
         who: "str | None" = None,
         person: "str | None" = None,
+        flush: bool = True,
     ) -> Told:
         """Take a truth that has become known; it is on disk when this returns.
 
@@ -326,8 +376,11 @@ class Memory:
             Who says so.
         person : str, optional
             Only the verdict that this person was given.
+        flush : bool
+            Whether it must be on disk; without a budget it need not, and waits only a moment for others who write.
         """
-        with self.lock, self.database.writing():
+        self.flush()
+        with self.lock, self.database.writing(flush):
             rows = self._verdicts_on(fingerprint, person)
             if not rows and judged is not None:
                 judge, scores = judged
@@ -363,6 +416,7 @@ class Memory:
     def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> Told:
         """Take the truths of documents on which there are verdicts; of others nothing is counted."""
         alarm, documents = False, 0
+        self.flush()
         with self.lock, self.database.writing():
             for fingerprint, truth in truths:
                 rows = self._verdicts_on(fingerprint, None)
@@ -409,6 +463,7 @@ class Memory:
 
     def in_flight(self, label: str) -> int:
         """Return how many answers of a class are remembered whose truth isn't known."""
+        self.flush()
         query = "SELECT count(*) FROM verdicts WHERE truth IS NULL AND flagged = 1 AND label = ?"
         return int(self.database.rows(query, (label,))[0][0])
 
