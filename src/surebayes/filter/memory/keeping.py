@@ -11,7 +11,8 @@ from surebayes.errors import StoreError
 from surebayes.filter import settings, teaching
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.memory import together
-from surebayes.filter.memory.verdicts import About, Memory, Told, is_there
+from surebayes.filter.memory.about import About, Told
+from surebayes.filter.memory.verdicts import Memory, is_there
 
 if TYPE_CHECKING:
     from surebayes.filter.durable import Durable

@@ -3,8 +3,9 @@
 import os
 
 from surebayes.errors import StoreError
+from surebayes.filter.memory.about import About
 from surebayes.filter.memory.budgets import stricter
-from surebayes.filter.memory.verdicts import About, Memory, is_there
+from surebayes.filter.memory.verdicts import Memory, is_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
