@@ -48,7 +48,7 @@ class Given(ClassifierMixin, BaseEstimator):
 def scores_in_time(name, learn_until=None):
     """Give labels and scores of a stream, each mail judged before it is learnt; up to a share of it, if given."""
     mails, y = suites._stream(name, 1.0)
-    entries = [trec.Entry("spam" if spam else "ham", str(i), "") for i, spam in enumerate(y)]
+    entries = [trec.IndexLine("spam" if spam else "ham", str(i), "") for i, spam in enumerate(y)]
     last = len(y) if learn_until is None else round(learn_until * len(y))
     filter = trec.OnlineFilter()
     scores = np.zeros(len(y))

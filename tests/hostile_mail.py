@@ -358,6 +358,16 @@ HOSTILE = {
     "base64 HTML with open comments": (base64_html, True),
 }
 
+HOSTILE_HEADS = {
+    "1,000 fields with long names": lambda: b"".join(b"X-" + b"a" * 16000 + b"%d: b\n" % n for n in range(1000)),
+    "a content type of 8 MB": lambda: b"Content-Type: " + b"c" * 8_000_000,
+    "1,300,000 parameters": lambda: b"Content-Type: x/y" + b";chars" * 1_300_000,
+    "2,000,000 addresses": lambda: b"To: " + b"a@b," * 2_000_000,
+    "4,000,000 folds": lambda: b"From: " + b"\n " * 4_000_000,
+    "a Received of 8 MB, then colons": lambda: b"Received: " + b"." * 8_000_000 + b"\n" + b":" * 8_000_000,
+}
+"""Blocks of header fields that cost a reader dearly whose time is not linear in their length."""
+
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -3,6 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from surebayes.mail import message
+from surebayes.mail.message import Limits
+
 SPECIAL = "ΣσςİıßẞKÅȺ_\u0301\u200d😀𐐀𝐀ǅ \t\n\x1c\x85\xa0\u3000aBzZ09-'.\0é한國"
 texts = st.text(st.one_of(st.sampled_from(SPECIAL), st.characters(exclude_categories=())), max_size=60)
 text_corpora = st.lists(texts, min_size=1, max_size=8)
@@ -46,3 +49,175 @@ def lines(draw):
         )
     )
     return [list(column) for column in zip(*rows)] if rows else [[], [], [], []]
+
+
+# ---------------------------------------------------------------------- text
+
+vectorizer_options = st.fixed_dictionaries(
+    {
+        "analyzer": st.sampled_from(["word", "char", "char_wb"]),
+        "ngram_range": st.sampled_from([(1, 1), (1, 2), (2, 3), (1, 6)]),
+        "lowercase": st.booleans(),
+        "binary": st.booleans(),
+        "strip_accents": st.sampled_from([None, "unicode", "ascii"]),
+        "token_pattern": st.sampled_from([r"(?u)\b\w\w+\b", r"\w+"]),
+        "min_df": st.sampled_from([1, 2, 0.4]),
+        "max_df": st.sampled_from([1.0, 0.6, 3]),
+        "max_features": st.sampled_from([None, 1, 4]),
+    }
+)
+representations = st.fixed_dictionaries(
+    {
+        "tf": st.sampled_from(["count", "binary", "log"]),
+        "weighted": st.sampled_from(["no", "shared", "by class"]),
+        "top": st.sampled_from([None, 1, 3, 100]),
+        "steepness": st.sampled_from([None, 0.5, 1.5]),
+        "norm": st.sampled_from([None, "l1", "l2"]),
+        "pad": st.sampled_from([0.0, 0.5]),
+        "length": st.sampled_from([1.0, 2.0]),
+        "kept": st.booleans(),
+    }
+)
+
+
+# ---------------------------------------------------------------------- kernels
+
+# letters whose lower case depends on the context or changes length, marks, spaces, surrogates, astral planes
+AWKWARD = "ΣσςİıßẞKÅȺⱥⱢꞍ_\u0301\u0345\u200d\ud800\udfff😀𐐀𝐀ᾈǅ \t\n\x1c\x1f\x85\xa0\u2028\u3000aBzZ09-'.\0é한國"
+kernel_texts = st.text(st.one_of(st.sampled_from(AWKWARD), st.characters(exclude_categories=())), max_size=80)
+kernel_documents = st.lists(kernel_texts, max_size=6)
+analyzers = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["word", "char", "char_wb", "bytes"]),
+        "lowercase": st.booleans(),
+        "shortest": st.sampled_from([1, 2]),
+        "max_bytes": st.integers(0, 100),
+        "stop_words": st.lists(kernel_texts.filter(bool), max_size=3),
+    }
+)
+ngram_sizes = st.tuples(st.integers(1, 4), st.integers(0, 3)).map(lambda pair: (pair[0], sum(pair)))
+term_lists = st.lists(st.binary(max_size=20), unique=True, max_size=40)
+scorers = st.fixed_dictionaries(
+    {
+        "tf": st.sampled_from(["count", "binary", "log"]),
+        "weighted": st.booleans(),
+        "binary": st.booleans(),
+        "top": st.integers(0, 6),
+        "steepness": st.sampled_from([None, -0.5, 0.0, 0.7]),
+        "norm": st.sampled_from([None, "l1", "l2"]),
+        "pad": st.sampled_from([0.0, 2.5]),
+        "length": st.sampled_from([1.0, 3.0]),
+    }
+)
+word_documents = st.lists(
+    st.text("ab Ü.\u0130\ud800", max_size=30) | st.lists(st.sampled_from("abc"), max_size=90).map(" ".join)
+)
+
+
+# ---------------------------------------------------------------------- mail
+
+HEADER_NAMES = (
+    b"From", b"FROM", b"Reply-To", b"Sender", b"To", b"cc", b"Received", b"received", b"Message-ID", b"Content-Type",
+    b"X-Mailer", b"User-Agent", b"Date", b"Subject", b"MIME-Version", b"X-Spam-Flag", b"X-Priority", b"List-Id",
+    b"x-", b"X-" + b"long" * 12, b"X-" + b"long" * 12 + b"er", b"Return-Path", b"From someone", b"", b"caf\xe9",
+    b"Bad name", b"To ",
+)  # fmt: skip
+
+
+def header_blocks(pieces):
+    """Blocks of header fields, most of them with a name that means something."""
+    value = st.lists(st.sampled_from(pieces), max_size=8).map(b"".join)
+    field = st.tuples(st.sampled_from(HEADER_NAMES), st.sampled_from((b":", b": ", b" :", b"")), value).map(b"".join)
+    line = st.one_of(field, field, field, field, st.sampled_from((b"", b" more", b"\tfolded", b"\r", b">From x")))
+    return st.tuples(st.lists(line, max_size=25), st.sampled_from((b"\n", b"\r\n"))).map(lambda b: b[1].join(b[0]))
+
+
+subjects = st.one_of(st.text(max_size=30), st.text("aB_1 -!", max_size=60), st.sampled_from(("x" * 300, "ab " * 600)))
+file_names = st.one_of(st.text("ab.EXE", max_size=30), st.text(max_size=10))
+content_types = st.one_of(st.sampled_from(("text/html", "application/x-" + "y" * 80, "")), st.text(max_size=5))
+attachment_lists = st.lists(st.tuples(content_types, file_names), max_size=25).map(tuple)
+header_limits = st.builds(
+    Limits,
+    headers=st.sampled_from((0, 1, 3, 1000, 10**15)),
+    header_length=st.sampled_from((0, 1, 17, 60, 16384, 10**30)),
+    encoded_words=st.sampled_from((0, 1, 100)),
+)
+small_limits = st.builds(
+    Limits,
+    bytes=st.sampled_from((message.MAX_BYTES, 60, 0, 10**30)),
+    parts=st.sampled_from((1000, 3, 1, 0, 10**30)),
+    depth=st.sampled_from((16, 100, 1, 0)),
+    headers=st.sampled_from((1000, 2, 0)),
+    header_length=st.sampled_from((16384, 20, 0, 10**30)),
+    decoded=st.sampled_from((1024 * 1024, 60, 20, 0)),
+    encoded_words=st.sampled_from((100, 1, 0)),
+)
+line_pieces = st.sampled_from(
+    (
+        b"X-Spam-Flag: a",
+        b"A: 1",
+        b" more",
+        b"\t",
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\n\n",
+        b"\r\r",
+        b"body",
+        b"x-spam-",
+        b">From ",
+    )
+)
+
+
+# ---------------------------------------------------------------------- pool
+
+TABLE_WIDTH = 60
+column_sets = st.sets(st.integers(0, TABLE_WIDTH - 1), max_size=TABLE_WIDTH)
+labelled_columns = st.lists(
+    st.tuples(st.sets(st.integers(0, 15), max_size=6), st.integers(0, 2)), min_size=1, max_size=12
+)
+
+
+# ---------------------------------------------------------------------- core
+
+finite_numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+
+
+# ---------------------------------------------------------------------- promises
+
+budget_rates = st.one_of(st.sampled_from([0.5, 0.1, 0.01, 0.001, 0.3]), st.floats(2**-40, 0.999))
+budget_bursts = st.one_of(st.integers(1, 7), st.floats(1, 20))
+
+
+@st.composite
+def alarm_streams(draw):
+    """Rows of (negative, wants to be flagged, truth comes so many rows later), and when the program restarts."""
+    row = st.tuples(st.booleans(), st.booleans(), st.sampled_from([0, 0, 0, 1, 2, 5, 30]))
+    rows = draw(st.lists(row, max_size=120))
+    return rows, set(draw(st.lists(st.integers(0, 119), max_size=5)))
+
+
+@st.composite
+def labelled_scores(draw):
+    n = draw(st.integers(2, 40))
+    labels = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda y: 0 < sum(y) < len(y)))
+    scores = draw(st.lists(st.integers(-6, 6) | st.floats(-1e6, 1e6), min_size=n, max_size=n))
+    return np.array(scores, dtype=float), np.array(labels)
+
+
+# ---------------------------------------------------------------------- filter
+
+memory_steps = st.lists(
+    st.tuples(
+        st.floats(-5, 10, allow_nan=False),
+        st.booleans(),
+        st.integers(0, 6),
+        st.sampled_from(("go on", "restart", "other")),
+    ),
+    min_size=1,
+    max_size=40,
+)
+LESSON_WORDS = ("gold", "lunch", "nine", "pills", "cheap", "now", "order", "meeting", "team")
+lesson_texts = st.lists(st.sampled_from(LESSON_WORDS), max_size=6).map(" ".join)
+text_lessons = st.lists(st.tuples(lesson_texts, st.integers(0, 1)), max_size=8)

@@ -1,7 +1,9 @@
 """The house: every module is on the map, no room is crowded, no file holds too much."""
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -40,9 +42,9 @@ FILES = [pytest.param(room, path, id=rooms.label(room, path)) for room, paths in
 
 @pytest.mark.parametrize(("room", "path"), FILES)
 def test_every_module_says_what_it_holds_and_is_on_the_map(room, path):
-    said = rooms.summary(path)
-    assert said
-    assert f"- `{rooms.label(room, path)}` {said}\n" in MAP
+    summary = rooms.summary(path)
+    assert summary
+    assert f"- `{rooms.label(room, path)}` {summary}\n" in MAP
     assert f"`{rooms.label(room, path)}`" in PAGE
 
 
@@ -61,3 +63,23 @@ def test_the_map_is_up_to_date():
     command = [sys.executable, "-m", "cogapp", "--check", "ARCHITECTURE.md", "docs/rooms.md"]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for path in rooms.SOURCE.rglob("*.py"):
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(statement, ast.ClassDef):
+                places[statement.name.lstrip("_")].append(str(path.relative_to(rooms.SOURCE)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_strategies_are_in_one_place():
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            if isinstance(statement, ast.Assign):
+                assert "st" not in names, f"{path}, line {statement.lineno}: a strategy belongs in tests/strategies.py"
+            elif isinstance(statement, ast.FunctionDef):
+                decorators = [ast.unparse(decorator) for decorator in statement.decorator_list]
+                assert "st.composite" not in decorators, f"{path}: {statement.name} belongs in tests/strategies.py"

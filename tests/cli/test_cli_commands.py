@@ -211,7 +211,7 @@ def test_explain_adds_up(run, trained, later):
     shares = [sum(t["share"] for t in view["terms"]) + view["rest"] for view in record["views"]]
     assert record["bias"] + sum(shares) == pytest.approx(record["score"])
     assert record["label"] == "spam"
-    assert record["reversal"] is None or record["reversal"] >= 1
+    assert record["reversal"] == 4
     ran = run("explain", "-m", trained, one, "--no-json", "--top", "3")
     assert "threshold" in ran.out
     assert re.search(r"correction", ran.out)
@@ -359,7 +359,7 @@ def test_calibrate_with_more_documents(run, mine, later):
 def test_calibrate_says_how_many_more_are_needed(run, mine):
     ran = run("calibrate", "-m", mine, "--max-fpr", "0.0001")
     assert ran.code == 65
-    assert "needs at least 29,956 negatives" in ran.err or "29956" in ran.err.replace(",", "")
+    assert "needs at least 29,956 negatives" in ran.err
 
 
 def test_tune_weighs_the_experts(run, mine):

@@ -224,6 +224,20 @@ def test_demo_shows_the_commands_that_it_runs(tmp_path):
     assert again.records()[0]["path"].endswith("one.eml")
 
 
+def test_demo_without_what_reads_real_mail_invents_some(monkeypatch):
+    from surebayes import corpora
+    from surebayes.cli import demo
+
+    def load(name, data):
+        raise ImportError("Reading it needs pyarrow.")
+
+    monkeypatch.setattr(corpora, "available", lambda data: {"spamassassin": data})
+    monkeypatch.setattr(corpora, "load", load)
+    raws, labels, source = demo._mails("corpora", 700)
+    assert len(raws) == len(labels) == 700
+    assert source == "an invented stream (real mail is there: reading it needs pip install 'surebayes[corpora]')"
+
+
 @pytest.mark.slow
 @pytest.mark.corpus
 def test_demo_on_real_mail(tmp_path, corpora_folder):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.core import cross_validation, estimate
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 
@@ -12,13 +12,13 @@ from surebayes.core.score import Linear
 def documents(seed=0, n=60, labels=None):
     generator = np.random.default_rng(seed)
     rows = csr_array(generator.poisson(0.6, (n, 15)).astype(float))
-    return Documents(rows, np.arange(n) % 2 if labels is None else labels, 2, [1])
+    return TrainingDocuments(rows, np.arange(n) % 2 if labels is None else labels, 2, [1])
 
 
 def test_folds_follow_contents_not_order():
     own = documents()
     order = np.random.default_rng(1).permutation(60)
-    shuffled = Documents(own.rows[order], own.labels[order], 2, [1])
+    shuffled = TrainingDocuments(own.rows[order], own.labels[order], 2, [1])
     np.testing.assert_array_equal(cross_validation.deal(shuffled), cross_validation.deal(own)[order])
     counts = np.bincount(cross_validation.deal(own) * 2 + own.labels)
     assert counts.min() >= 9  # both classes in every fold
@@ -26,7 +26,7 @@ def test_folds_follow_contents_not_order():
 
 def test_copies_stay_together():
     own = documents()
-    twice = Documents(own.rows[np.repeat(np.arange(60), 2)], np.repeat(own.labels, 2), 2, [1])
+    twice = TrainingDocuments(own.rows[np.repeat(np.arange(60), 2)], np.repeat(own.labels, 2), 2, [1])
     fold = cross_validation.deal(twice)
     np.testing.assert_array_equal(fold[::2], fold[1::2])
 

@@ -1,8 +1,9 @@
 """TunedNB: shared sums are those of ordinary fits, the search is deterministic, the winner does the work."""
 
-import time
+import itertools
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn.model_selection import KFold
 
 from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
 from surebayes.core.represent import best_first
+from surebayes.estimators.tuning import search, tuned_nb
 from surebayes.estimators.tuning.measures import low_end_area
 from surebayes.estimators.tuning.search import (
     FOLDS,
@@ -30,7 +32,7 @@ from surebayes.estimators.tuning.search import (
 from surebayes.estimators.tuning.shared_counts import (
     DIVISORS,
     MEMORY,
-    Memory,
+    RecentResults,
     SharedDocuments,
     _copies,
     by_rank,
@@ -124,7 +126,7 @@ def test_sums_of_parts_are_those_of_counting():
 
 
 def test_memory_forgets_the_oldest_and_never_holds_what_is_too_large():
-    memory, made = Memory(limit=10), []
+    memory, made = RecentResults(limit=10), []
 
     def ask(key, size):
         return memory.get(key, lambda: made.append(key) or key, size)
@@ -277,9 +279,20 @@ def test_budget_cuts_the_search_and_says_so():
     assert tuned.results_["status"].count("tried") == 1
     assert OUT_OF_TIME in tuned.results_["status"]
     assert repr(tuned.best_estimator_) == "OpinionPoolNB()"
-    started = time.monotonic()
-    TunedNB(budget=0.05).fit(X, y)
-    assert time.monotonic() - started < 5
+
+
+def test_a_search_begins_no_fold_after_its_budget(monkeypatch):
+    X, y = corpus(300)
+    seconds = itertools.count()  # each look at the clock a second later than the last one
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr(search, "time", clock)
+    monkeypatch.setattr(tuned_nb, "time", clock)
+    tuned = TunedNB(budget=30).fit(X, y)
+    assert tuned.budget_used_up_
+    tried = sum(map(len, tuned.results_["fold_scores"]))
+    last = max(sum(np.array(tuned.results_["stage"]) == stage) for stage in tuned.results_["stage"])
+    assert 5 < tried <= 30 + last  # the fold that was begun in time is tried with all candidates of a stage
+    assert sum(map(len, TunedNB().fit(X, y).results_["fold_scores"])) > 30 + last
 
 
 @pytest.mark.parametrize("metric", ["auc_0.1", "tpr@fpr=0.01", "roca_percent", "specificity@recall=1"])

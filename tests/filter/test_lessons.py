@@ -87,7 +87,7 @@ def test_a_lesson_needs_neither_numpy_nor_click(trained, tmp_path):
 )  # fmt: skip
 def test_any_other_call_is_left_to_the_commands(words, monkeypatch):
     monkeypatch.delenv("SUREBAYES_MODEL", raising=False)
-    assert lessons.Call.of(words) is None
+    assert lessons.LessonCall.of(words) is None
 
 
 def test_each_file_of_the_stack_has_less_than_half_of_the_one_below(trained, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import memory_steps
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.memory import budgets as kept
@@ -68,19 +69,7 @@ def worst(known, rate):
     return highest
 
 
-steps = st.lists(
-    st.tuples(
-        st.floats(-5, 10, allow_nan=False),
-        st.booleans(),
-        st.integers(0, 6),
-        st.sampled_from(("go on", "restart", "other")),
-    ),
-    min_size=1,
-    max_size=40,
-)
-
-
-@given(steps, st.sampled_from((0.01, 0.1, 0.5)), st.sampled_from((1, 1.5, 3)))
+@given(memory_steps, st.sampled_from((0.01, 0.1, 0.5)), st.sampled_from((1, 1.5, 3)))
 @settings(max_examples=60, deadline=None)
 def test_whatever_comes_alarms_stay_within_the_bound(stream, rate, burst):
     """Scores, labels, delays, restarts and several processes (as connections): the bound holds in every stretch."""

@@ -144,7 +144,8 @@ def test_corrections_of_the_reserve_go_on_counting_and_end_the_guarantee(calibra
         assert promise.n_negatives == first.n_negatives
         assert not promise.guaranteed
         assert "misjudged" in promise.assumption
-        assert "not guaranteed" in str(promise) or "not guaranteed" in promise.assumption
+        assert "not guaranteed" in str(promise)
+        assert "not guaranteed" in promise.assumption
         # taught as spam it counts as spam from then on, and forgotten not at all
         assert mine.teach(wrong[0], "spam") == "moved"
         assert mine.calibrate().n_negatives == first.n_negatives - 1

@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
+from strategies import TABLE_WIDTH as WIDTH
+from strategies import column_sets
 from surebayes.kernels import pool_twin as twin
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts
@@ -17,7 +19,6 @@ from surebayes.pool.table import FileTable, Sums, Table, file_parts
 compiled = pytest.importorskip("surebayes.kernels._pool", reason="the kernel is not built: the twin is all there is")
 
 KERNELS = [compiled, twin]
-WIDTH = 60
 
 
 @pytest.fixture(params=KERNELS, ids=["kernel", "twin"])
@@ -48,13 +49,10 @@ def in_file(table, shift=3):
     return FileTable.of_places(bytes(shift) + b"".join(parts), moved)
 
 
-batches = st.lists(st.sets(st.integers(0, WIDTH - 1), max_size=WIDTH), max_size=12)
-
-
 # ---------------------------------------------------------------------- second stages
 
 
-@given(st.lists(st.sets(st.integers(0, WIDTH - 1), max_size=WIDTH), min_size=1, max_size=12), st.data())
+@given(st.lists(column_sets, min_size=1, max_size=12), st.data())
 @settings(max_examples=100)
 def test_both_fit_the_same_machines(sets, data):
     rows, n = flat(sets, times=True), len(sets)
@@ -108,7 +106,7 @@ def test_machines_check_what_they_are_given(kernel, wrong):
 # ---------------------------------------------------------------------- learning
 
 
-@given(batches, st.integers(1, 20), st.data())
+@given(st.lists(column_sets, max_size=12), st.integers(1, 20), st.data())
 @settings(max_examples=150)
 def test_both_learn_and_forget_the_same(sets, classes, data):
     rows, n = flat(sets), len(sets)
@@ -145,7 +143,7 @@ def test_both_learn_and_forget_the_same(sets, classes, data):
             assert bytes(table.values) == before
 
 
-@given(batches, st.integers(1, 5), st.integers(0, 2**32 - 1))
+@given(st.lists(column_sets, max_size=12), st.integers(1, 5), st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
 def test_a_table_goes_to_a_file_and_back(sets, classes, seed):
     counts = np.random.default_rng(seed).integers(0, 3, (WIDTH, classes))
@@ -184,7 +182,7 @@ def staged(seed, contrasts, counted, kind):
 
 
 @given(
-    batches,
+    st.lists(column_sets, max_size=12),
     st.integers(2, 20),
     st.sampled_from([1, 3, 300, 2**31 // 20 // 60]),
     st.integers(0, 2**32 - 1),

@@ -4,21 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import word_documents
 from surebayes.kernels import text_twin as twin
 
 compiled = pytest.importorskip("surebayes.kernels._text", reason="the kernel is not built: the twin is all there is")
 KERNELS = [compiled, twin]
-
-documents = st.lists(
-    st.text("ab Ü.\u0130\ud800", max_size=30) | st.lists(st.sampled_from("abc"), max_size=90).map(" ".join)
-)
 
 
 def analyzer(module, high):
     return module.Analyzer("word", 1, high, shortest=1)
 
 
-@given(documents, st.integers(1, 4), st.sampled_from([2, 97, 2**22, 2**31 - 1]), st.data())
+@given(word_documents, st.integers(1, 4), st.sampled_from([2, 97, 2**22, 2**31 - 1]), st.data())
 @settings(max_examples=150, deadline=None)
 def test_rows_are_those_of_each_view_alone(texts, high, width, data):
     terms = [b"".join((c % width).to_bytes(4, "little") for c in range(len(text) % 4)) for text in texts]

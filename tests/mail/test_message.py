@@ -8,7 +8,6 @@ import pickle
 import quopri
 import subprocess
 import sys
-import time
 import tracemalloc
 import types
 from email.header import Header
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from hostile_mail import HOSTILE, ordinary
+from strategies import line_pieces, small_limits
 from surebayes import kernels
 from surebayes.kernels import mail_twin, mime_twin
 from surebayes.mail import charsets, headers, message
@@ -433,14 +433,12 @@ def test_limits_of_zero_read_nothing():
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_mail(name):
-    """A hang detector and a check of the flag; benchmarks/mail.py has the times."""
+    """A hang detector (the suite's timeout) and a check of the flag; benchmarks/mail.py has the times."""
     make, cut = HOSTILE[name]
     raw = make()
-    start = time.perf_counter()
     read = read_message(raw)
     assert len(read.fingerprint) == 32
     assert len(header_tokens(read)) <= 500
-    assert time.perf_counter() - start < (2.5 if kernel else 25)
     assert read.truncated == cut
     assert len(read.text) <= message.MAX_DECODED + message.MAX_PARTS
     assert len(read.headers) <= message.MAX_HEADERS
@@ -658,18 +656,6 @@ def in_python(raw: bytes, **options) -> tuple:
         return everything(raw, **options)
 
 
-small_limits = st.builds(
-    Limits,
-    bytes=st.sampled_from((message.MAX_BYTES, 60, 0, 10**30)),
-    parts=st.sampled_from((1000, 3, 1, 0, 10**30)),
-    depth=st.sampled_from((16, 100, 1, 0)),
-    headers=st.sampled_from((1000, 2, 0)),
-    header_length=st.sampled_from((16384, 20, 0, 10**30)),
-    decoded=st.sampled_from((1024 * 1024, 60, 20, 0)),
-    encoded_words=st.sampled_from((100, 1, 0)),
-)
-
-
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @settings(max_examples=1500)
 @given(
@@ -853,24 +839,6 @@ def test_no_field_hides_behind_a_bare_carriage_return(functions):
         b"A: 1\rb\n\nX-Surebayes-Label: body": b"A: 1\rb\n\nX-Surebayes-Label: body",
     }.items():
         assert functions.without_fields(raw, names) == expected
-
-
-line_pieces = st.sampled_from(
-    (
-        b"X-Spam-Flag: a",
-        b"A: 1",
-        b" more",
-        b"\t",
-        b"\r",
-        b"\n",
-        b"\r\n",
-        b"\n\n",
-        b"\r\r",
-        b"body",
-        b"x-spam-",
-        b">From ",
-    )
-)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
+from strategies import labelled_columns
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
 from surebayes.pool import choosing, second_stage
@@ -20,7 +22,7 @@ from surebayes.pool.explanation import terms_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
-from surebayes.pool.weights import UNIT, PoolWeights, gain_and_bias, logistic_model, weigh, weigh_contrast
+from surebayes.pool.weights import UNIT, PoolWeights, drawn_model, gain_and_bias, logistic_model, weigh, weigh_contrast
 
 SMALL = 2**12
 MAILS = [
@@ -135,7 +137,9 @@ def test_rows_are_the_same_alone_and_together_and_come_back():
         again = unpackable(views, packable(together, i))
         for rows, back in zip(together, again):
             assert bytes(back.columns) == rows.of(i).columns
-            assert back.times is None or bytes(back.times) == rows.of(i).times
+            assert (back.times is None) == (rows.times is None)
+            if rows.times is not None:
+                assert bytes(back.times) == rows.of(i).times
     assert unpackable(views, packable(together)[:-1]) is None
     assert unpackable(views[:1], [b"", b""]) is None
 
@@ -153,8 +157,6 @@ def test_a_text_is_read_as_utf8():
 
 
 # ---------------------------------------------------------------------- sums
-
-documents = st.lists(st.tuples(st.sets(st.integers(0, 15), max_size=6), st.integers(0, 2)), min_size=1, max_size=12)
 
 
 def as_rows(sets):
@@ -176,7 +178,7 @@ def counts(table, width):
     return found
 
 
-@given(documents, documents)
+@given(labelled_columns, labelled_columns)
 def test_learning_and_forgetting_is_exact(first, then):
     sums, once = Sums.new(16, 3), Sums.new(16, 3)
     for each in (sums, once):
@@ -199,7 +201,7 @@ def test_learning_and_forgetting_is_exact(first, then):
     assert Sums.of_table(again) == sums
 
 
-@given(documents)
+@given(labelled_columns)
 def test_forgetting_the_unknown_is_refused_and_changes_nothing(learnt):
     sums, labels = Sums.new(16, 3), labels_of(learnt)
     rows = as_rows([s for s, _ in learnt])
@@ -213,7 +215,7 @@ def test_forgetting_the_unknown_is_refused_and_changes_nothing(learnt):
     assert sums == before
 
 
-@given(documents, st.lists(st.integers(1, 5), min_size=12, max_size=12))
+@given(labelled_columns, st.lists(st.integers(1, 5), min_size=12, max_size=12))
 def test_a_weight_is_so_many_copies(learnt, times):
     weighed, copied = Sums.new(16, 3), Sums.new(16, 3)
     weights = array("q", times[: len(learnt)])
@@ -228,7 +230,7 @@ def test_a_weight_is_so_many_copies(learnt, times):
 # ---------------------------------------------------------------------- opinions
 
 
-@given(documents, st.sampled_from([0, 1, 2, 4]), st.sampled_from([0.01, 1.0]), st.booleans())
+@given(labelled_columns, st.sampled_from([0, 1, 2, 4]), st.sampled_from([0.01, 1.0]), st.booleans())
 @settings(max_examples=60)
 def test_an_expert_is_opinion_pool_nb_on_the_columns_seen(learnt, top, smoothing, three):
     k = 3 if three else 2
@@ -503,10 +505,59 @@ def test_second_stage_on_log_odds_leaves_rare_terms_out():
         rows, labels = engine.cut(texts), array("q", y)
         engine.fit(rows, labels, [], "stack")
         stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
-        kept = np.frombuffer(stage.table.place, np.int32) > 0
+        place, strength = np.frombuffer(stage.table.place, np.int32), strengths(stage.table)
+        columns = np.flatnonzero(place)
+        kept = columns[strength[place[columns] - 1] > 0]
+        assert len(kept)
         assert (often[kept] >= least).all()
         assert stage.counted is False
         assert metrics.roc_auc(y == 1, np.array(engine.opinions(rows))) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_stack_is_the_best_of_its_kind(seed):
+    random = np.random.default_rng(seed)
+    n, k, pull = int(random.integers(20, 400)), int(random.integers(1, 9)), float(random.choice([1.0, 3.0]))
+    inside = np.arange(n) < max(n // int(random.integers(2, 9)), 3)
+    z = random.normal(size=(n, 1)) * seed + random.normal(size=(n, k))
+    z += np.where(inside, 1.0, -1.0)[:, None] * random.normal(size=k) * random.choice([0.3, 1.0, 8.0])
+    share, towards = random.random(n) + 0.1, np.maximum(random.normal(size=k), 0.0) * (seed % 2)
+    sign = np.where(inside, 1.0, -1.0)
+
+    def loss(x):
+        slope = -sign * share / (1 + np.exp(np.clip(sign * (z @ x[:-1] + x[-1]), -700, 700)))
+        value = share @ np.logaddexp(0.0, -sign * (z @ x[:-1] + x[-1])) + pull / 2 * ((x[:-1] - towards) ** 2).sum()
+        return value, np.append(z.T @ slope + pull * (x[:-1] - towards), slope.sum())
+
+    weights, bias = drawn_model([(z, inside, share)], towards, pull)
+    start, bounds = np.append(towards, 0.0), [(0.0, None)] * k + [(None, None)]
+    best = minimize(loss, start, jac=True, bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000})
+    assert weights.min() >= 0
+    assert loss(np.append(weights, bias))[0] <= best.fun + 1e-8
+
+
+def strengths(table):
+    return np.frombuffer(table.values, np.float32).reshape(-1, table.each)[:, 0]
+
+
+def test_a_second_stage_finds_columns_where_the_counts_do_unless_that_takes_more_room():
+    engine = Engine("text", (COUNTING.replace(experts=(ExpertSpec(1.0),)),), 2)
+    engine.learn(engine.cut([f"w{i} w{i + 1}" for i in range(300)]), array("q", [i % 2 for i in range(300)]))
+    counted = engine.sums[0].own
+    strength = (np.arange(counted.size) % 3 == 0).astype(np.float32)
+    many = SMALL // int((strength == 0).sum()) + 1
+    shared, own = second_stage._table_of(counted, strength, 2), second_stage._table_of(counted, strength, many)
+    assert shared.place is counted.place
+    assert own.place is not counted.place
+    assert own.size == strength.sum()
+    assert (strengths(own) == 1).all()
+    beside = counted.beside(many)
+    strengths(beside)[:] = strength
+    assert beside == own
+    entries = shared.entries()
+    engine.learn(engine.cut(["another text with words of its own"]), array("q", [0]))
+    assert counted.size > shared.size
+    assert shared.entries() == entries
 
 
 def test_a_second_stage_that_is_not_fitted_says_nothing():

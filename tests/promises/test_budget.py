@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
+from strategies import alarm_streams, budget_bursts, budget_rates
 from surebayes.promises.budget import AlarmBound, AlarmBudget, lifted
 from surebayes.promises.order_statistics import order_statistic_threshold
 from surebayes.promises.prequential import PrequentialThreshold
-
-RATES = st.one_of(st.sampled_from([0.5, 0.1, 0.01, 0.001, 0.3]), st.floats(2**-40, 0.999))
-BURSTS = st.one_of(st.integers(1, 7), st.floats(1, 20))
 
 
 def overdraft(alarms, rate):
@@ -29,16 +27,8 @@ def overdraft(alarms, rate):
     return worst
 
 
-@st.composite
-def streams(draw):
-    """Rows of (negative, wants to be flagged, truth comes so many rows later), and when the program restarts."""
-    row = st.tuples(st.booleans(), st.booleans(), st.sampled_from([0, 0, 0, 1, 2, 5, 30]))
-    rows = draw(st.lists(row, max_size=120))
-    return rows, set(draw(st.lists(st.integers(0, 119), max_size=5)))
-
-
 @settings(max_examples=300, deadline=None)
-@given(stream=streams(), rate=RATES, burst=BURSTS)
+@given(stream=alarm_streams(), rate=budget_rates, burst=budget_bursts)
 def test_no_stretch_of_known_negatives_holds_more_alarms_than_was_agreed(stream, rate, burst):
     rows, restarts = stream
     budget, waiting, known, in_flight = AlarmBudget(rate, burst), [], [], 0
@@ -96,7 +86,7 @@ def test_debt_lift_and_what_is_left():
 
 
 @settings(deadline=None)
-@given(rate=RATES, burst=BURSTS, before=st.lists(st.booleans(), max_size=30))
+@given(rate=budget_rates, burst=budget_bursts, before=st.lists(st.booleans(), max_size=30))
 def test_left_is_the_number_of_alarms_until_it_is_mute(rate, burst, before):
     budget = AlarmBudget(rate, burst)
     for alarm in before:

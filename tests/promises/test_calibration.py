@@ -6,19 +6,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from scipy import special
 from sklearn.isotonic import IsotonicRegression
 
+from strategies import labelled_scores
 from surebayes.promises.calibration import ProbabilityMap, fit_probability
-
-
-@st.composite
-def labelled_scores(draw):
-    n = draw(st.integers(2, 40))
-    labels = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda y: 0 < sum(y) < len(y)))
-    scores = draw(st.lists(st.integers(-6, 6) | st.floats(-1e6, 1e6), min_size=n, max_size=n))
-    return np.array(scores, dtype=float), np.array(labels)
 
 
 @pytest.mark.parametrize("method", ["logistic", "isotonic"])

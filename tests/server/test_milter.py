@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from running import Server, read_all
 
 from surebayes.server.mail import milter
-from surebayes.server.mail.milter import BadPacket, Mail, header_of, length_of, negotiate, packet
+from surebayes.server.mail.milter import BadPacket, IncomingMail, header_of, length_of, negotiate, packet
 
 OFFER = struct.pack("!III", 6, 0x1FF, 0x1FFFFF)
 
@@ -64,7 +64,7 @@ def added(packets):
 
 
 def test_forged_fields_are_removed_from_the_last_to_the_first():
-    mail = Mail(forged=[b"X-Spam-Flag", b"X-Spam-Status", b"x-spam-flag"])
+    mail = IncomingMail(forged=[b"X-Spam-Flag", b"X-Spam-Status", b"x-spam-flag"])
     assert mail.removals() == b"".join(
         milter.remove_header(name, index)
         for name, index in ((b"x-spam-flag", 2), (b"X-Spam-Status", 1), (b"X-Spam-Flag", 1))
@@ -94,7 +94,7 @@ def test_any_header_packet_is_read_or_refused(data):
 
 @given(st.lists(st.binary(max_size=50), max_size=10), st.integers(0, 200))
 def test_a_mail_is_kept_up_to_the_limit(pieces, most):
-    mail = Mail()
+    mail = IncomingMail()
     kept = sum(mail.add(piece, most) for piece in pieces)
     assert bytes(mail) == b"".join(pieces)[:most]
     assert kept == len(bytes(mail))

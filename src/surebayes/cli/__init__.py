@@ -95,11 +95,11 @@ def _run(words: list[str]) -> int:
             setattr(sys, name, _nowhere())
     if hasattr(sys.stdout, "reconfigure"):  # a file name that is no UTF-8 must not end a listing
         sys.stdout.reconfigure(errors="backslashreplace")
-    asked, code = os.environ.get(COMPLETE), 0
-    if asked:
+    completion, code = os.environ.get(COMPLETE), 0
+    if completion:
         from click.shell_completion import shell_complete
 
-        return shell_complete(commands, {}, "surebayes", COMPLETE, asked)
+        return shell_complete(commands, {}, "surebayes", COMPLETE, completion)
     try:
         with commands.make_context("surebayes", words) as ctx:
             commands.invoke(ctx)

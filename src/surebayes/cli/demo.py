@@ -37,8 +37,8 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
     """
     folder = Path(out or tempfile.mkdtemp(prefix="surebayes-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    raws, labels, what = _mails(data, mails)
-    click.echo(f"{len(raws):,} mails: {what}. Everything is in {folder}.")
+    raws, labels, source = _mails(data, mails)
+    click.echo(f"{len(raws):,} mails: {source}. Everything is in {folder}.")
     cut = 2 * len(raws) // 3
     for part, rows in (("train", range(cut)), ("later", range(cut, len(raws)))):
         for label in ("ham", "spam"):
@@ -60,13 +60,18 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
 def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str], str]:
     from surebayes import corpora, synthetic
 
+    advice = "name a folder of corpora with SUREBAYES_DATA to use real mail"
     if "spamassassin" in corpora.available(data or None):
-        corpus = corpora.load("spamassassin", data or None)
-        step = max(len(corpus) // count, 1) if count else 1
-        corpus = corpus.take(range(0, len(corpus), step))
-        return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in the order of time"
+        try:
+            corpus = corpora.load("spamassassin", data or None)
+        except ImportError:  # the corpus is a Parquet file
+            advice = "real mail is there: reading it needs pip install 'surebayes[corpora]'"
+        else:
+            step = max(len(corpus) // count, 1) if count else 1
+            corpus = corpus.take(range(0, len(corpus), step))
+            return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in the order of time"
     raws, labels = synthetic.as_lists(count or _INVENTED, seed=1, hard=0.5, drift=1.0)
-    return raws, labels, "an invented stream (name a folder of corpora with SUREBAYES_DATA to use real mail)"
+    return raws, labels, f"an invented stream ({advice})"
 
 
 def _write_mbox(path: Path, mails: list[bytes]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
 
 
-class Check(NamedTuple):
+class Finding(NamedTuple):
     """What was looked at, how it is ("ok", "note" or "problem"), and what was found."""
 
     name: str
@@ -93,7 +93,7 @@ _EXTRAS = (
 )
 
 
-def _installation() -> list[Check]:
+def _installation() -> list[Finding]:
     from importlib.util import find_spec
 
     import surebayes
@@ -103,17 +103,19 @@ def _installation() -> list[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
     slow = "pure Python, slower: install a C compiler, then surebayes again"
     checks = [
-        Check("version", "ok", f"surebayes {surebayes.__version__}, Python {python}"),
-        Check("kernel", "ok", "compiled") if compiled else Check("kernel", "note", slow),
+        Finding("version", "ok", f"surebayes {surebayes.__version__}, Python {python}"),
+        Finding("kernel", "ok", "compiled") if compiled else Finding("kernel", "note", slow),
     ]
     for extra, module, what in _EXTRAS:
-        there = find_spec(module) is not None
+        installed = find_spec(module) is not None
         advice = f"no {module}: {what} need pip install 'surebayes[{extra}]'"
-        checks.append(Check(f"extra {extra}", "ok" if there else "note", f"{module} is there" if there else advice))
+        checks.append(
+            Finding(f"extra {extra}", "ok" if installed else "note", f"{module} is there" if installed else advice)
+        )
     return checks
 
 
-def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Check]:
+def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Finding]:
     """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
     from surebayes.filter import settings
     from surebayes.server.process.address import Address
@@ -125,10 +127,10 @@ def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Check]
     if not doors:
         doors = {"http": Address.parse("127.0.0.1:8025")}
     links = prove(doors, token=os.environ.get("SUREBAYES_TOKEN", ""))
-    return [Check(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
+    return [Finding(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
 
 
-def _compact(model: str | None) -> Check:
+def _compact(model: str | None) -> Finding:
     from surebayes.errors import SurebayesError
     from surebayes.filter.filter import Filter
 
@@ -138,22 +140,22 @@ def _compact(model: str | None) -> Check:
         with Filter.open(model) as opened, _show.progress("compacting"):
             room = opened.compact()
     except (SurebayesError, OSError) as error:
-        return Check("compacted", "problem", str(error))
-    return Check("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB now")
+        return Finding("compacted", "problem", str(error))
+    return Finding("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB now")
 
 
-def _settings(model: str) -> Check:
+def _settings(model: str) -> Finding:
     from surebayes.filter import settings
 
     try:
         path = settings.find(model)
         settings.resolve(model)
     except (settings.BadConfig, OSError) as error:
-        return Check("settings", "problem", str(error))
-    return Check("settings", "ok", str(path) if path else "defaults; no config.toml")
+        return Finding("settings", "problem", str(error))
+    return Finding("settings", "ok", str(path) if path else "defaults; no config.toml")
 
 
-def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
+def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]:
     from surebayes.errors import SurebayesError
     from surebayes.filter.filter import Filter
 
@@ -163,64 +165,66 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Check]:
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             facts = opened.remember() if status["budgets"] else {}
     except (SurebayesError, OSError) as error:
-        return [Check("store", "problem", str(error))]
+        return [Finding("store", "problem", str(error))]
     size = f"{status['bytes'] / 2**20:,.1f} MB, {status['rows']:,} rows"
-    checks = [Check("store", "problem", problem) for problem in problems] or [
-        Check("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
+    checks = [Finding("store", "problem", problem) for problem in problems] or [
+        Finding("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
     ]
     if standing is not None:
-        checks.append(Check("base", *standing))
+        checks.append(Finding("base", *standing))
     checks.append(lessons)
     if status["second_stage"] is not None:
         checks.append(_second_stage(model, status["second_stage"]))
     if status["unabsorbed"]:
-        checks.append(Check("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in"))
+        checks.append(
+            Finding("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in")
+        )
     if standing is not None and status["certificate"] is None:
         promise = "none, and no promise for this layer: the threshold is the base's, found with other mail than its own"
-        checks.append(Check("certificate", "note", promise))
+        checks.append(Finding("certificate", "note", promise))
     else:
         checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
     return [*checks, *_budgets(model, status["budgets"], facts)]
 
 
-def _lessons(opened: Filter) -> Check:
+def _lessons(opened: Filter) -> Finding:
     """Whether lessons arrive: the latest, and how many in the last month."""
     since = (datetime.now(UTC) - timedelta(days=30)).isoformat(timespec="seconds")
     times = [row["time"] for row in opened.history(limit=None) if row["action"] in ("learn", "forget")]
     if not times:
-        return Check("lessons", "note", "none yet: teach it with `surebayes train` or `surebayes learn`")
+        return Finding("lessons", "note", "none yet: teach it with `surebayes train` or `surebayes learn`")
     recent = sum(time >= since for time in times)
     latest = times[0].replace("T", " ").removesuffix("+00:00")
-    return Check("lessons", "ok", f"the latest at {latest} UTC; {recent:,} in the last 30 days")
+    return Finding("lessons", "ok", f"the latest at {latest} UTC; {recent:,} in the last 30 days")
 
 
-def _second_stage(model: str, stages: Mapping[str, Any]) -> Check:
+def _second_stage(model: str, stages: Mapping[str, Any]) -> Finding:
     """How many lessons the frozen part of a filter of text has not seen, and what to do."""
     number = stages["lessons_since"]
     lessons = "an unknown number of lessons" if number is None else "1 lesson" if number == 1 else f"{number:,} lessons"
     state = f"{lessons} since it was fitted" if stages["fitted"] else "not fitted yet"
     if not stages["tune_helps"]:
-        return Check("second stage", "ok" if stages["fitted"] else "note", state)
-    return Check("second stage", "note", f"{state}: surebayes tune -m {shlex.quote(model)} would help")
+        return Finding("second stage", "ok" if stages["fitted"] else "note", state)
+    return Finding("second stage", "note", f"{state}: surebayes tune -m {shlex.quote(model)} would help")
 
 
-def _balance(documents: Mapping[str, int]) -> Check:
+def _balance(documents: Mapping[str, int]) -> Finding:
     counts = ", ".join(f"{count:,} {name}" for name, count in documents.items())
     smallest = min(documents, key=lambda name: documents[name])
     if documents[smallest] == 0:
-        return Check("balance", "note", f"{counts}: {smallest} was never taught, so it is never given")
+        return Finding("balance", "note", f"{counts}: {smallest} was never taught, so it is never given")
     if documents[smallest] < 50:
-        return Check("balance", "note", f"{counts}: a few hundred of {smallest} would do better")
-    return Check("balance", "ok", counts)
+        return Finding("balance", "note", f"{counts}: a few hundred of {smallest} would do better")
+    return Finding("balance", "ok", counts)
 
 
-def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> list[Check]:
+def _certificates(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> list[Finding]:
     if certificate is None or "classes" not in certificate:
         return [_certificate(model, certificate, reserved)]
     return [_certificate(model, each, reserved) for each in certificate["classes"].values()]
 
 
-def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Check]:
+def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]) -> list[Finding]:
     """How each budget of alarms is; whether anything pays it back, and whether it can flag at all."""
     checks = []
     for label, budget in budgets.items():
@@ -233,46 +237,46 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
         folder = shlex.quote(model)
         if budget["mute"]:
             heard = f"mute, so mail passes, until {budget['until_heard']:,} more good documents are known"
-            checks.append(Check(name, "problem", f"{sentence}: {heard}"))
+            checks.append(Finding(name, "problem", f"{sentence}: {heard}"))
         elif budget["threshold"] is None:
-            checks.append(Check(name, "note", (
+            checks.append(Finding(name, "note", (
                 f"{sentence}: no good document's score is known, so nothing is flagged. Set some aside: "
                 f"surebayes calibrate -m {folder} --budget {budget['rate']:g} --ham PATH"
             )))  # fmt: skip
         elif budget["debt"] and not facts["presume_days"] and budget["negatives"] <= budget["alarms"]:
-            checks.append(Check(name, "note", (
+            checks.append(Finding(name, "note", (
                 f"{sentence}: nothing pays the debt back, since silence doesn't count and only mistakes are told. "
                 f"surebayes config set -m {folder} presume_good_after 7, or teach good mail too"
             )))  # fmt: skip
         else:
-            checks.append(Check(name, "ok", sentence))
+            checks.append(Finding(name, "ok", sentence))
     return checks
 
 
-def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> Check:
+def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Mapping[str, int]) -> Finding:
     """Whether there is a promise, whether it holds, and what to do if it doesn't."""
     if certificate is None:
         from surebayes.filter import settings
 
         defaults = settings.SETTINGS["max_fpr"].default, settings.SETTINGS["confidence"].default
         advice = _next_step.after_training(model, reserved, *defaults)
-        return Check("certificate", "note", f"none: the threshold is 0. Next: {advice.command} ({advice.why})")
+        return Finding("certificate", "note", f"none: the threshold is 0. Next: {advice.command} ({advice.why})")
     if certificate["assumption"].startswith("prequential") or certificate["goal"] == "budget":
-        return Check("certificate", "ok", "none of a rate: a budget of alarms stands for the threshold")
+        return Finding("certificate", "ok", "none of a rate: a budget of alarms stands for the threshold")
     max_fpr, confidence = certificate["max_fpr"], certificate["confidence"]
     promise = f"false alarms at most {_show.percent(max_fpr)}" if max_fpr is not None else (
         f"{certificate['pos_label']} right at least {_show.percent(certificate['min_precision'])}"
     )  # fmt: skip
     promise += f" with confidence {_show.percent(confidence)}"
     if not certificate["stale"]:
-        return Check("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
+        return Finding("certificate", "ok", f"{promise}, from {certificate['n_negatives']:,} documents")
     needed = 1 if max_fpr is None else _next_step.needed(max_fpr, confidence)
     set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
     if set_aside < needed:
         lack = f"{set_aside:,} documents are set aside and {needed:,} are needed"
         advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
-        return Check("certificate", "note", f"stale ({promise}): {lack}. {advice_more}")
+        return Finding("certificate", "note", f"stale ({promise}): {lack}. {advice_more}")
     renewed = "it is renewed after 100 lessons or a hundredth of all documents"
     now = f"Renew it now: surebayes calibrate -m {folder}"
-    return Check("certificate", "note", f"stale ({promise}): {renewed}. {now}")
+    return Finding("certificate", "note", f"stale ({promise}): {renewed}. {now}")

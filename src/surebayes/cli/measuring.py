@@ -95,11 +95,11 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
     from surebayes.filter.evaluation import roc_text
 
     counts = ", ".join(f"{count:,} {name}" for name, count in measured.classes.items())
-    here = {name: measured[name] for name in _AT_THE_THRESHOLD if name in measured.figures}
-    _show.print_figures(here, measured.confidence, f"{counts}; at the threshold in use:")
+    at_threshold = {name: measured[name] for name in _AT_THE_THRESHOLD if name in measured.figures}
+    _show.print_figures(at_threshold, measured.confidence, f"{counts}; at the threshold in use:")
     cells = [(t, g, n) for (t, g), n in sorted(measured.confusion.items())]
     _show.print_table(("truth", "given", "documents"), cells)
-    ranking = {name: figure for name, figure in measured.figures.items() if name not in here}
+    ranking = {name: figure for name, figure in measured.figures.items() if name not in at_threshold}
     if ranking:
         _show.print_figures(ranking, measured.confidence, "At other thresholds:")
     if measured.roc:
@@ -181,20 +181,20 @@ def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     None of a kind means: as last time. A budget that only a file of settings names is the one that is on already.
     """
     rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together")
-    given = {name: options.pop(name) for name in (*rates, "budget", "burst")}
-    source = {name: ctx.get_parameter_source(name) for name in given}
-    flags = {name for name in given if source[name] is ParameterSource.COMMANDLINE}
+    terms = {name: options.pop(name) for name in (*rates, "budget", "burst")}
+    source = {name: ctx.get_parameter_source(name) for name in terms}
+    flags = {name for name in terms if source[name] is ParameterSource.COMMANDLINE}
     if flags & {"budget", "burst"}:
-        return {name: given[name] for name in given if name in flags}
-    if given["budget"] is not None and not flags:
-        return {"budget": given["budget"], "burst": given["burst"]}
+        return {name: terms[name] for name in terms if name in flags}
+    if terms["budget"] is not None and not flags:
+        return {"budget": terms["budget"], "burst": terms["burst"]}
     if "min_precision" in flags:
-        given["max_fpr"] = given["max_fpr"] if "max_fpr" in flags else None
+        terms["max_fpr"] = terms["max_fpr"] if "max_fpr" in flags else None
     elif "max_fpr" in flags:
-        given["min_precision"] = None
+        terms["min_precision"] = None
     if all(source[name] is ParameterSource.DEFAULT for name in rates):
         return {}
-    return {name: given[name] for name in rates}
+    return {name: terms[name] for name in rates}
 
 
 def _print_promises(certificate: Certificate) -> None:
@@ -287,7 +287,7 @@ def trec(index: str, limit: int | None, results: str | None, as_json: bool | Non
         _show.progress("judging and learning", entries, "messages") as counter,
     ):
 
-        def seen(judged: jig.Judged) -> None:
+        def seen(judged: jig.JudgedMessage) -> None:
             counter.advance()
             if lines is not None:
                 lines.write(judged.line() + "\n")

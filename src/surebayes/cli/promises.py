@@ -12,10 +12,10 @@ from surebayes.cli.shared.command import Command, ParamType, setting
 
 if TYPE_CHECKING:
     from surebayes.promises.certificate import Certificate
-    from surebayes.research.audit import Audit, Rate
+    from surebayes.research.audit import Audit, ObservedRate
 
 
-class _Counts(ParamType):
+class _MislabelledCounts(ParamType):
     """A,M: two whole numbers."""
 
     name = "A,M"
@@ -32,7 +32,7 @@ class _Counts(ParamType):
 def mislabelled_option(function: Any) -> Any:
     """Add ``--mislabelled A,M``."""
     return click.option(
-        "--mislabelled", type=_Counts(), default=(0, 0), metavar="A,M", help=(
+        "--mislabelled", type=_MislabelledCounts(), default=(0, 0), metavar="A,M", help=(
             "Allow for wrong labels: at most A of the negatives aren't, and at most M true ones are missing. "
             "Default: 0,0."
         )
@@ -231,7 +231,7 @@ def _print_in_use(audit: Audit) -> None:
     _show.print_table(("", "rate", ends, "mails", ""), rows, f"The threshold in use{stated}:")
 
 
-def _rate_row(name: str, about: str, rate: Rate) -> tuple[str, ...]:
+def _rate_row(name: str, about: str, rate: ObservedRate) -> tuple[str, ...]:
     return name, f"{rate.value:.3%}", f"{rate.low:.3%} to {rate.high:.3%}", f"{rate.count:,} of {rate.of:,}", about
 
 

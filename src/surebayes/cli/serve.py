@@ -12,7 +12,7 @@ import click
 from surebayes.cli.shared.command import Command, model_option, setting
 
 DEFAULT = "127.0.0.1:8025"
-_NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
+_NEEDS = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "jinja2", "python_multipart")
 """What the extra `server` installs."""
 _NAMES = (
     "workers", "tokens", "max_size", "timeout", "concurrency", "request_rate", "milter_action", "milter_error",

@@ -78,18 +78,18 @@ def train(
     if not new:
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new and base is None else []
-    made = False
+    is_new = False
     spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
         kind["content"] = content is not False
         if base is not None:
-            trained, made = _layer_made_or_opened(model, renew, base, options["own_weight"], content is not False)
+            trained, is_new = _layer_made_or_opened(model, renew, base, options["own_weight"], content is not False)
             reserve = reserve if _shared.was_given("reserve") else 0.0
         else:
-            trained, made = _made_or_opened(model, renew, classes, kind)
+            trained, is_new = _made_or_opened(model, renew, classes, kind)
         with trained:
-            if content is not None and not made:
+            if content is not None and not is_new:
                 trained.keep_content(content)
             _shared.limit(trained, options)
             with _show.progress("reading", _inputs.total(inputs)) as counter:
@@ -101,7 +101,7 @@ def train(
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
             )
     except BaseException:
-        if made:
+        if is_new:
             remove_unused(model)
         raise
     finally:
@@ -172,8 +172,8 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
             raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
         classes = [name for name in classes if name != positive] + [positive]
     if len(classes) < 2:
-        there = f"only {classes[0]!r}" if classes else "none"
-        raise BadInput(f"A filter needs documents of two classes at least; there is {there}.")
+        listed = f"only {classes[0]!r}" if classes else "none"
+        raise BadInput(f"A filter needs documents of two classes at least; there is {listed}.")
     return classes
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.core.statistics import Statistics
-from surebayes.core.sums import Sums, canonical_sums
+from surebayes.core.sums import ExactSums, canonical_sums
 from surebayes.kernels import kernel
 
 
 @dataclass(slots=True)
-class Terms:
+class TermCounts:
     """Terms by number, with how many documents each is in and how often it occurs."""
 
     known: Any  # kernel().Vocabulary
@@ -22,7 +22,7 @@ class Terms:
     in_all: np.ndarray
 
     @classmethod
-    def of(cls, vectorizer: Any, rows: csr_array) -> Terms:
+    def of(cls, vectorizer: Any, rows: csr_array) -> TermCounts:
         """Return the terms of a part, numbered by its columns."""
         vocabulary = vectorizer.__dict__.get("_terms")
         if vocabulary is not None:
@@ -39,7 +39,7 @@ class Terms:
         in_all = np.asarray(rows.sum(axis=0)).ravel().astype(np.int64) if rows.shape[1] else in_documents
         return cls(known, in_documents, in_all)
 
-    def merge(self, other: Terms) -> np.ndarray:
+    def merge(self, other: TermCounts) -> np.ndarray:
         """Add another part's terms; returns the numbers here of the terms there."""
         places = np.frombuffer(self.known.merge(other.known), np.uint32).astype(np.int64)
         more = len(self.known) - len(self.in_documents)
@@ -49,7 +49,7 @@ class Terms:
             setattr(self, name, grown)
         return places
 
-    def copy(self) -> Terms:
+    def copy(self) -> TermCounts:
         """Return terms that `merge` may add to."""
         return _terms(self.known.dump(), self.in_documents, self.in_all)
 
@@ -61,8 +61,8 @@ class Terms:
         return _terms, (self.known.dump(), self.in_documents, self.in_all)
 
 
-def _terms(dumped: tuple[bytes, bytes], in_documents: np.ndarray, in_all: np.ndarray) -> Terms:
-    return Terms(_vocabulary(*dumped), in_documents, in_all)
+def _terms(dumped: tuple[bytes, bytes], in_documents: np.ndarray, in_all: np.ndarray) -> TermCounts:
+    return TermCounts(_vocabulary(*dumped), in_documents, in_all)
 
 
 def _vocabulary(*dumped: bytes) -> Any:
@@ -73,11 +73,11 @@ def _vocabulary(*dumped: bytes) -> Any:
 def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:
     """Return statistics whose column k has moved to columns[k] of `width`, the others being empty."""
 
-    def moved(table: Sums) -> Sums:
+    def moved(table: ExactSums) -> ExactSums:
         values = table.values if table.sparse else csr_array(table.values)
         places = columns[values.indices].astype(np.int64)
         shifted = csr_array((values.data, places, values.indptr), shape=(table.shape[0], width))
-        return Sums(shifted, table.bits, table.totals)
+        return ExactSums(shifted, table.bits, table.totals)
 
     return statistics.with_tables(moved)
 
@@ -85,11 +85,11 @@ def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Stati
 def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
     """Return statistics of the named columns alone, in this order, in the form that `fit` gives them."""
 
-    def chosen(table: Sums) -> Sums:
+    def chosen(table: ExactSums) -> ExactSums:
         if not table.sparse:
-            return canonical_sums(Sums(np.ascontiguousarray(table.values[:, columns]), table.bits))
+            return canonical_sums(ExactSums(np.ascontiguousarray(table.values[:, columns]), table.bits))
         values = csr_array(csr_array(table.values).tocsc()[:, columns])
-        return canonical_sums(Sums(values, table.bits))
+        return canonical_sums(ExactSums(values, table.bits))
 
     return statistics.with_tables(chosen)
 
@@ -97,14 +97,14 @@ def picked(statistics: Statistics, columns: np.ndarray) -> Statistics:
 def widened(statistics: Statistics, width: int) -> Statistics:
     """Return statistics with room for more columns."""
 
-    def wide(table: Sums) -> Sums:
+    def wide(table: ExactSums) -> ExactSums:
         more = width - table.shape[1]
         if not table.sparse:
-            return Sums(np.pad(table.values, ((0, 0), (0, more))), table.bits, table.totals)
+            return ExactSums(np.pad(table.values, ((0, 0), (0, more))), table.bits, table.totals)
         values = csr_array(
             (table.values.data, table.values.indices, table.values.indptr), shape=(table.shape[0], width)
         )
-        return Sums(values, table.bits, table.totals)
+        return ExactSums(values, table.bits, table.totals)
 
     return statistics.with_tables(wide)
 
@@ -112,7 +112,7 @@ def widened(statistics: Statistics, width: int) -> Statistics:
 def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> Statistics:
     """Return statistics whose class k has become class places[k] of `n_classes`; everything stays the last row."""
 
-    def moved(table: Sums) -> Sums:
+    def moved(table: ExactSums) -> ExactSums:
         rows = np.append(places, n_classes)
         totals = [0] * (n_classes + 1)
         for row, total in zip(rows.tolist(), table.totals):
@@ -120,7 +120,7 @@ def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> 
         if not table.sparse:
             values = np.zeros((n_classes + 1, table.shape[1]), np.int64)
             values[rows] = table.values
-            return Sums(values, table.bits, totals)
+            return ExactSums(values, table.bits, totals)
         chosen = np.full(n_classes + 1, -1)
         chosen[rows] = np.arange(len(rows))
         lengths = np.where(chosen >= 0, np.diff(table.values.indptr)[chosen], 0)
@@ -129,7 +129,7 @@ def with_classes(statistics: Statistics, places: np.ndarray, n_classes: int) -> 
         data = np.concatenate([table.values.data[span] for span in spans])
         indices = np.concatenate([table.values.indices[span] for span in spans])
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        return Sums(csr_array((data, indices, indptr), shape=(n_classes + 1, table.shape[1])), table.bits, totals)
+        return ExactSums(csr_array((data, indices, indptr), shape=(n_classes + 1, table.shape[1])), table.bits, totals)
 
     moved_tables = statistics.with_tables(moved, documents=True)
     moved_tables.n_classes = n_classes

@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from surebayes.cluster.parts import Reader
-from surebayes.cluster.passes import Answer, Draw, Pass, Request
+from surebayes.cluster.passes import Answer, Draw, Pass, SumsRequest
 from surebayes.core import sampling
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import SUMS, Statistics
 from surebayes.core.sums import canonical_sums
@@ -22,7 +22,7 @@ from surebayes.errors import BadInput
 from surebayes.estimators.shared.base import CountClassifier
 
 
-class Engine(Protocol):
+class PartsRunner(Protocol):
     """Whatever can ask every part and add up the answers."""
 
     def run(self, task: Any, what: str) -> Any:
@@ -34,7 +34,7 @@ class Engine(Protocol):
 class Plan:
     """What a classifier will ask before it has learnt anything, found by letting it learn from two documents."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[SumsRequest] = field(default_factory=list)
     sample: bool = False
 
     @classmethod
@@ -55,26 +55,26 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rehearsal(Documents):
+class _Rehearsal(TrainingDocuments):
     """A few documents that note what is asked of them."""
 
     plan: Plan = field(default_factory=Plan)
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
-        self._note(Request(represent, tuple(sums)))
-        return Documents.statistics(self, represent, sums, compact)
+        self._note(SumsRequest(represent, tuple(sums)))
+        return TrainingDocuments.statistics(self, represent, sums, compact)
 
     def presence(self, by_class: bool = True) -> Statistics:
         if not by_class:
-            self._note(Request(None, ("presence",), by_class=False))
-        plain = Documents(self.rows, self.labels, self.n_classes, self.contrasts)
+            self._note(SumsRequest(None, ("presence",), by_class=False))
+        plain = TrainingDocuments(self.rows, self.labels, self.n_classes, self.contrasts)
         return plain.presence(by_class) if not by_class else self.statistics(None, ("presence",))
 
-    def sample(self) -> Documents:
+    def sample(self) -> TrainingDocuments:
         self.plan.sample = True
-        return Documents(self.rows, self.labels, self.n_classes, self.contrasts)
+        return TrainingDocuments(self.rows, self.labels, self.n_classes, self.contrasts)
 
-    def _note(self, request: Request) -> None:
+    def _note(self, request: SumsRequest) -> None:
         if request.plain and request not in self.plan.requests:
             self.plan.requests.append(request)
 
@@ -85,7 +85,7 @@ class Inquiry:
 
     Attributes
     ----------
-    engine : Engine
+    engine : PartsRunner
         Asks the parts.
     reader, classes
         How parts are read, and the classes of all of them.
@@ -97,17 +97,17 @@ class Inquiry:
         Whether a sample will be wanted: it is then drawn in the next pass, whatever that is for.
     """
 
-    engine: Engine
+    engine: PartsRunner
     reader: Reader
     classes: np.ndarray
     n_documents: int
-    known: list[tuple[Request, Statistics]]
+    known: list[tuple[SumsRequest, Statistics]]
     draws: bool
     drawn: tuple[csr_array, Any, Any] | None = None
     share: float = 0.0
     measured: tuple[Representation, list[tuple[Fraction, Fraction]]] | None = None
 
-    def statistics(self, request: Request) -> Statistics:
+    def statistics(self, request: SumsRequest) -> Statistics:
         """Return sums: of one pass, or of none where the same was asked before."""
         for known, statistics in self.known:
             if known == request:
@@ -135,10 +135,10 @@ class Inquiry:
         share = 1.05 * sampling.LARGEST / self.n_documents + 10 / self.n_documents
         return Draw(min(1.0, share), sampling.LARGEST)
 
-    def _ask(self, what: str, draw: Draw | None = None, **asked: Any) -> Answer:
+    def _ask(self, what: str, draw: Draw | None = None, **fields: Any) -> Answer:
         if draw is None and self.draws and self.drawn is None:
             draw = self._draw()
-        answer: Answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **asked), what)
+        answer: Answer = self.engine.run(Pass(self.reader, draw=draw, classes=self.classes, **fields), what)
         if answer.refusal:
             raise BadInput(answer.refusal)
         if answer.n_documents != self.n_documents:
@@ -153,7 +153,7 @@ class Inquiry:
         return answer
 
 
-class ScatteredDocuments(Documents):
+class ScatteredDocuments(TrainingDocuments):
     """Training documents in parts, each read where an engine reads it; here are only their sums."""
 
     __slots__ = ("_columns", "_inquiry")
@@ -187,20 +187,20 @@ class ScatteredDocuments(Documents):
 
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
         """Sum the documents of all parts."""
-        return self._inquiry.statistics(Request(represent, tuple(sums)))
+        return self._inquiry.statistics(SumsRequest(represent, tuple(sums)))
 
     def presence(self, by_class: bool = True) -> Statistics:
         """Count documents with each term."""
-        return self._inquiry.statistics(Request(None, ("presence",), by_class))
+        return self._inquiry.statistics(SumsRequest(None, ("presence",), by_class))
 
     def lengths(self, z: Representation, c: int) -> tuple[Fraction, Fraction]:
         """Add up the lengths of rows, and weights."""
         return self._inquiry.lengths(z, range(len(self.contrasts)) if z.class_specific else [0])[c]
 
-    def sample(self) -> Documents:
+    def sample(self) -> TrainingDocuments:
         """Return the bounded sample that one machine would take."""
         rows, labels, weight = self._inquiry.sample()
-        return Documents(rows, labels, self.n_classes, self.contrasts, weight)
+        return TrainingDocuments(rows, labels, self.n_classes, self.contrasts, weight)
 
 
 def settle(statistics: Statistics) -> None:

@@ -12,11 +12,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from surebayes.cluster.columns import Terms, picked
-from surebayes.cluster.documents import Engine, Inquiry, Plan, ScatteredDocuments, settle
+from surebayes.cluster.columns import TermCounts, picked
+from surebayes.cluster.documents import Inquiry, PartsRunner, Plan, ScatteredDocuments, settle
 from surebayes.cluster.executors import ExecutorEngine
 from surebayes.cluster.parts import Reader
-from surebayes.cluster.passes import Answer, Pass, Request
+from surebayes.cluster.passes import Answer, Pass, SumsRequest
 from surebayes.core.statistics import Statistics
 from surebayes.errors import BadInput
 from surebayes.estimators.shared.base import CountClassifier
@@ -73,7 +73,7 @@ def fit(
     return fit_on(ExecutorEngine(list(parts), executor, retries, progress), estimator)
 
 
-def fit_on(engine: Engine, estimator: Any) -> Any:
+def fit_on(engine: PartsRunner, estimator: Any) -> Any:
     """Fit an estimator on what an engine reads."""
     if isinstance(estimator, ViewPool):
         from surebayes.cluster.pools.fits import fit_pool
@@ -105,11 +105,11 @@ def fit_on(engine: Engine, estimator: Any) -> Any:
 
 
 def _learn(
-    engine: Engine,
+    engine: PartsRunner,
     classifier: CountClassifier,
     transformers: list[Any],
     answer: Answer,
-    known: list[tuple[Request, Statistics]],
+    known: list[tuple[SumsRequest, Statistics]],
     draws: bool,
 ) -> None:
     """Let the classifier freeze its representation and sum documents, as in `fit`, wherever they are."""
@@ -143,7 +143,7 @@ def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Stat
     return [picked(statistics, numbers) for statistics in answer.statistics]
 
 
-def _kept(vectorizer: CountVectorizer, terms: Terms, numbers: np.ndarray, limits: Any) -> np.ndarray:
+def _kept(vectorizer: CountVectorizer, terms: TermCounts, numbers: np.ndarray, limits: Any) -> np.ndarray:
     return vectorizer._kept(terms.in_documents[numbers], terms.in_all[numbers], *limits)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from surebayes.cluster.fits import fit_on
 from surebayes.cluster.passes import merged
 from surebayes.cluster.progress import bar
-from surebayes.cluster.scores import Judge, judged, takes_documents
+from surebayes.cluster.scores import BatchScorer, judged, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
@@ -88,7 +88,7 @@ def score_dask(estimator: Any, documents: Any, client: Any = None, *, text: str 
         frame two more columns, `predicted` and `score`, both not computed yet. More than two classes have the score of
         the predicted one.
     """
-    judge = Judge(estimator, text)
+    judge = BatchScorer(estimator, text)
     if hasattr(documents, "map_partitions") and hasattr(documents, "columns"):
         meta = judge.example(documents._meta)
         return documents.map_partitions(judge.frame, meta=meta)
@@ -125,15 +125,18 @@ class DaskEngine:
         self.passes += 1
         distributed = _distributed()
         shared = _lazy(task, traverse=False)  # one copy for a worker, whatever the number of parts
-        names = {f"part-{some[0]}-{uuid.uuid4().hex}": some for some in self._together()}
+        names = {f"part-{numbers[0]}-{uuid.uuid4().hex}": numbers for numbers in self._together()}
         again = 0 if self._computed else self.retries  # else Dask itself tries again
-        asked = [_lazy(_ask)(shared, some, self._given(some), again, dask_key_name=n) for n, some in names.items()]
-        level = asked
+        answers = [
+            _lazy(_ask)(shared, numbers, self._parts_of(numbers), again, dask_key_name=n)
+            for n, numbers in names.items()
+        ]
+        level = answers
         while len(level) > 1:
             level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
         with warnings.catch_warnings():  # the vocabulary is in the graph, so that it survives any worker's death
             warnings.filterwarnings("ignore", message="Sending large graph")
-            futures = self.client.compute([*asked, level[0]], retries=self.retries - again, traverse=False)
+            futures = self.client.compute([*answers, level[0]], retries=self.retries - again, traverse=False)
         root = futures.pop()
         sizes = {future.key: len(names[future.key]) for future in futures}
         with bar(f"pass {self.passes}: {what}", len(self.parts), self.progress) as advance:
@@ -158,10 +161,10 @@ class DaskEngine:
         """Whether there are parts that Dask computes."""
         return any(hasattr(part, "__dask_graph__") for part in self.parts)
 
-    def _given(self, numbers: range) -> Any:
+    def _parts_of(self, numbers: range) -> Any:
         """Return parts as an argument of a task; Dask doesn't look into those that it need not compute."""
-        some = [self.parts[k] for k in numbers]
-        return [_delayed(part) for part in some] if self._computed else _lazy(some, traverse=False, pure=False)
+        parts = [self.parts[k] for k in numbers]
+        return [_delayed(part) for part in parts] if self._computed else _lazy(parts, traverse=False, pure=False)
 
     def _together(self) -> list[range]:
         """Return the parts that each task asks: four tasks a worker, and no more than `TOGETHER` parts each.

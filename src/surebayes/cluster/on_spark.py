@@ -13,7 +13,7 @@ import numpy as np
 
 from surebayes.cluster.fits import fit_on
 from surebayes.cluster.passes import merged
-from surebayes.cluster.scores import Judge, takes_documents
+from surebayes.cluster.scores import BatchScorer, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Spark is an extra: pip install 'surebayes[spark]' (and a Java runtime)"
@@ -85,7 +85,7 @@ def score_spark(estimator: Any, dataframe: Any, text: str = "text") -> Any:
             types.StructField("score", types.DoubleType()),
         ]
     )
-    return dataframe.mapInArrow(Judge(estimator, text).batches, schema)
+    return dataframe.mapInArrow(BatchScorer(estimator, text).batches, schema)
 
 
 class SparkEngine:

@@ -14,7 +14,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.errors import BadInput
 from surebayes.estimators.shared.base import CountClassifier
 from surebayes.estimators.shared.labels import read_target
@@ -31,13 +31,13 @@ class Part:
     names: np.ndarray | None = None  # of the columns, where the part names them
     terms: CountVectorizer | None = None  # fitted on this part alone, where columns are terms yet to be agreed on
 
-    def documents(self, classes: np.ndarray | None) -> Documents:
+    def documents(self, classes: np.ndarray | None) -> TrainingDocuments:
         """Return the documents with labels that are numbers among `classes` (None: the part's own)."""
         labels, known = self.labels, self.classes if classes is None else classes
         if classes is not None and not self.multilabel:
             labels = _places(self.classes, classes)[self.labels]
         contrasts = [1] if len(known) == 2 and not self.multilabel else list(range(len(known)))
-        return Documents(self.rows, labels, len(known), contrasts)
+        return TrainingDocuments(self.rows, labels, len(known), contrasts)
 
 
 @dataclass(slots=True)

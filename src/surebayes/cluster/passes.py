@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes.cluster.columns import Terms, in_columns, widened, with_classes
+from surebayes.cluster.columns import TermCounts, in_columns, widened, with_classes
 from surebayes.cluster.parts import Part, Reader
 from surebayes.core import sampling
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
-from surebayes.core.sums import Sums
+from surebayes.core.sums import ExactSums
 from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Sums that are wanted: those of `Documents.statistics`, by class or of all documents as one class."""
+class SumsRequest:
+    """Sums that are wanted: those of `TrainingDocuments.statistics`, by class or of all documents as one class."""
 
     represent: Representation | None
     sums: tuple[str, ...]
@@ -48,7 +48,7 @@ class Request:
         """Whether what a term adds doesn't depend on the document's other terms."""
         return self.plain and (self.represent is None or self.represent.norm is None)
 
-    def answer(self, documents: Documents) -> Statistics:
+    def answer(self, documents: TrainingDocuments) -> Statistics:
         """Sum the documents of a part."""
         if not self.by_class:
             return documents.presence(by_class=False)
@@ -62,7 +62,7 @@ class Draw:
     share: float
     bound: int
 
-    def answer(self, documents: Documents) -> tuple[csr_array, Any, Any]:
+    def answer(self, documents: TrainingDocuments) -> tuple[csr_array, Any, Any]:
         """Return the part's share of the sample."""
         rows, labels = documents.rows, documents.labels
         if self.share < 1:
@@ -80,7 +80,7 @@ class Answer:
     multilabel: bool = False
     n_columns: int | None = None
     names: np.ndarray | None = None
-    terms: Terms | None = None
+    terms: TermCounts | None = None
     statistics: list[Statistics] = field(default_factory=list)
     lengths: list[tuple[Fraction, Fraction]] = field(default_factory=list)
     sample: tuple[csr_array, Any, Any] | None = None
@@ -197,11 +197,11 @@ def kind_of(labels: np.ndarray) -> str:
     return "text" if all(isinstance(label, str) for label in labels) else "objects"
 
 
-def _light(table: Sums) -> Sums:
+def _light(table: ExactSums) -> ExactSums:
     if table.sparse:
         return table
     filled = np.count_nonzero(table.values)
-    return Sums(csr_array(table.values), table.bits, table.totals) if 12 * filled < table.values.nbytes else table
+    return ExactSums(csr_array(table.values), table.bits, table.totals) if 12 * filled < table.values.nbytes else table
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class Pass:
     """A task: what each part is asked."""
 
     reader: Reader
-    requests: list[Request] = field(default_factory=list)
+    requests: list[SumsRequest] = field(default_factory=list)
     lengths: list[tuple[Representation, int]] = field(default_factory=list)
     draw: Draw | None = None
     classes: np.ndarray | None = None  # None in the first pass
@@ -244,7 +244,7 @@ class Pass:
             multilabel=part.multilabel,
             n_columns=part.rows.shape[1],
             names=part.names,
-            terms=None if part.terms is None else Terms.of(part.terms, part.rows),
+            terms=None if part.terms is None else TermCounts.of(part.terms, part.rows),
             statistics=[request.answer(documents) for request in self.requests],
             by_class=[request.by_class for request in self.requests],
             lengths=[documents.lengths(z, c) for z, c in self.lengths],

@@ -31,7 +31,7 @@ def judged(estimator: Any, documents: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Judge:
+class BatchScorer:
     """A fitted estimator for documents that come in batches of an engine."""
 
     estimator: Any

@@ -12,7 +12,7 @@ from surebayes.cluster.executors import ExecutorEngine
 from surebayes.cluster.on_dask import DaskEngine, delayed_parts, the_client
 from surebayes.cluster.parts import pair_of
 from surebayes.cluster.passes import asked
-from surebayes.cluster.scores import Judge
+from surebayes.cluster.scores import BatchScorer
 from surebayes.cluster.summaries import BITS, TOP, PositiveCounts, ScoreSummary
 from surebayes.errors import BadInput
 
@@ -84,26 +84,26 @@ def summarize(
     return summary.with_positives(_answered(engine.run(replace(judging, empty=summary.counter()), "positives")))
 
 
-def _answered(answer: Judged) -> Any:
+def _answered(answer: Summarized) -> Any:
     if answer.refusal:
         raise BadInput(answer.refusal)
     return answer.result
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Summarized:
     """What was found in some parts, or why one can't be used."""
 
     result: Any
     refusal: str | None = None
 
-    def merge(self, other: Judged) -> Judged:
+    def merge(self, other: Summarized) -> Summarized:
         """Add another answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
-        return Judged(self.result.merge(other.result))
+        return Summarized(self.result.merge(other.result))
 
-    def copy(self) -> Judged:
+    def copy(self) -> Summarized:
         """Return itself: nothing changes it."""
         return self
 
@@ -116,15 +116,15 @@ class Judging:
     positive: Any
     empty: ScoreSummary | PositiveCounts
 
-    def nothing(self) -> Judged:
+    def nothing(self) -> Summarized:
         """Return the answer of no part."""
-        return Judged(self.empty)
+        return Summarized(self.empty)
 
-    def __call__(self, number: int, source: Any) -> Judged:
+    def __call__(self, number: int, source: Any) -> Summarized:
         """Judge one part."""
-        return asked(number, lambda: Judged(self._found(source)), lambda refusal: Judged(None, refusal))
+        return asked(number, lambda: Summarized(self._summary(source)), lambda refusal: Summarized(None, refusal))
 
-    def _found(self, source: Any) -> ScoreSummary | PositiveCounts:
+    def _summary(self, source: Any) -> ScoreSummary | PositiveCounts:
         documents, labels = pair_of(source)
         labels = np.asarray(labels)
         strange = ~np.isin(labels, self.estimator.classes_)
@@ -133,7 +133,7 @@ class Judging:
                 f"the label {labels[strange].tolist()[0]!r} is none of the classes {self.estimator.classes_.tolist()}."
             )
         try:
-            scores = Judge(self.estimator).of(documents)[1]
+            scores = BatchScorer(self.estimator).of(documents)[1]
             truth = labels == self.positive
             signed = scores if self.positive == self.estimator.classes_[1] else -scores
             if isinstance(self.empty, PositiveCounts):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from surebayes.core import sampling
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
@@ -28,14 +28,14 @@ FEWEST = 6
 """A class with fewer documents than this on either side is not cross-validated: the default is taken."""
 
 
-def membership(documents: Documents) -> npt.NDArray[np.bool_]:
+def membership(documents: TrainingDocuments) -> npt.NDArray[np.bool_]:
     """Return a matrix (documents, contrasts): whether each belongs to each class."""
     if isinstance(documents.labels, np.ndarray):
         return np.asarray(documents.labels[:, None] == np.asarray(documents.contrasts)[None, :])
     return np.asarray(csr_array(documents.labels).toarray() != 0)[:, list(documents.contrasts)]
 
 
-def deal(documents: Documents, folds: int = FOLDS) -> IntArray:
+def deal(documents: TrainingDocuments, folds: int = FOLDS) -> IntArray:
     """Deal documents into folds, class by class, in the order of a digest of their contents."""
     members = membership(documents)
     first = np.where(members.any(1), members.argmax(1), -1)
@@ -44,7 +44,7 @@ def deal(documents: Documents, folds: int = FOLDS) -> IntArray:
     return np.asarray(place.ravel() % folds, np.int64)
 
 
-def part(documents: Documents, chosen: npt.NDArray[np.bool_]) -> Documents:
+def part(documents: TrainingDocuments, chosen: npt.NDArray[np.bool_]) -> TrainingDocuments:
     """Keep some of the documents."""
     where = np.flatnonzero(chosen)
     weight = None if documents.weight is None else documents.weight[where]
@@ -52,7 +52,7 @@ def part(documents: Documents, chosen: npt.NDArray[np.bool_]) -> Documents:
 
 
 def held_out_scores(
-    documents: Documents,
+    documents: TrainingDocuments,
     represent: Representation,
     sums: Sequence[str],
     candidates: Callable[[Statistics], Sequence[Linear]],
@@ -72,7 +72,7 @@ def held_out_scores(
 
 
 def best_by_class(
-    documents: Documents,
+    documents: TrainingDocuments,
     scores: Sequence[FloatArray],
     measure: Measure,
     default: int | Callable[[int], int],

@@ -28,7 +28,7 @@ AT_ONCE = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class TrainingDocuments:
     """Training documents: rows, labels (class numbers or an indicator), sample weights, and what to set apart.
 
     `contrasts` are the classes that get a score of their own: all, or the second of two.
@@ -104,12 +104,12 @@ class Documents:
         filled = (size > 0) & (weight > 0)
         return exact_dot(size[filled], weight[filled]), exact_total(weight[filled])
 
-    def sample(self) -> Documents:
+    def sample(self) -> TrainingDocuments:
         """Return the documents that automatic choices are made on: these, or a bounded sample by their contents."""
         if self.rows.shape[0] <= sampling.LARGEST:
             return self
         chosen = sampling.smallest(self.rows, self.labels, self.weight)
-        return Documents(chosen[0], chosen[1], self.n_classes, self.contrasts, chosen[2])
+        return TrainingDocuments(chosen[0], chosen[1], self.n_classes, self.contrasts, chosen[2])
 
     def presence(self, by_class: bool = True) -> Statistics:
         """Count documents with each term, all of them as one class where classes don't matter."""
@@ -146,12 +146,12 @@ class Recipe:
     collapse: bool = False  # one representation for all classes: each term's largest weight over them
 
 
-def freeze(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None = None) -> Representation:
+def freeze(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bool_] | None = None) -> Representation:
     """Learn what the representation needs from the documents; `keep` names the columns that take part."""
     return documents.frozen(recipe, keep)
 
 
-def _learn(recipe: Recipe, documents: Documents, keep: npt.NDArray[np.bool_] | None) -> Representation:
+def _learn(recipe: Recipe, documents: TrainingDocuments, keep: npt.NDArray[np.bool_] | None) -> Representation:
     several = len(documents.contrasts) > 1 and not recipe.collapse
 
     plain = Representation(recipe.tf, norm=recipe.norm, pad=recipe.pad, keep=keep, steepness=recipe.steepness)
@@ -201,7 +201,7 @@ def _product(
 
 def _weights(
     recipe: Recipe,
-    documents: Documents,
+    documents: TrainingDocuments,
     plain: Representation,
     worth: Callable[[tuple[str, ...], FloatArray | None], FloatArray | None],
 ) -> FloatArray | None:
@@ -219,7 +219,7 @@ def _weights(
     return weights
 
 
-def _length(scale: float | str, documents: Documents, z: Representation) -> float | FloatArray:
+def _length(scale: float | str, documents: TrainingDocuments, z: Representation) -> float | FloatArray:
     """Frank & Bouckaert, section 5: the mean length of the training rows before normalisation, empty ones aside."""
     if scale != "mean":
         return float(scale)

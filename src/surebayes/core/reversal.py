@@ -169,11 +169,12 @@ def reversal(
     starts = np.unique([0, *starts])
     parts = []
     for i, j in zip(starts, [*starts[1:], rows.shape[0]]):
-        some = slice(rows.indptr[i], rows.indptr[j])
+        entries = slice(rows.indptr[i], rows.indptr[j])
         chunk = csr_array(
-            (rows.data[some], rows.indices[some], rows.indptr[i : j + 1] - rows.indptr[i]), shape=(j - i, rows.shape[1])
+            (rows.data[entries], rows.indices[entries], rows.indptr[i : j + 1] - rows.indptr[i]),
+            shape=(j - i, rows.shape[1]),
         )
-        parts.append(_reversal_of_chunk(rates, c, chunk, v[some], x[some], score[i:j], document_only))
+        parts.append(_reversal_of_chunk(rates, c, chunk, v[entries], x[entries], score[i:j], document_only))
     return Reversal(*(np.concatenate([getattr(part, name) for part in parts]) for name in Reversal.__slots__))
 
 

@@ -17,10 +17,10 @@ from scipy.sparse import csr_array, vstack
 
 from surebayes.core.sums import (
     FRACTION_BITS,
+    ExactSums,
     FloatArray,
     IntArray,
     SumOverflow,
-    Sums,
     canonical_sums,
     check_combining,
     fits_plain,
@@ -56,9 +56,9 @@ class Statistics:
 
     Attributes
     ----------
-    documents : Sums
+    documents : ExactSums
         Sum of 1 (of the sample weights), one column.
-    presence, counts, mass : Sums or None
+    presence, counts, mass : ExactSums or None
         Sums of [x > 0], of x and of the represented row; None where the estimator doesn't need them.
     n_classes : int
         Row c is class c. Then follows one row for everything; where the represented row differs from class
@@ -82,10 +82,10 @@ class Statistics:
     True
     """
 
-    documents: Sums
-    presence: Sums | None
-    counts: Sums | None
-    mass: Sums | None
+    documents: ExactSums
+    presence: ExactSums | None
+    counts: ExactSums | None
+    mass: ExactSums | None
     n_classes: int
 
     @classmethod
@@ -126,7 +126,7 @@ class Statistics:
         n = rows.shape[0]
         one_each = csr_array((np.ones(n), np.zeros(n, np.int32), np.arange(n + 1)), shape=(n, 1))
 
-        def table(values: npt.NDArray[Any]) -> Sums:
+        def table(values: npt.NDArray[Any]) -> ExactSums:
             sums = members.sums(csr_array((values, rows.indices, rows.indptr), shape=rows.shape))
             return sums if compact else canonical_sums(sums)
 
@@ -151,8 +151,8 @@ class Statistics:
     def empty(cls, n_classes: int, n_columns: int, sums: Sequence[str], class_specific: bool = False) -> Statistics:
         """Return the statistics of no documents at all."""
 
-        def table(rows: int, columns: int) -> Sums:
-            return canonical_sums(Sums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
+        def table(rows: int, columns: int) -> ExactSums:
+            return canonical_sums(ExactSums(csr_array((rows, columns), dtype=np.int64), 0, [0] * rows))
 
         rows = {name: 2 * n_classes if name == "mass" and class_specific else n_classes + 1 for name in sums}
         return cls(
@@ -161,7 +161,7 @@ class Statistics:
             n_classes=n_classes,
         )
 
-    def _tables(self) -> dict[str, Sums]:
+    def _tables(self) -> dict[str, ExactSums]:
         named = {"documents": self.documents, "presence": self.presence, "counts": self.counts, "mass": self.mass}
         return {name: table for name, table in named.items() if table is not None}
 
@@ -172,7 +172,7 @@ class Statistics:
         if in_place:  # a dry run on the entries that change: either all tables change or none does
             for name in mine:
                 check_combining(*in_one_unit(mine[name], theirs[name]), sign)
-        step = Sums.plus if sign > 0 else Sums.minus
+        step = ExactSums.plus if sign > 0 else ExactSums.minus
         tables = {name: step(mine[name], theirs[name], in_place) for name in mine}
         if not in_place:
             return self._with(tables)
@@ -214,11 +214,11 @@ class Statistics:
         """Return statistics that share no memory with these."""
         return self._with({name: table.copy() for name, table in self._tables().items()})
 
-    def _with(self, tables: dict[str, Sums]) -> Statistics:
+    def _with(self, tables: dict[str, ExactSums]) -> Statistics:
         presence, counts, mass = (tables.get(name) for name in SUMS)
         return Statistics(tables["documents"], presence, counts, mass, self.n_classes)
 
-    def with_tables(self, change: Callable[[Sums], Sums], documents: bool = False) -> Statistics:
+    def with_tables(self, change: Callable[[ExactSums], ExactSums], documents: bool = False) -> Statistics:
         """Return statistics whose tables of terms (and of documents) are what `change` makes of these."""
         tables = {
             name: change(table) if documents or name != "documents" else table for name, table in self._tables().items()
@@ -298,7 +298,7 @@ class _Members:
             member.data = np.repeat(times, np.diff(member.indptr)) * (member.data != 0)
         return cls((member, times), scale, n_classes, partition)
 
-    def sums(self, z: csr_array) -> Sums:
+    def sums(self, z: csr_array) -> ExactSums:
         """Sum rows by class, and all of them."""
         member, times = self.times
         q, bits = self._fixed(z)
@@ -307,29 +307,29 @@ class _Members:
             if self.partition and k <= 2:
                 everything = q.T @ times
                 if k == 1:
-                    return Sums(np.stack([everything, everything]), bits)
+                    return ExactSums(np.stack([everything, everything]), bits)
                 second = q.T @ member[:, [1]].toarray()[:, 0]
-                return Sums(np.stack([everything - second, second, everything]), bits)
-            return Sums(np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T), bits)
+                return ExactSums(np.stack([everything - second, second, everything]), bits)
+            return ExactSums(np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T), bits)
         each = csr_array(vstack([member.T, times[None, :]], format="csr"))
         values = each @ q
         values.eliminate_zeros()
         values.sort_indices()
-        return Sums(values, bits)
+        return ExactSums(values, bits)
 
-    def sums_by_class(self, rows: csr_array, represent: Represent) -> Sums:
+    def sums_by_class(self, rows: csr_array, represent: Represent) -> ExactSums:
         """Sum rows that every class represents in its own way: inside each class, then everything for each."""
         member, times = self.times
-        parts: list[Sums] = []
+        parts: list[ExactSums] = []
         for c in range(self.n_classes):
             z = csr_array((represent(rows, c), rows.indices, rows.indptr), shape=rows.shape)
             class_sums = _Members((member[:, [c]], times), self.scale, 1, partition=False).sums(z)
-            parts.append(Sums(csr_array(class_sums.values), class_sums.bits, class_sums.totals))
+            parts.append(ExactSums(csr_array(class_sums.values), class_sums.bits, class_sums.totals))
         if any(p.bits for p in parts):
             parts = [in_fractions(p) for p in parts]
         totals = [p.totals[0] for p in parts] + [p.totals[1] for p in parts]
         stacked: Any = [p.values[[r]] for r in (0, 1) for p in parts]
-        return Sums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)
+        return ExactSums(csr_array(vstack(stacked, format="csr")), parts[0].bits, totals)
 
     def _fixed(self, z: csr_array) -> tuple[csr_array, int]:
         """Round the entries to whole units; OverflowError where a class's sum would not fit."""

@@ -38,7 +38,7 @@ class SumOverflow(OverflowError):
         self.row = row
 
 
-class Sums:
+class ExactSums:
     """A table of exact sums, one row for each class (then everything), one column for each term.
 
     Parameters
@@ -96,30 +96,30 @@ class Sums:
         """Return the sum of each row as a float."""
         return np.array([t / (1 << self.bits) for t in self.totals])
 
-    def plus(self, other: Sums, in_place: bool = False) -> Sums:
+    def plus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
         """Add another table; OverflowError, and nothing changed, where a sum would not fit."""
         return canonical_sums(_combine(*in_one_unit(self, other), 1, in_place))
 
-    def minus(self, other: Sums, in_place: bool = False) -> Sums:
+    def minus(self, other: ExactSums, in_place: bool = False) -> ExactSums:
         """Subtract another table; ValueError, and nothing changed, where a sum would go below zero."""
         return canonical_sums(_combine(*in_one_unit(self, other), -1, in_place))
 
-    def widened(self, columns: int) -> Sums:
+    def widened(self, columns: int) -> ExactSums:
         """Return the table with columns of zeros appended, up to that many in all."""
         rows, known = self.shape
         if self.sparse:
             parts = (self.values.data, self.values.indices, self.values.indptr)
-            return canonical_sums(Sums(csr_array(parts, shape=(rows, columns)), self.bits, self.totals))
+            return canonical_sums(ExactSums(csr_array(parts, shape=(rows, columns)), self.bits, self.totals))
         values = np.zeros((rows, columns), np.int64)
         values[:, :known] = self.values
-        return canonical_sums(Sums(values, self.bits, self.totals))
+        return canonical_sums(ExactSums(values, self.bits, self.totals))
 
-    def copy(self) -> Sums:
+    def copy(self) -> ExactSums:
         """Return a table that shares no memory with this one."""
-        return Sums(self.values.copy(), self.bits, self.totals)
+        return ExactSums(self.values.copy(), self.bits, self.totals)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sums):
+        if not isinstance(other, ExactSums):
             return NotImplemented
         if (self.shape, self.bits, self.totals, self.sparse) != (other.shape, other.bits, other.totals, other.sparse):
             return False
@@ -135,7 +135,7 @@ class Sums:
         self.__init__(**state)  # type: ignore[misc]
 
 
-def _get(sums: Sums, path: str) -> Any:
+def _get(sums: ExactSums, path: str) -> Any:
     value: Any = sums
     for name in path.split("."):
         value = getattr(value, name)
@@ -156,21 +156,21 @@ def _row_totals(values: Any) -> tuple[int, ...]:
     return tuple(totals)
 
 
-def in_one_unit(a: Sums, b: Sums) -> tuple[Sums, Sums]:
+def in_one_unit(a: ExactSums, b: ExactSums) -> tuple[ExactSums, ExactSums]:
     """Return two tables of one shape in the finer of their units."""
     if a.shape != b.shape:
         raise ValueError(f"Tables of sums of shapes {a.shape} and {b.shape} can't be combined.")
     return (a, b) if a.bits == b.bits else (in_fractions(a), in_fractions(b))
 
 
-def in_fractions(a: Sums) -> Sums:
+def in_fractions(a: ExactSums) -> ExactSums:
     """Return the table in units of 2**-40."""
     if a.bits == FRACTION_BITS:
         return a
     stored = a.values.data if a.sparse else a.values
     if stored.size and int(stored.max()) >= 1 << (63 - FRACTION_BITS):
         raise SumOverflow(int(np.argmax([_row_max(a.values, r) for r in range(a.shape[0])])))
-    return Sums(a.values * (1 << FRACTION_BITS), FRACTION_BITS, [t << FRACTION_BITS for t in a.totals])
+    return ExactSums(a.values * (1 << FRACTION_BITS), FRACTION_BITS, [t << FRACTION_BITS for t in a.totals])
 
 
 def _row_max(values: Any, r: int) -> int:
@@ -178,12 +178,12 @@ def _row_max(values: Any, r: int) -> int:
     return int(row.max()) if row.size else 0
 
 
-def _combine(a: Sums, b: Sums, sign: int, in_place: bool) -> Sums:
+def _combine(a: ExactSums, b: ExactSums, sign: int, in_place: bool) -> ExactSums:
     """Add (or subtract) tables of one unit. No sum is ever negative, so a sign bit is the sign of a mistake."""
     totals = [s + sign * t for s, t in zip(a.totals, b.totals)]
     if a.sparse or not b.sparse:
         if a.sparse and not b.sparse:
-            b = Sums(csr_array(b.values), b.bits, b.totals)
+            b = ExactSums(csr_array(b.values), b.bits, b.totals)
         values = a.values + b.values if sign > 0 else a.values - b.values
         stored = values.data if a.sparse else values
         if stored.size and stored.min() < 0:
@@ -191,14 +191,14 @@ def _combine(a: Sums, b: Sums, sign: int, in_place: bool) -> Sums:
         if in_place and not a.sparse:
             a.values[...] = values
             values = a.values
-        return Sums(values, a.bits, totals)
+        return ExactSums(values, a.bits, totals)
     where = np.repeat(np.arange(b.shape[0]), np.diff(b.values.indptr)), b.values.indices
     changed = a.values[where] + sign * b.values.data
     if changed.size and changed.min() < 0:
         _refuse(sign, int(where[0][np.argmin(changed)]))
     values = a.values if in_place else a.values.copy()
     values[where] = changed
-    return Sums(values, a.bits, totals)
+    return ExactSums(values, a.bits, totals)
 
 
 def _row_min(values: Any, r: int) -> int:
@@ -217,30 +217,30 @@ def fits_plain(rows: int, columns: int) -> bool:
     return 8 * rows * columns <= DENSE_BYTES
 
 
-def canonical_sums(a: Sums) -> Sums:
+def canonical_sums(a: ExactSums) -> ExactSums:
     """Choose unit and storage by content alone, so that equal sums are equal bytes whatever their history."""
     if a.bits and not any(t & _FRACTION for t in a.totals):
         stored = a.values.data if a.sparse else a.values
         if not (stored & _FRACTION).any():
             whole = a.values.copy()
             (whole.data if a.sparse else whole)[...] = stored >> FRACTION_BITS
-            a = Sums(whole, 0, [t >> FRACTION_BITS for t in a.totals])
+            a = ExactSums(whole, 0, [t >> FRACTION_BITS for t in a.totals])
     rows, columns = a.shape
     if fits_plain(rows, columns):
-        return Sums(a.values.toarray(), a.bits, a.totals) if a.sparse else a
+        return ExactSums(a.values.toarray(), a.bits, a.totals) if a.sparse else a
     if a.sparse:
         a.values.eliminate_zeros()
         a.values.sort_indices()
     stored_count = a.values.nnz if a.sparse else np.count_nonzero(a.values)
     smaller = 12 * stored_count < 8 * rows * columns
     if smaller and not a.sparse:
-        return Sums(csr_array(a.values), a.bits, a.totals)
+        return ExactSums(csr_array(a.values), a.bits, a.totals)
     if a.sparse and not smaller:
-        return Sums(a.values.toarray(), a.bits, a.totals)
+        return ExactSums(a.values.toarray(), a.bits, a.totals)
     return a
 
 
-def check_combining(a: Sums, b: Sums, sign: int) -> None:
+def check_combining(a: ExactSums, b: ExactSums, sign: int) -> None:
     """Raise what combining would raise, changing nothing."""
     if a.sparse or not b.sparse:
         _combine(a, b, sign, in_place=False)

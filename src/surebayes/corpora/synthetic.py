@@ -46,7 +46,7 @@ class Text(NamedTuple):
     truth: tuple[str, ...]
 
 
-class _Plan(NamedTuple):
+class _StreamPlan(NamedTuple):
     seed: int
     spam_share: float
     drift: float
@@ -155,7 +155,7 @@ def _dress(dice: Dice, language: str, lines: list[str], link: str, name: str, ma
     return lines
 
 
-def _ham(dice: Dice, plan: _Plan, language: str, season: int) -> Letter:
+def _ham(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
     person = dice.below(60) if dice.chance(0.75) else 60 + dice.below(1_000_000)
     sender = _ham_sender(plan.seed, person)
     name = words.NAMES[person % len(words.NAMES)]
@@ -192,7 +192,7 @@ def _newsletter(dice: Dice, language: str, sender: Campaign, voice: _Voice, sell
     return Letter("newsletter", sender, address, seller.title(), lines, dice.pick(("html", "alternative")), extra)
 
 
-def _spam(dice: Dice, plan: _Plan, language: str, season: int) -> Letter:
+def _spam(dice: Dice, plan: _StreamPlan, language: str, season: int) -> Letter:
     born = season if dice.chance(plan.drift) else 0
     sender = _spam_campaign(plan.seed, born, dice.below(8))
     topic = _topic(dice, words.SPAM[language], season, plan.drift)
@@ -228,7 +228,7 @@ def _spam(dice: Dice, plan: _Plan, language: str, season: int) -> Letter:
     return Letter(kind, sender, f"{name} {sender.product} <{user}@{host}>", subject, lines, layout, extra)
 
 
-def _mail(plan: _Plan, index: int) -> Mail:
+def _mail(plan: _StreamPlan, index: int) -> Mail:
     dice = Dice(plan.seed, 1, index)
     flip, spam, where = dice.chance(plan.label_noise), dice.chance(plan.spam_share), dice.roll()
     language = plan.languages[-1][0]
@@ -342,7 +342,7 @@ def mail_stream(
     >>> mails[600:] == list(mail_stream(400, seed=7, spam_share=0.25, first=600))
     True
     """
-    plan = _Plan(
+    plan = _StreamPlan(
         _whole("seed", seed, 0),
         _share("spam_share", spam_share),
         _share("drift", drift),
@@ -428,7 +428,7 @@ def text_stream(
         total += 1 / (1 + skew * k)
         upto.append(total)
 
-    def one(index: int) -> Text:
+    def drawn_text(index: int) -> Text:
         dice = Dice(seed, 4, index)
         chosen = [_first_above(upto, dice.roll() * total)]
         while len(chosen) < max_labels and dice.chance(0.5):
@@ -446,7 +446,7 @@ def text_stream(
             labels[dice.below(len(labels))] = dice.pick(others)
         return Text(" ".join(text), _names(labels), _names(chosen))
 
-    return (one(index) for index in range(first, first + n))
+    return (drawn_text(index) for index in range(first, first + n))
 
 
 def _first_above(upto: Sequence[float], value: float) -> int:

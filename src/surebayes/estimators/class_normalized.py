@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from surebayes import metrics
 from surebayes.core import cross_validation, estimate, weigh
-from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side, Statistics
@@ -92,7 +92,7 @@ class ClassNormalizedNB(RateClassifier):
         if self.norm is None and self.scale != 1.0:
             raise ValueError(f"scale={self.scale!r} needs a norm: set norm='l1' or 'l2', or scale to 1.0.")
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         recipe = Recipe(
             tf=self.tf,
             weight=weigh.factors(self.weight),
@@ -104,7 +104,7 @@ class ClassNormalizedNB(RateClassifier):
         self.length_ = self._chosen_lengths(documents, z)
         return z
 
-    def _chosen_lengths(self, documents: Documents, z: Representation) -> list[float | None]:
+    def _chosen_lengths(self, documents: TrainingDocuments, z: Representation) -> list[float | None]:
         """Frank & Bouckaert, section 4: the length of each class's mass, given or by cross-validation."""
         if not isinstance(self.length, str) or self.length == "min":
             return [None if isinstance(self.length, str) else float(self.length)] * len(documents.contrasts)
@@ -165,7 +165,7 @@ class CentroidClassifier(CountClassifier):
     def _check_settings(self) -> None:
         check_weight(self, self.weight)
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         recipe = Recipe(tf=self.tf, weight=weigh.factors(self.weight), norm="l2", scale="mean")
         return freeze(recipe, documents, keep)
 

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from surebayes.core import cross_validation, score, weigh
 from surebayes.core.decide import bias_of_least_error, slope_of_least_error
-from surebayes.core.freezing import Documents, contingency_of
+from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.estimators.shared.base import CountClassifier, FloatArray
@@ -93,7 +93,7 @@ class TermDiscriminant(CountClassifier):
     def _sums(self) -> tuple[str, ...]:
         return ("presence",)
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         z = Representation(self.tf, norm=self.norm, keep=keep)
         c = len(documents.contrasts)
         self.slope_ = np.ones(c) if self.slope == "fit" else np.full(c, float(self.slope))
@@ -102,7 +102,7 @@ class TermDiscriminant(CountClassifier):
             self._fit_line(documents, z)
         return z
 
-    def _fit_line(self, documents: Documents, z: Representation) -> None:
+    def _fit_line(self, documents: TrainingDocuments, z: Representation) -> None:
         presence, sample = documents.presence(), documents.sample()
         rows = csr_array((z(sample.rows), sample.rows.indices, sample.rows.indptr), shape=sample.rows.shape)
         members = cross_validation.membership(sample)

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval
 
 from surebayes.core import score
 from surebayes.core.estimate import LEAST_RATE, log_rates
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation, spread
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
@@ -269,7 +269,7 @@ class ComplementNB(JointClassifier):
         self.class_prior = class_prior
         self.norm = norm
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         return Representation("count", keep=keep)
 
     @property
@@ -349,7 +349,7 @@ class BernoulliNB(JointClassifier):
     def _sums(self) -> tuple[str, ...]:
         return ("presence",)
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         return Representation("binary", keep=keep)
 
     def _counts(self, X: Any) -> csr_array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.core import estimate, weigh
-from surebayes.core.freezing import Documents, Recipe
+from surebayes.core.freezing import Recipe, TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
@@ -159,7 +159,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
             return self.prior
         return self.class_prior if self.class_prior is not None else "fit" if self.fit_prior else "uniform"
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         top, ranking = top_of(self.top)
         recipe = Recipe(
             tf=self.tf,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from surebayes.core import weigh
-from surebayes.core.freezing import Documents, Recipe, contingency_of
+from surebayes.core.freezing import Recipe, TrainingDocuments, contingency_of
 from surebayes.core.represent import Representation, places
 from surebayes.core.score import Linear
 from surebayes.estimators.shared.base import FloatArray, log_prior_odds
@@ -108,7 +108,7 @@ class OpinionPoolNB(RateClassifier):
         elif "abs" in weigh.factors(self.weight) and self.stages < 2:
             raise ValueError(f"weight={self.weight!r} needs the log-odds of a first stage: set stages to 2 or more.")
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         if self.weighting == "scoring":
             return Representation(self.tf, keep=keep)
         top, ranking = top_of(self.top)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes import metrics
 from surebayes.core import cross_validation, estimate, score, weigh
-from surebayes.core.freezing import Documents, contingency_of
+from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
@@ -88,7 +88,7 @@ class PoissonNB(CountClassifier):
         plain = self.weight in (None, "uniform", "abs") or (self.weight == "ratio" and self.ratio == "means")
         return ("mass", "counts") if plain else ("mass", "counts", "presence")
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         z = Representation("count", norm="l1", pad=self.theta * documents.n_columns, keep=keep)
         c = len(documents.contrasts)
         self.weight_, self.interpolation_ = [self.weight] * c, [self.interpolation] * c
@@ -96,7 +96,7 @@ class PoissonNB(CountClassifier):
             self._choose(documents.sample(), z)
         return z
 
-    def _choose(self, documents: Documents, z: Representation) -> None:
+    def _choose(self, documents: TrainingDocuments, z: Representation) -> None:
         """Kim, Seo & Rim, section 5: choose the weight and the interpolation of each class automatically."""
         weights = self._weights if self.weight == "auto" else (self.weight,)
         alphas = self._interpolations if self.interpolation == "auto" else (self.interpolation,)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from surebayes import metrics
 from surebayes.core import cross_validation, reversal, weigh
-from surebayes.core.freezing import Documents, contingency_of
+from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import places, row_sums, spread
 from surebayes.core.score import Linear
 from surebayes.estimators.multinomial import MultinomialNB
@@ -98,7 +98,7 @@ class DecisionReversalNB(DelegatingClassifier):
         inner._prepare(self.n_features_in_, self.classes_, self.multilabel_)
         inner._check_one_against_rest()
 
-    def _freeze_on(self, documents: Documents, keep: NDArray[np.bool_] | None = None) -> None:
+    def _freeze_on(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None = None) -> None:
         keep = None if self.features is None else best_features(documents, self.features)
         self.estimator_._freeze_on(documents, keep)
         if isinstance(self.gamma, str):
@@ -106,7 +106,7 @@ class DecisionReversalNB(DelegatingClassifier):
         else:
             self.gamma_ = float(self.gamma)
 
-    def _choose_gamma(self, documents: Documents, keep: NDArray[np.bool_] | None) -> float:
+    def _choose_gamma(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> float:
         if self.discount not in ("exp", "inverse"):
             return 1.0
         tested = cross_validation.deal(documents) == 0
@@ -162,7 +162,7 @@ class DecisionReversalNB(DelegatingClassifier):
         return result
 
 
-def best_features(documents: Documents, n: int) -> NDArray[np.bool_]:
+def best_features(documents: TrainingDocuments, n: int) -> NDArray[np.bool_]:
     """Return which terms are among the n best by mutual information with the class: (V,), or (classes, V)."""
     presence = documents.presence()
 

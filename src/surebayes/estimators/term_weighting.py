@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from surebayes.core import weigh
-from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
 from surebayes.core.represent import Representation
 from surebayes.estimators.shared.labels import canonical_rows, read_target
 from surebayes.estimators.shared.parameters import (
@@ -98,7 +98,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        documents = Documents(rows, target.labels, k, contrasts, weight)
+        documents = TrainingDocuments(rows, target.labels, k, contrasts, weight)
         top, ranking = top_of(self.top)
         recipe = Recipe(
             tf=self.tf,

@@ -38,13 +38,13 @@ def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float 
     memory = mine._begin_to_remember()
     with durable.mutex:
         state = durable.fresh_state()
-        held = held_out(state, durable.reading())
+        reserve = held_out(state, durable.reading())
     now, terms = mine.budgets(), (0.0, 0.0)
     with memory.lock, memory.database.writing():
         for label in labels:
             before = now.get(label, {"rate": 0.0, "burst": BURST})
             terms = (before["rate"] if rate is None else rate, before["burst"] if burst is None else burst)
-            scores, truth, _ = held.of(label)
+            scores, truth, _ = reserve.of(label)
             place = 0 if len(state.names) == 2 else state.names.index(label)
             kept.set_terms(memory.database, label, place, *terms, who="calibrate")
             kept.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
@@ -88,13 +88,13 @@ def _certificate(memory: Memory, label: str, budget: AlarmBudget, other: str | N
     base = kept.base_threshold(database, label)
     scored, allowed = database.rows("SELECT scored, allowed FROM budgets WHERE label = ?", (label,))[0]
     threshold = _NOWHERE if base is None else base
-    found, recent = kept.recall(database, label, threshold)
+    caught, recent = kept.recall(database, label, threshold)
     measured = allowed >= 0
     return Certificate(
         threshold=threshold, goal="max_fpr" if measured else "budget", confidence=kept.CONFIDENCE, n_negatives=scored,
         n_positives=recent, allowed=max(allowed, 0), max_fpr=budget.rate if measured else None, min_recall=None,
-        min_precision=None, recall=found / recent if recent else 0.0,
-        recall_interval=rate_interval(found, recent) if recent else Interval(0.0, 1.0),
+        min_precision=None, recall=caught / recent if recent else 0.0,
+        recall_interval=rate_interval(caught, recent) if recent else Interval(0.0, 1.0),
         positive_share=recent / (recent + scored) if recent else 0.0, assumption=PREQUENTIAL, model=model,
         pos_label=label, neg_label=other, budget=budget.bound(memory.in_flight(label)),
     )  # fmt: skip

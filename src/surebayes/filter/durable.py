@@ -62,7 +62,7 @@ class Durable:
         self.folder = ModelFolder(path)
         self.mutex = threading.RLock()  # the state in memory
         self.writer = threading.Lock()  # one thread writes, the others' requests go with it
-        self._queue: list[_Request] = []
+        self._queue: list[_WaitingLesson] = []
         self._queue_lock = threading.Lock()
         self.state: State | None = None
         self.journal: Journal | None = None
@@ -386,7 +386,7 @@ class Durable:
 
     def submit(self, lesson: Callable[[Writing], Any]) -> Any:
         """Have a lesson written; requests of several threads share one transaction."""
-        request = _Request(lesson)
+        request = _WaitingLesson(lesson)
         with self._queue_lock:
             self._queue.append(request)
         with self.writer:
@@ -436,7 +436,7 @@ class Durable:
         elif write.state.seq > self.absorbed:
             self._start_timer()
 
-    def _write_batch(self, batch: list[_Request]) -> Writing:
+    def _write_batch(self, batch: list[_WaitingLesson]) -> Writing:
         """Carry lessons out in one transaction, from reading what others have written to the end."""
         journal = self.open_journal()
         state = self.load() if self.state is None else self.state
@@ -483,7 +483,7 @@ class Durable:
                 self._absorb(None)
 
 
-class _Request:
+class _WaitingLesson:
     """A lesson waiting to be written."""
 
     __slots__ = ("done", "error", "lesson", "result")
@@ -498,7 +498,7 @@ class _Request:
 class _HalfDoneError(Exception):
     """A lesson failed in the middle: what it changed in memory has to go."""
 
-    def __init__(self, request: _Request, error: Exception) -> None:
+    def __init__(self, request: _WaitingLesson, error: Exception) -> None:
         super().__init__(str(error))
         self.request, self.error = request, error
 

@@ -65,6 +65,8 @@ class Filter(Remembering):
     'forgotten'
     """
 
+    _tradeoff: tuple[Any, dict[str, Any]] | None = None
+
     def __init__(self, durable: Durable) -> None:
         self._durable = durable
         self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
@@ -121,8 +123,8 @@ class Filter(Remembering):
         if base is not None:
             from surebayes.filter.layers.making import create_layer
 
-            given = {"classes": names, "reader": reader, "model": model, "width": width}
-            return cls(create_layer(folder, os.fspath(base), own_weight, renew, given, content))
+            arguments = {"classes": names, "reader": reader, "model": model, "width": width}
+            return cls(create_layer(folder, os.fspath(base), own_weight, renew, arguments, content))
         return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
@@ -434,8 +436,8 @@ class Filter(Remembering):
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         if self._quota is not None:
             documents = self._within_quota(documents)
-        told = self._many_told(who)
-        return training.train(self._durable, documents, reserve, journal, who, progress, told, spread)
+        tell = self._many_told(who)
+        return training.train(self._durable, documents, reserve, journal, who, progress, tell, spread)
 
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
@@ -571,6 +573,29 @@ class Filter(Remembering):
         """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
         with self._durable.mutex:
             return tuning.reserve_scores(self._durable.fresh_state(), self._durable.reading())[:2]
+
+    def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
+        """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
+
+        Parameters
+        ----------
+        positive : str, optional
+            The class whose alarms are meant; the last one if it isn't given.
+        confidence : float, default=.95
+            Probability with which each promise would hold.
+
+        Returns
+        -------
+        dict
+            "positive", "confidence"; "negatives" and "positives": the scores; "points", the strictest first: each with
+            "threshold", "above" (negatives that lie above it), "max_fpr" (the rate that these vouch for) and "recall".
+        """
+        from surebayes.filter.promise import tradeoff
+
+        asked = self.model, positive, confidence
+        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
+            self._tradeoff = asked, tradeoff(self._durable, positive, confidence)
+        return self._tradeoff[1]
 
     # ---- the past
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
@@ -34,11 +35,19 @@ from surebayes.metrics.significance import Interval
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
 from surebayes.promises.certifying import certify
-from surebayes.promises.order_statistics import Mislabelled, confidence_of_renewal, order_statistic_threshold
+from surebayes.promises.order_statistics import (
+    Mislabelled,
+    confidence_of_renewal,
+    order_statistic_threshold,
+    vouched_rate,
+)
+
+POINTS = 400
+"""Thresholds that `Filter.tradeoff` lists, at most some more."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class PromiseTerms:
     """What is to be promised: a renewal repeats it, with the next number of its series."""
 
     max_fpr: float | None
@@ -48,7 +57,7 @@ class Terms:
     min_precision: float | None = None
 
     @classmethod
-    def of(cls, made: dict[str, Any], label: str) -> Terms:
+    def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
         """Read the terms of a certificate that is kept; one of a series is followed by the next.
 
         BadModel where the file has no such terms.
@@ -74,28 +83,28 @@ def certificates(state: State, budgets: Mapping[str, Certificate]) -> Certificat
 
     `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is.
     """
-    made = Certificates()
+    issued = Certificates()
     for label in state.names:
-        kept, budget = state.settings.certificates.get(label), budgets.get(label)
-        if kept is not None:
-            made[label] = _read(kept, label, state.model)
+        stored, budget = state.settings.certificates.get(label), budgets.get(label)
+        if stored is not None:
+            issued[label] = _read(stored, label, state.model)
             if budget is not None:
-                made[label] = replace(made[label], budget=budget.budget)
+                issued[label] = replace(issued[label], budget=budget.budget)
         elif budget is not None:
-            made[label] = budget
-    return made if len(made) > 1 else next(iter(made.values()), None)
+            issued[label] = budget
+    return issued if len(issued) > 1 else next(iter(issued.values()), None)
 
 
-def _read(kept: dict[str, Any], label: str, model: str) -> Certificate:
-    Terms.of(kept, label)
+def _read(stored: dict[str, Any], label: str, model: str) -> Certificate:
+    PromiseTerms.of(stored, label)
     try:
-        made = Certificate.from_json(json.dumps(kept))
-        str(made)  # whoever asks for it reads its sentences
+        certificate = Certificate.from_json(json.dumps(stored))
+        str(certificate)  # whoever asks for it reads its sentences
     except (TypeError, ValueError, KeyError, AttributeError, AssertionError, OverflowError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
-    if made.model == model:
-        return made
-    return made.revoke(f"made for model {made.model}, which has changed to {model}; calibrate again")
+    if certificate.model == model:
+        return certificate
+    return certificate.revoke(f"made for model {certificate.model}, which has changed to {model}; calibrate again")
 
 
 # ---------------------------------------------------------------------- making one
@@ -118,32 +127,32 @@ def calibrate(durable: Durable, positive: str | None, terms: Mapping[str, Any]) 
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     if all(value is None for value in terms.values()) and any(label in before for label in labels):
-        wanted = {label: Terms.of(before[label], label) for label in labels if label in before}
+        wanted = {label: PromiseTerms.of(before[label], label) for label in labels if label in before}
     else:
         wanted = dict.fromkeys(labels, _terms(terms))
 
     def lesson(write: Writing) -> None:
-        held = held_out(write.state, write.journal)
-        for label, asked in wanted.items():
-            _promise(write, held, label, asked, "calibrate")
+        reserve = held_out(write.state, write.journal)
+        for label, terms_of_class in wanted.items():
+            _promise(write, reserve, label, terms_of_class, "calibrate")
 
     durable.submit(lesson)
     limits = {each.max_fpr for each in wanted.values() if each.max_fpr is not None}
-    said = f"false alarms at most {min(limits):g}" if limits else "a precision for each class"
-    durable.absorb_all(f"calibrated: {said}")
+    summary = f"false alarms at most {min(limits):g}" if limits else "a precision for each class"
+    durable.absorb_all(f"calibrated: {summary}")
 
 
-def _terms(given: Mapping[str, Any]) -> Terms:
-    max_fpr, precision = given["max_fpr"], given["min_precision"]
+def _terms(options: Mapping[str, Any]) -> PromiseTerms:
+    max_fpr, precision = options["max_fpr"], options["min_precision"]
     if max_fpr is not None and precision is not None:
         raise ValueError("max_fpr and min_precision fix the same threshold: give one of them.")
-    if precision is not None and any(given["mislabelled"] or (0, 0)):
+    if precision is not None and any(options["mislabelled"] or (0, 0)):
         raise ValueError("mislabelled documents can't be allowed for with min_precision: give max_fpr.")
-    return Terms(
+    return PromiseTerms(
         0.001 if max_fpr is None and precision is None else max_fpr,
-        0.95 if given["confidence"] is None else given["confidence"],
-        given["mislabelled"] or (0, 0),
-        1 if given["together"] else 0,
+        0.95 if options["confidence"] is None else options["confidence"],
+        options["mislabelled"] or (0, 0),
+        1 if options["together"] else 0,
         precision,
     )
 
@@ -154,39 +163,40 @@ def renew(write: Writing) -> Certificate | None:
     The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
     old certificate stays, stale as it is.
     """
-    made = None
-    held = held_out(write.state, write.journal)
+    certificate = None
+    reserve = held_out(write.state, write.journal)
     for label, before in write.state.settings.certificates.items():
         try:
-            made = _promise(write, held, label, Terms.of(before, label), "renew")
+            certificate = _promise(write, reserve, label, PromiseTerms.of(before, label), "renew")
         except ValueError as error:  # too few are left, or no threshold reaches the precision any more
             if isinstance(error, BadModel):
                 raise
-    return made
+    return certificate
 
 
-def _promise(write: Writing, held: HeldOut, label: str, terms: Terms, who: str) -> Certificate:
+def _promise(write: Writing, reserve: HeldOut, label: str, terms: PromiseTerms, who: str) -> Certificate:
     """Certify the model as it is, and set the class's threshold, and the probability, by it."""
     state = write.state
-    scores, truth, days = held.of(label, terms.min_precision is not None)
+    scores, truth, days = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
-    made = _certify(scores, truth, label, terms, days, state.model, other)
-    if held.corrected:
-        made = replace(made, assumption=CORRECTED)
+    certificate = _certify(scores, truth, label, terms, days, state.model, other)
+    if reserve.corrected:
+        certificate = replace(certificate, assumption=CORRECTED)
     elif not state.knows_what_it_learnt:
-        made = replace(made, assumption=UNRECOGNISED)
+        certificate = replace(certificate, assumption=UNRECOGNISED)
     chance = state.settings.probability
     if len(state.names) == 2 and truth.any() and not truth.all():
         fitted = fit_probability(scores, truth)
         (centre, scale), (slope, intercept) = fitted.knots, fitted.values
         chance = [slope / scale, intercept - slope * centre / scale, fitted.floor]
-    kept = state.settings
+    settings = state.settings
     change = {
-        "thresholds": {**kept.thresholds, label: made.threshold}, "probability": chance,
-        "certificates": {**kept.certificates, label: json.loads(made.to_json())}, "certified_at": state.lessons,
+        "thresholds": {**settings.thresholds, label: certificate.threshold}, "probability": chance,
+        "certificates": {**settings.certificates, label: json.loads(certificate.to_json())},
+        "certified_at": state.lessons,
     }  # fmt: skip
     write.settings(change, who)
-    return made
+    return certificate
 
 
 @dataclass(frozen=True)
@@ -222,14 +232,46 @@ def held_out(state: State, journal: Journal) -> HeldOut:
     before, labels_then, rows_then = judged_scores(state, journal)
     when = journal.times("reserve") | journal.times("judged")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows + rows_then]
-    kept = journal.messages("reserve", "release"), journal.messages("judged", "unjudged")
-    by_row = {row: fingerprint for messages in kept for fingerprint, (_, _, row) in messages.items()}
+    by_action = journal.messages("reserve", "release"), journal.messages("judged", "unjudged")
+    by_row = {row: fingerprint for messages in by_action for fingerprint, (_, _, row) in messages.items()}
     fingerprints = [by_row[row] for row in rows + rows_then]
     return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before))
 
 
+def tradeoff(durable: Durable, positive: str | None, confidence: float) -> dict[str, Any]:
+    """See `Filter.tradeoff`."""
+    fraction(confidence, "confidence", zero=False, one=False)
+    with durable.mutex:
+        state = durable.fresh_state()
+        held = held_out(state, durable.reading())
+    label = targets(state, positive)[-1]
+    scores, truth, _ = held.of(label)
+    negatives, positives = np.sort(scores[~truth])[::-1], np.sort(scores[truth])
+    wanted: Iterable[int] = range(len(negatives))
+    if len(negatives) > POINTS:  # each of the highest, then ever fewer
+        wanted = sorted({*range(POINTS // 4), *np.geomspace(1, len(negatives) - 1, POINTS).astype(int).tolist()})
+    points: list[dict[str, Any]] = []
+    for above in wanted:
+        threshold, rate = float(negatives[above]), vouched_rate(len(negatives), above, confidence)
+        if rate is None or (points and points[-1]["threshold"] == threshold):
+            continue
+        caught = len(positives) - int(np.searchsorted(positives, threshold, side="right"))
+        recall = caught / len(positives) if len(positives) else None
+        points.append({"threshold": threshold, "above": above, "max_fpr": rate, "recall": recall})
+    return {
+        "positive": label, "confidence": confidence, "negatives": negatives.tolist(), "positives": positives.tolist(),
+        "points": points,
+    }  # fmt: skip
+
+
 def _certify(
-    scores: np.ndarray, truth: np.ndarray, label: str, terms: Terms, days: list[str], model: str, other: str | None
+    scores: np.ndarray,
+    truth: np.ndarray,
+    label: str,
+    terms: PromiseTerms,
+    days: list[str],
+    model: str,
+    other: str | None,
 ) -> Certificate:
     series = terms.confidence if terms.renewal else None
     confidence = confidence_of_renewal(terms.confidence, terms.renewal) if terms.renewal else terms.confidence

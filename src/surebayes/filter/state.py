@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from surebayes.filter.lean.judge import Decision
     from surebayes.pool.buffers import Numbers
     from surebayes.pool.document import Document, Rows
+    from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec
     from surebayes.pool.weights import PoolWeights
 
@@ -270,13 +271,13 @@ class State(OnBase):
         self.belong_to(journal)
         if journal.id != place["id"]:
             raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place['id']}.")
-        found = journal.chain_at(self.seq)
-        if found is None:
+        chain = journal.chain_at(self.seq)
+        if chain is None:
             raise BadModel(
                 f"{journal.path} has lost rows: it ends at {journal.last()}, the model was made with {self.seq}. "
                 "Restore it."
             )
-        if found != self.chain:
+        if chain != self.chain:
             raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
         if "known" in place:
             self._take_numbers(place)
@@ -432,10 +433,15 @@ class State(OnBase):
     def count_many(self, lessons: Sequence[tuple[str, list[Rows]]]) -> None:
         """Add messages, each a label and its rows in every view, to the counts."""
         if lessons:
-            self.into_memory().write_all()
-            self._lacks = None
-            self.engine.learn(batch_of([rows for _, rows in lessons]), ints([self.code(c) for c, _ in lessons]))
-            self.version += 1
+            batch = batch_of([rows for _, rows in lessons])
+            self.count_batches([(batch, ints([self.code(c) for c, _ in lessons]), None)])
+
+    def count_batches(self, batches: Sequence[Batch]) -> None:
+        """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
+        self.into_memory().write_all()
+        self._lacks = None
+        self.engine.learn_many(batches)
+        self.version += 1
 
     # ---- judging
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Message, Spool
+from surebayes.filter.disk.spool import Spool, SpooledMessage
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import Durable
@@ -72,6 +72,7 @@ class _Training:
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
         self.handled = 0
+        self.known: set[str] = set()  # fingerprints of what was read and had been learnt or set aside before
         self.learnt: list[str] = []  # fingerprints of what was learnt together
         self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
 
@@ -79,7 +80,7 @@ class _Training:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
 
-        cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content)
+        cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages in spread(cut, _chunks(documents, state.names)):
             self.done["already"] += self.spool.add(rows, messages)
             read += len(messages)
@@ -90,14 +91,16 @@ class _Training:
         """Whether a message is to be learnt and was not known."""
         if fingerprint in self.spool.contradictory or fingerprint[:8] < self.limits[label]:
             return False
-        return not self.is_known(fingerprint)
+        return fingerprint not in self.known
 
-    def is_known(self, fingerprint: str) -> bool:
-        """Whether the filter knew a message before this training."""
+    def known_before(self) -> set[str]:
+        """Return the messages that were read and that the filter knew before this training."""
         state = self.durable.standing()
-        if not sum(state.known["learn"].values()) + sum(state.known["reserve"].values()) + len(state.learnt):
-            return False
-        return Writing(state, self.durable.reading()).known(fingerprint) is not None
+        if not state.messages + len(state.learnt):
+            return set()
+        write = Writing(state, self.durable.reading())
+        known = {f for f in self.spool.places if write.known(f) is not None}
+        return known - self.spool.contradictory
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
@@ -106,7 +109,7 @@ class _Training:
         new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
         return new >= max(sum(state.engine.documents), 1)
 
-    def learn(self, write: Writing, batch: Sequence[Message], together: bool) -> None:
+    def learn(self, write: Writing, batch: Sequence[SpooledMessage], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
         state, now = write.state, time.time()
         lessons: list[tuple[str, list[Rows]]] = []
@@ -147,15 +150,16 @@ class _Training:
     def carry_out(self, submit: Callable[[Callable[[Writing], Any]], Any]) -> None:
         """Learn what was read, a batch of messages at a time."""
         state = self.durable.loaded()
+        self.known = self.known_before()
         together = self.weighs(state)
         one_by_one = state.engine.n_experts > 1 and not together
         tail: set[str] = set()
         if together:
             places = self.spool.places.items()
             tail = {f for f, (label, _, _) in places if is_held_out(f) and self.is_new(f, label)}
-        if together and not self.journal:
-            self.done["already"] += sum(map(self.is_known, self.spool.places))
-            new = [f for f, (c, _, _) in self.spool.places.items() if f not in tail and self.is_new(f, c)]
+        if not self.journal and not one_by_one:
+            self.done["already"] += len(self.known)
+            new = [f for f, (label, _, _) in self.spool.places.items() if f not in tail and self.is_new(f, label)]
             submit(self._repeatable(partial(self._learn_grouped, new=new)))
         else:
             for batch in batched(self.spool.sorted(without=tail), BATCH):
@@ -177,16 +181,14 @@ class _Training:
 
     def _learn_grouped(self, write: Writing, new: Sequence[str]) -> None:
         """Learn new messages that no journal asks for, as they lie together: the order of lessons changes no count."""
-        state = write.state.into_memory()
-        state.write_all()
-        groups = self.spool.grouped(new)
-        for some in batched(groups, max(BATCH // CHUNK, 1)):  # so many that reading them from a file stays small
-            state.engine.learn_many([(rows, labels, which) for rows, which, labels in _parts(state, some)])
+        state = write.state
+        for some in batched(self.spool.grouped(new), max(BATCH // CHUNK, 1)):  # so few that they take little memory
+            state.count_batches([(rows, labels, which) for rows, which, labels in _parts(state, some)])
             self._tell(sum(len(messages) for _, messages in some))
         self.done["learnt"] += len(new)
         self.learnt += new
-        self.unjournaled += [(fingerprint, state.code(self.spool.places[fingerprint][0])) for fingerprint in new]
-        state.version += 1
+        codes = {label: state.code(label) for label in state.names}
+        self.unjournaled += [(fingerprint, codes[self.spool.places[fingerprint][0]]) for fingerprint in new]
 
     def _tell(self, messages: int) -> None:
         self.handled += messages
@@ -247,10 +249,11 @@ def _parts(
     state: State, groups: Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]
 ) -> Iterable[tuple[list[Rows], Any, Any]]:
     """Yield rows, the places of messages in them, and labels for all places (of others any)."""
+    codes = {label: state.code(label) for label in state.names}
     for rows, messages in groups:
         labels = [0] * len(rows[0])
         for i, _, label in messages:
-            labels[i] = state.code(label)
+            labels[i] = codes[label]
         yield rows, ints([i for i, _, _ in messages]), ints(labels)
 
 

@@ -54,11 +54,12 @@ class _Machine:
         self, place: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], times: npt.NDArray[np.uint32] | None
     ) -> Row:
         at = place[columns].astype(np.int64) - 1
-        kept = (at >= 0) & (at < len(self.values))
+        known = (at >= 0) & (at < len(self.values))
         often = np.ones(len(at))
         if times is not None:
             often = np.array([1.0 + log(n) for n in times.tolist()], "f4").astype("f8")
-        at, often = at[kept], often[kept]
+        known[known] = self.values[at[known], 0] != 0
+        at, often = at[known], often[known]
         square = _total((self.values[at, 0].astype("f8") * often) ** 2)
         return at, often, 1.0 / np.sqrt(square) if square > 0 else 0.0
 
@@ -71,9 +72,9 @@ class _Machine:
         margins = _total(values[:, 1:] * often[:, None]) * scale + self.bias
         sign = np.where(self.labels[i] == self.contrasts, 1.0, -1.0)
         slope = sign * margins - 1.0 + alpha * diagonal
-        asked = self.contrasts >= 0
-        resting = asked & (alpha == 0.0) & (slope > 0)
-        working = asked & ~resting
+        in_use = self.contrasts >= 0
+        resting = in_use & (alpha == 0.0) & (slope > 0)
+        working = in_use & ~resting
         if working.any():
             span[0], span[1] = max(span[0], slope[working].max()), min(span[1], slope[working].min())
         moving = working & (np.abs(slope) > _TOO_SMALL)

@@ -45,13 +45,13 @@ def read_mail(
     """
     if min(most_bytes, parts, depth, headers, header_length, decoded, flags) < 0:
         raise ValueError("read_mail: limits and flags must not be negative")
-    reader = _Reader(raw[:most_bytes], parts, depth, header_length, decoded, flags, fallback, helpers)
+    reader = _MessageWalk(raw[:most_bytes], parts, depth, header_length, decoded, flags, fallback, helpers)
     head, subject, identity, fields, longest = reader.part(0, len(reader.raw), 0)
     truncated = reader.truncated or len(raw) > most_bytes or fields > headers or longest > header_length
     return subject, "\n".join(reader.texts), tuple(reader.attachments), truncated, head, identity[:header_length]
 
 
-class _Reader:
+class _MessageWalk:
     """One pass over one message: where its parts are and what their text is."""
 
     __slots__ = (

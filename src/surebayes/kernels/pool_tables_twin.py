@@ -95,7 +95,7 @@ def block_checksums(data: Buffer) -> bytes:
     return b"".join(crc32(view[i : i + BLOCK]).to_bytes(4, "little") for i in range(0, len(view), BLOCK))
 
 
-class _File:
+class _CheckedFile:
     """A table in a file, its blocks checked as they are touched."""
 
     def __init__(self, table: FileTable, each: int) -> None:
@@ -161,7 +161,7 @@ def gather(table: MemoryTable | FileTable, each: int, columns: Iterable[int]) ->
         rows = len(values) // each
         places = [place[column] - 1 for column in columns]
         return [list(values[at * each : (at + 1) * each]) if 0 <= at < rows else [0] * each for at in places]
-    file, result = _File(table, each), []
+    file, result = _CheckedFile(table, each), []
     mask = (1 << file.bits) - 1
     for column in columns:
         row = [0] * each
@@ -251,7 +251,11 @@ def take(table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer |
 
 def load(table: FileTable, each: int, place: Buffer, documents: Buffer | None) -> bytearray:
     """Return the values of a table in a file as a table in memory has them, and fill `place` in."""
-    file, row_of, most = _File(table, each), cast(place, "i"), None if documents is None else cast(documents, "q")
+    file, row_of, most = (
+        _CheckedFile(table, each),
+        cast(place, "i"),
+        None if documents is None else cast(documents, "q"),
+    )
     mask, before = (1 << file.bits) - 1, -1
     rows: list[list[int]] = []
     for number in range(file.blocks):
@@ -310,7 +314,7 @@ def _columns_of(table: MemoryTable | FileTable, each: int) -> list[int]:
     if _in_memory(table):
         rows = len(cast(table.values, "i")) // each
         return [column for column, row in enumerate(cast(table.place, "i")) if 0 < row <= rows]
-    file = _File(table, each)
+    file = _CheckedFile(table, each)
     columns = [key >> file.bits for number in range(file.blocks) for key in file.block("entries", number)[::2]]
     if columns != sorted(columns):
         raise ValueError("an entry of the table is out of order, or of another table")
@@ -383,7 +387,7 @@ def merge(tables: list[FileTable], each: int) -> bytes:
     """Return the entries of several tables in files as those of one; values that come to 0 are left out."""
     total: dict[int, int] = {}
     for table in tables:
-        file, before = _File(table, each), -1
+        file, before = _CheckedFile(table, each), -1
         for number in range(file.blocks):
             words = file.block("entries", number)
             for key, value in zip(words[::2], map(_signed, words[1::2])):

@@ -150,7 +150,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(described, dict) or "$estimator" not in described:
         raise BadModel(f"The manifest in {folder!r} describes no estimator.")
     try:
-        estimator = _Reader(arrays).build(described)
+        estimator = _Builder(arrays).build(described)
         use_once(estimator)
         return estimator
     except StoreError:
@@ -211,7 +211,7 @@ class _Writer:
 
     def _object(self, value: Any, where: str, depth: int) -> Any:
         name, module = type(value).__name__, type(value).__module__
-        if name == "Sums" and module == "surebayes.core.sums":
+        if name == "ExactSums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
         if name == "Holder" and module == "surebayes.estimators.shared.holder":
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
@@ -271,7 +271,7 @@ def _is_one(value: Any, homes: dict[str, str]) -> bool:
     return name in homes and getattr(importlib.import_module(homes[name]), name, None) is type(value)
 
 
-class _Reader:
+class _Builder:
     """Builds objects from their JSON and the arrays."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
@@ -331,13 +331,13 @@ class _Reader:
         return rows
 
     def _sums(self, described: Any, more: Any, depth: int) -> Any:
-        from surebayes.core.sums import FRACTION_BITS, Sums
+        from surebayes.core.sums import FRACTION_BITS, ExactSums
 
         values = self.build(described, depth)
         stored = values.data if isinstance(values, csr_array) else values
         if more.bits not in (0, FRACTION_BITS) or stored.dtype != np.int64 or values.ndim != 2 or (stored < 0).any():
             raise BadModel("A table of sums has an unknown unit, or sums below zero.")
-        return Sums(values, more.bits)
+        return ExactSums(values, more.bits)
 
     def _empty(self, described: Any, _: Any, depth: int) -> Any:
         from surebayes.estimators.shared.holder import Holder
@@ -417,7 +417,7 @@ class _Reader:
         return estimator
 
 
-_KINDS = frozenset("$" + name[1:] for name in vars(_Reader) if name[0] == "_" and name[:2] != "__" and name != "_state")
+_KINDS = frozenset("$" + name[1:] for name in vars(_Builder) if name[0] == "_" != name[1] and name != "_state")
 
 
 def _check_tables(statistics: Any) -> None:

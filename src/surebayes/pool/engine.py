@@ -120,13 +120,13 @@ class Engine:
         """
         n = len(rows[0]) if which is None else len(which)
         out = real_zeros(n * len(self.contrasts) * self.n_experts)
-        asked = ints(self.contrasts) if copies else self.asked()
+        contrasts = ints(self.contrasts) if copies else self.asked()
         sums, experts = self.sums, self.experts
 
         def ask(v: int) -> None:
             first = sum([len(others) for others in experts[:v]])
             try:
-                _kernel.score(rows[v], sums[v], experts[v], asked, out, first, which, copied, copies)
+                _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
             except ValueError as error:
                 raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
 
@@ -201,8 +201,8 @@ class Engine:
         weights: "Numbers | None" = None,
     ) -> None:
         """Undo the learning of documents, exactly; ValueError, and nothing changed, where a sum would go below zero."""
-        taken = self._by_class(labels, which, weights)
-        if any(have < n for have, n in zip(self.documents, taken)):
+        forgotten = self._by_class(labels, which, weights)
+        if any(have < n for have, n in zip(self.documents, forgotten)):
             raise ValueError("Cannot forget documents that were never learnt: there are too few. Nothing was changed.")
         done = 0
         try:
@@ -213,7 +213,7 @@ class Engine:
             for batch, sums in zip(rows[:done], self.sums):
                 sums.learn(batch, labels, which, weights)
             raise
-        for c, n in enumerate(taken):
+        for c, n in enumerate(forgotten):
             self.documents[c] -= n
 
     @property
@@ -273,7 +273,7 @@ class Engine:
         self,
         rows: "list[Rows]",
         labels: Numbers,
-        held: "list[int]",
+        held_out: "list[int]",
         how: str,
         weights: "Numbers | None" = None,
         fewest: int = FEWEST,
@@ -285,7 +285,7 @@ class Engine:
         ----------
         rows, labels, weights
             As for `learn`.
-        held : list of int
+        held_out : list of int
             The documents that the weights are fitted on; without any the weights stay as they are.
         how : {"reliability", "stack", "equal"}
             See `surebayes.pool.weights.weigh`.
@@ -294,9 +294,9 @@ class Engine:
         digest : ndarray, optional
             Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
         """
-        out = set(held)
+        out = set(held_out)
         head = ints([i for i in range(len(labels)) if i not in out])
-        tail = ints(held)
+        tail = ints(held_out)
         self.learn(rows, labels, head, weights)
         if tail and head:
             self.freeze(rows, labels, head, weights, digest)
@@ -309,7 +309,7 @@ class Engine:
         self,
         opinions: "Buffer",
         labels: Numbers,
-        held: Numbers,
+        tail: Numbers,
         how: str,
         weights: "Numbers | None",
         fewest: int,
@@ -319,10 +319,10 @@ class Engine:
             return
         import numpy as np
 
-        scores = np.frombuffer(opinions).reshape(len(held), len(self.contrasts), self.n_experts)
-        truth = np.array([labels[d] for d in held], np.int64)
+        scores = np.frombuffer(opinions).reshape(len(tail), len(self.contrasts), self.n_experts)
+        truth = np.array([labels[d] for d in tail], np.int64)
         if weights is not None:
-            times = np.array([weights[d] for d in held], np.int64)
+            times = np.array([weights[d] for d in tail], np.int64)
             scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
         self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest, alike=not self.stages)
 

@@ -61,16 +61,16 @@ class GivenEngine:
         self,
         documents: Sequence[Any],
         labels: array[int],
-        held: list[int],
+        held_out: list[int],
         how: str,
         weights: array[int] | None = None,
         fewest: int = FEWEST,
         digest: Any = None,
     ) -> None:
         """As `Engine.fit`, but that nothing is left out; vectorizers learn from training documents only."""
-        truth, out = np.array(labels), np.isin(np.arange(len(labels)), held)
+        truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
         times = None if weights is None else np.array(weights)
-        if held:
+        if held_out:
             for model in self.models:
                 model.fit(
                     [d for d, h in zip(documents, out) if not h], truth[~out], None if times is None else times[~out]

@@ -13,7 +13,7 @@ from surebayes.kernels import kernel
 from surebayes.pool.buffers import ints, real_zeros, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ExpertSpec
-from surebayes.pool.table import FileTable, Sums, Table
+from surebayes.pool.table import FileTable, Sums, Table, zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,19 +113,28 @@ class SecondStage:
         """
         import numpy as np
 
-        place, counts = arrays_of(sums.own)
+        counts = arrays_of(sums.own)[1]
         everything = counts.sum(1)
         if self.spec.second_stage == "log-odds":
             strength = np.abs(log_odds_of_rows(counts, sums, contrasts[0], self.spec.smoothing))
         else:
             strength = np.log((1 + documents) / (1 + everything)) + 1
         strength[everything < self.spec.least] = 0.0
-        self.table = _table_of(place, strength.astype(np.float32), 1 + len(contrasts))
+        self.table = _table_of(sums.own, strength.astype(np.float32), 1 + len(contrasts))
         self.intercepts = real_zeros(len(contrasts))
         costs = np.full(len(which), float(self.spec.cost)) * (1.0 if weights is None else weights)
-        asked = ints([c if (labels == c).any() and (labels != c).any() else -1 for c in contrasts])
+        learnable = ints([c if (labels == c).any() and (labels != c).any() else -1 for c in contrasts])
         _kernel.separate(
-            rows, which.astype(np.int64), self.table, self.counted, labels, costs, asked, self.intercepts, MOST, ENOUGH
+            rows,
+            which.astype(np.int64),
+            self.table,
+            self.counted,
+            labels,
+            costs,
+            learnable,
+            self.intercepts,
+            MOST,
+            ENOUGH,
         )
 
 
@@ -150,15 +159,23 @@ def log_odds_of_rows(counts: "npt.NDArray[np.int32]", sums: Sums, c: int, smooth
     return result
 
 
-def _table_of(place: "npt.NDArray[np.int32]", strength: "npt.NDArray[np.float32]", each: int) -> Table:
-    """Return a table of the columns that have a strength, their coefficients 0."""
+def _table_of(counted: Table, strength: "npt.NDArray[np.float32]", each: int) -> Table:
+    """Return a table of the columns that have a strength, their coefficients 0; by row of the table of counts.
+
+    It finds columns where the counts have them, unless those without a strength took more room than places of its own.
+    """
     import numpy as np
 
     used = strength > 0
-    number = np.append(np.int32(0), np.cumsum(used, dtype=np.int32) * used)
-    table = Table(len(place), each)
-    np.take(number, place, out=np.frombuffer(table.place, np.int32), mode="clip")  # "raise" makes a copy first
-    values = np.zeros((int(number.max(initial=0)), each), np.float32)
-    values[:, 0] = strength[used]
-    table.values, table.size = bytearray(values), len(values)
+    n_used = int(np.count_nonzero(used))
+    if (len(used) - n_used) * each <= counted.width:
+        table = counted.beside(each)
+    else:
+        table, place = Table(counted.width, each), arrays_of(counted)[0]
+        number = np.append(np.int32(0), np.cumsum(used, dtype=np.int32) * used)
+        np.take(number, place, out=np.frombuffer(table.place, np.int32), mode="clip")  # "raise" makes a copy first
+        table.values, table.size = zeros(4 * each * n_used), n_used
+        strength = strength[used]
+    if table.size:
+        np.frombuffer(table.values, np.float32).reshape(-1, each)[:, 0] = strength
     return table

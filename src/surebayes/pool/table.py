@@ -113,6 +113,16 @@ class Table:
             return cls.of_file(files[0], width, each, documents)
         return cls.of_file(FileTable.of_checked(merged(files, each)), width, each, documents)
 
+    def beside(self, each: int) -> "Table":
+        """Return a table with `each` values of 0 for the columns that this one has, found where this one has them.
+
+        Columns that this one gets later it doesn't have.
+        """
+        other = Table.__new__(Table)
+        other.width, other.each, other.size, other.place = self.width, each, self.size, self.place
+        other.values = zeros(4 * each * self.size)
+        return other
+
     def copy(self) -> "Table":
         """Return another one with the same values."""
         other = Table.__new__(Table)

@@ -123,8 +123,8 @@ def _logistic(scores: Floats, positive: NDArray[np.bool_]) -> tuple[tuple[float,
     """Platt's sigmoid by Newton's method with halved steps; the targets are smoothed, so there always is an optimum."""
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     x = (scores - centre) / scale
-    there = int(positive.sum())
-    target = np.where(positive, (there + 1) / (there + 2), 1 / (scores.size - there + 2))
+    positives = int(positive.sum())
+    target = np.where(positive, (positives + 1) / (positives + 2), 1 / (scores.size - positives + 2))
     slope, intercept = 0.0, float(special.logit(target.mean()))
 
     def loss(a: float, b: float) -> float:

@@ -133,8 +133,8 @@ class Certificate:
     @property
     def promises(self) -> tuple[str, ...]:
         """Every promise that is made, as a sentence that says what it rests on."""
-        kept = () if self.goal == "budget" else (self._rate_sentence(),)
-        return kept if self.budget is None else (*kept, self.budget.sentence(self.protected))
+        sentences = () if self.goal == "budget" else (self._rate_sentence(),)
+        return sentences if self.budget is None else (*sentences, self.budget.sentence(self.protected))
 
     def _rate_sentence(self) -> str:
         limit = {"max_fpr": self.max_fpr, "min_recall": self.min_recall, "min_precision": self.min_precision}[self.goal]

@@ -100,21 +100,21 @@ def certify(
             threshold, allowed = low, missed
         else:
             lower = min(low, threshold)  # where one threshold keeps both promises nothing is unsure
-    caught, there = int((values[truth] > threshold).sum()), int(truth.sum())
+    caught, n_positives = int((values[truth] > threshold).sum()), int(truth.sum())
     first, last = _ends(order, values.size)
     return Certificate(
         threshold=threshold,
         goal=goal,
         confidence=float(confidence),
         n_negatives=int((~truth).sum()),
-        n_positives=there,
+        n_positives=n_positives,
         allowed=allowed,
         max_fpr=max_fpr,
         min_recall=min_recall,
         min_precision=min_precision,
-        recall=caught / there,
-        recall_interval=rate_interval(caught, there, confidence),
-        positive_share=there / truth.size,
+        recall=caught / n_positives,
+        recall_interval=rate_interval(caught, n_positives, confidence),
+        positive_share=n_positives / truth.size,
         assumption=assumption,
         first=first,
         last=last,

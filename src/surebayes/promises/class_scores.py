@@ -59,10 +59,11 @@ def memberships(labels: Any, classes: NDArray[Any], kind: Kind) -> NDArray[np.bo
     """Return which row belongs to which class, one column a class; ValueError names a label that is no class."""
     if kind == "multilabel":
         return np.asarray(labels.toarray() if sparse.issparse(labels) else labels).astype(bool)
-    strange = np.setdiff1d(labels, classes)
-    if strange.size:
-        raise ValueError(f"y holds the label {strange[0].item()!r}, which the classifier was not trained on.")
-    return np.asarray(labels[:, None] == classes)
+    inside = np.asarray(labels[:, None] == classes)
+    if not inside.any(1).all():
+        strange = np.setdiff1d(labels, classes)[0].item()
+        raise ValueError(f"y holds the label {strange!r}, which the classifier was not trained on.")
+    return inside
 
 
 def target_columns(names: NDArray[Any], kind: Kind, pos_label: Any) -> list[int]:

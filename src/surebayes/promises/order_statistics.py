@@ -227,7 +227,20 @@ def smallest_rate(n: int, confidence: float, mislabelled: Mislabelled = (0, 0)) 
     true = n - foreign + missing
     if true <= missing:
         return None
-    rate = float(special.bdtri(missing, true, 1 - confidence))  # P(Binomial(true, rate) <= missing) = 1 - confidence
+    return vouched_rate(true, missing, confidence)
+
+
+def vouched_rate(n: int, above: int, confidence: float) -> float | None:
+    """Smallest rate, to three digits, that n negatives vouch for where so many lie above the threshold; None for none.
+
+    Examples
+    --------
+    >>> vouched_rate(2995, 0, 0.95), vouched_rate(10_000, 4, 0.95), vouched_rate(3, 3, 0.95)
+    (0.001, 0.000916, None)
+    """
+    if above >= n:
+        return None
+    rate = float(special.bdtri(above, n, 1 - confidence))  # P(Binomial(n, rate) <= above) = 1 - confidence
     digits = 2 - math.floor(math.log10(rate))
     rounded = math.ceil(rate * 10**digits) / 10**digits
     return rounded if rounded < 1 else None

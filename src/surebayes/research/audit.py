@@ -32,7 +32,7 @@ Roc = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Rate:
+class ObservedRate:
     """How many of how many, with an exact interval."""
 
     count: int
@@ -42,7 +42,7 @@ class Rate:
     high: float
 
     @classmethod
-    def of_counts(cls, count: int, of: int, confidence: float) -> Rate:
+    def of_counts(cls, count: int, of: int, confidence: float) -> ObservedRate:
         """Work out the share and its interval."""
         low, high = rate_interval(count, of, confidence)
         return cls(count, of, count / of, low, high)
@@ -52,8 +52,8 @@ class Rate:
 class InUse:
     """What the other filter's own verdicts were worth."""
 
-    false_alarms: Rate
-    recall: Rate
+    false_alarms: ObservedRate
+    recall: ObservedRate
     threshold: float | None
 
 
@@ -271,8 +271,8 @@ def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None
     false, ham = int((called & ~truth).sum()), int((~truth).sum())
     true_alarms, spam = int((called & truth).sum()), int(truth.sum())
     return InUse(
-        Rate.of_counts(false, ham, confidence),
-        Rate.of_counts(true_alarms, spam, confidence),
+        ObservedRate.of_counts(false, ham, confidence),
+        ObservedRate.of_counts(true_alarms, spam, confidence),
         stated.pop() if len(stated) == 1 else None,
     )
 
@@ -308,7 +308,7 @@ def _order_of_time(labels: Sequence[str], times: Sequence[float | None]) -> NDAr
 
 def _own_scores(mails: _Mails, order: NDArray[np.intp], progress: Callable[[str, int, int | None], None]) -> Floats:
     """Let a new filter judge each mail before it learns it, in the order of time."""
-    entries = [trec.Entry(mails.labels[i], str(i), "") for i in order]
+    entries = [trec.IndexLine(mails.labels[i], str(i), "") for i in order]
     scores = np.zeros(len(order))
     stream = trec.stream(entries, trec.OnlineFilter(), read=lambda entry: mails.read(int(entry.name)))
     for done, judged in enumerate(stream, 1):

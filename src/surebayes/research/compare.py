@@ -22,7 +22,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 
 from surebayes import metrics
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 
 __all__ = ["Comparison", "compare", "named", "splits_of"]
 
@@ -152,7 +152,7 @@ class Comparison:
     def result(self) -> Result:
         """Return everything as tables and plots, as the papers' reproductions do."""
         records = [
-            Record("", "comparison", "mean over splits", name, measure, None, value, self._setting())
+            PublishedFigure("", "comparison", "mean over splits", name, measure, None, value, self._setting())
             for measure in self.values
             for name, value in self.mean(measure).items()
         ]
@@ -162,11 +162,13 @@ class Comparison:
                 for j, b in enumerate(self.names):
                     if i != j:
                         records.append(
-                            Record("", "comparison", f"{measure}: splits won", a, f"over {b}", None, float(wins[i, j]))
+                            PublishedFigure(
+                                "", "comparison", f"{measure}: splits won", a, f"over {b}", None, float(wins[i, j])
+                            )
                         )
                     p = self.p_value(a, b, measure)
                     if i < j and np.isfinite(p):
-                        records.append(Record("", "comparison", f"{measure}: p", a, f"against {b}", None, p))
+                        records.append(PublishedFigure("", "comparison", f"{measure}: p", a, f"against {b}", None, p))
         plots = []
         if self.curves:
             series = {name: (list(FPR), list(curve)) for name, curve in self.curves.items()}
@@ -242,7 +244,7 @@ def compare(
     """
     classifiers = named(estimators)
     chosen = splits_of(y, split, repeats, train_size, order, random_state)
-    target = _Target.of(y, pos_label)
+    target = _ScoredLabels.of(y, pos_label)
     tasks = [(name, k) for name in classifiers for k in range(len(chosen))]
     calls = [(clone(classifiers[name]), X, target, *chosen[k]) for name, k in tasks]
     results = []
@@ -291,7 +293,7 @@ def _called(calls: list[tuple[Any, ...]], jobs: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _ScoredLabels:
     """Labels, and which classes are scored: the positive one of two, else each."""
 
     y: Any
@@ -300,7 +302,7 @@ class _Target:
     positive: Any
 
     @classmethod
-    def of(cls, y: Any, pos_label: Any) -> _Target:
+    def of(cls, y: Any, pos_label: Any) -> _ScoredLabels:
         if type_of_target(y).startswith("multilabel"):
             dense = np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(int)
             return cls(dense, "multilabel", np.arange(dense.shape[1]), None)
@@ -320,7 +322,7 @@ class _Target:
         return np.column_stack([self.y[rows] == label for label in wanted])
 
 
-def _measure(model: Any, X: Any, target: _Target, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+def _measure(model: Any, X: Any, target: _ScoredLabels, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
     """Train and test once."""
     model.fit(_safe_indexing(X, train), target.y[train])
     rows, truth = _safe_indexing(X, test), target.members(test)
@@ -345,7 +347,7 @@ def _measure(model: Any, X: Any, target: _Target, train: np.ndarray, test: np.nd
     return {"values": values, "curve": curve}
 
 
-def _scores(model: Any, rows: Any, target: _Target) -> np.ndarray | None:
+def _scores(model: Any, rows: Any, target: _ScoredLabels) -> np.ndarray | None:
     """Score rows, one column for each class scored; None where the classifier has no scores for them all."""
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(rows), float)

@@ -20,7 +20,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from surebayes.research.compare import Comparison, compare, named, splits_of
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 
 __all__ = ["Curve", "learning_curve", "noise_curve"]
 
@@ -67,7 +67,7 @@ class Curve:
     def result(self) -> Result:
         """Return everything as tables and plots."""
         records = [
-            Record("", "curve", measure, name, f"{self.label} {point:g}", None, value)
+            PublishedFigure("", "curve", measure, name, f"{self.label} {point:g}", None, value)
             for measure in self.measures
             for name, values in self.mean(measure).items()
             for point, value in zip(self.points, values)

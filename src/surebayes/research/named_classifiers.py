@@ -71,10 +71,10 @@ def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
 
 
 def _imported(module: str, attribute: str, foreign: bool) -> Any:
-    here = os.getcwd()
-    added = foreign and here not in sys.path
+    folder = os.getcwd()
+    added = foreign and folder not in sys.path
     if added:
-        sys.path.insert(0, here)
+        sys.path.insert(0, folder)
     try:
         part_of: Any = importlib.import_module(module)
         for part in attribute.split("."):

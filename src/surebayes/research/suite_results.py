@@ -19,7 +19,7 @@ Key = tuple[str, str, str, "int | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SuiteResult:
     """One system on one corpus.
 
     Attributes
@@ -58,7 +58,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SuitePart:
     """What one process does at a time: a system on a corpus, and the results that it is to give."""
 
     suite: str
@@ -82,21 +82,21 @@ class Part:
 
 
 def run_parts(
-    parts: Iterable[Part],
-    run: Callable[[Part], Iterator[Result]],
+    parts: Iterable[SuitePart],
+    run: Callable[[SuitePart], Iterator[SuiteResult]],
     *,
     jobs: int,
     out: str | os.PathLike[str] | None,
     resume: bool,
-    report: Callable[[Result], None],
+    report: Callable[[SuiteResult], None],
     progress: Callable[[str, int, int], None],
-) -> list[Result]:
+) -> list[SuiteResult]:
     """Run parts of a suite; one that fails doesn't stop the others, but is raised in the end."""
     if resume and out is None:
         raise ValueError("resume needs the file of the earlier run: give `out`.")
     parts = list(parts)
     order = [key for part in parts for key in part.keys]
-    results: dict[Key, Result] = {}
+    results: dict[Key, SuiteResult] = {}
     if out is not None and Path(out).exists():
         lines = _lines(out)
         _mend(out)
@@ -106,7 +106,7 @@ def run_parts(
     failed: list[str] = []
     progress("in the file" if results else "starting", len(results), len(order))
     for outcome in _called(_run_part, [(part, run, out) for part in left if part.keys], jobs):
-        if isinstance(outcome, Result):
+        if isinstance(outcome, SuiteResult):
             results[outcome.key] = outcome
             report(outcome)
             progress(f"{outcome.corpus}: {outcome.system}", len(results), len(order))
@@ -121,8 +121,8 @@ def run_parts(
 
 
 def _run_part(
-    part: Part, run: Callable[[Part], Iterator[Result]], out: str | os.PathLike[str] | None
-) -> Iterator[Result | str]:
+    part: SuitePart, run: Callable[[SuitePart], Iterator[SuiteResult]], out: str | os.PathLike[str] | None
+) -> Iterator[SuiteResult | str]:
     """Run a part and write its results down at once; give an error as text."""
     try:
         for result in run(part):
@@ -169,7 +169,7 @@ def _lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:
             record = json.loads(line)
-            Result(**{name: record[name] for name in _NAMES})
+            SuiteResult(**{name: record[name] for name in _NAMES})
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"Line {number} of {os.fspath(path)} is no result of a suite ({error}). Give the file of an earlier "
@@ -186,17 +186,17 @@ def _mend(path: str | os.PathLike[str]) -> None:
         os.truncate(path, whole)
 
 
-def _of_part(part: Part, lines: Sequence[dict[str, Any]]) -> dict[Key, Result]:
+def _of_part(part: SuitePart, lines: Sequence[dict[str, Any]]) -> dict[Key, SuiteResult]:
     stamp, keys, results = part.stamp(), set(part.keys), {}
     for record in lines:
         if all(record.get(name) == value for name, value in stamp.items()):
-            result = Result(**{name: record[name] for name in _NAMES})
+            result = SuiteResult(**{name: record[name] for name in _NAMES})
             if result.key in keys:
                 results[result.key] = result
     return results
 
 
-def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
+def show_file(path: str | os.PathLike[str], suite: str) -> list[SuiteResult]:
     """Return the results of a suite that a file holds, the newest where there are several of a kind.
 
     Parameters
@@ -209,7 +209,7 @@ def show_file(path: str | os.PathLike[str], suite: str) -> list[Result]:
     results = {}
     for record in _lines(path):
         if record.get("suite") == suite:
-            result = Result(**{name: record[name] for name in _NAMES})
+            result = SuiteResult(**{name: record[name] for name in _NAMES})
             results[result.key] = result
     return sorted(results.values(), key=lambda r: (r.corpus, r.table))
 
@@ -221,12 +221,12 @@ Table = tuple[str, list[str], list[tuple[bool, list[str]]]]
 """A title, the names of columns, and lines of cells, each with whether it is the best."""
 
 
-def tables(results: Sequence[Result]) -> list[Table]:
+def tables(results: Sequence[SuiteResult]) -> list[Table]:
     """Arrange results in tables: one for each corpus and kind of comparison, the best system first.
 
     Parameters
     ----------
-    results : sequence of Result
+    results : sequence of SuiteResult
         Of a suite.
     """
     arranged = []
@@ -241,12 +241,12 @@ def tables(results: Sequence[Result]) -> list[Table]:
     return arranged
 
 
-def markdown(results: Sequence[Result]) -> str:
+def markdown(results: Sequence[SuiteResult]) -> str:
     """Return the same tables in Markdown.
 
     Parameters
     ----------
-    results : sequence of Result
+    results : sequence of SuiteResult
         Of a suite.
 
     Examples
@@ -269,7 +269,7 @@ def markdown(results: Sequence[Result]) -> str:
     return "\n\n".join(pieces)
 
 
-def _line(results: Sequence[Result], system: str, lower: bool) -> tuple[float, list[str]]:
+def _line(results: Sequence[SuiteResult], system: str, lower: bool) -> tuple[float, list[str]]:
     members = [r for r in results if r.system == system]
     mean = {name: float(np.mean([getattr(r, name) for r in members])) for name in _NUMBERS}
     auc = f"{mean['auc']:.4f} [{mean['auc_low']:.4f}, {mean['auc_high']:.4f}]"
@@ -280,4 +280,4 @@ def _line(results: Sequence[Result], system: str, lower: bool) -> tuple[float, l
 
 
 _NUMBERS = ("auc", "auc_low", "auc_high", "tpr", "tpr_low", "tpr_high", "seconds")
-_NAMES = tuple(field.name for field in fields(Result))
+_NAMES = tuple(field.name for field in fields(SuiteResult))

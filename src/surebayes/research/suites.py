@@ -22,9 +22,9 @@ from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import RATE
 from surebayes.research import suite_peers
 from surebayes.research.suite_peers import Batch, counted, cpu_seconds
-from surebayes.research.suite_results import Key, Part, Result, markdown, run_parts, show_file, tables
+from surebayes.research.suite_results import Key, SuitePart, SuiteResult, markdown, run_parts, show_file, tables
 
-__all__ = ["MAIL", "TEXT", "Result", "corpora_of", "flipped", "mail_suite", "markdown", "show_file", "systems_of",
+__all__ = ["MAIL", "TEXT", "SuiteResult", "corpora_of", "flipped", "mail_suite", "markdown", "show_file", "systems_of",
            "tables", "text_suite"]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,12 +44,12 @@ def _result(
     s: FloatArray,
     seconds: float,
     seed: int | None = None,
-) -> Result:
+) -> SuiteResult:
     main = metrics.roca_percent if table == "online" else metrics.partial_auc
     auc, tpr = main(y, s), metrics.tpr_at_fpr(y, s, 0.001)
     of_auc = metrics.bootstrap_interval(main, y, s, resamples=300)
     of_tpr = metrics.bootstrap_interval(metrics.tpr_at_fpr, y, s, resamples=300, x=0.001)
-    return Result(table, corpus, system, setting, auc, *of_auc, tpr, *of_tpr, seconds, seed)
+    return SuiteResult(table, corpus, system, setting, auc, *of_auc, tpr, *of_tpr, seconds, seed)
 
 
 def _timed(function: Callable[..., tuple[FloatArray, str]], batch: Batch, setting: Any) -> tuple[Any, str, float]:
@@ -88,9 +88,9 @@ def mail_suite(
     jobs: int = 1,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    report: Callable[[Result], None] = lambda result: None,
+    report: Callable[[SuiteResult], None] = lambda result: None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> list[Result]:
+) -> list[SuiteResult]:
     """Compare on mail: the first third of the stream trains, the rest is scored; and one message at a time.
 
     Parameters
@@ -118,7 +118,7 @@ def mail_suite(
 
     Returns
     -------
-    list of Result
+    list of SuiteResult
         In the order of the tables, those of the file included.
     """
     known = [*OURS, *suite_peers.available()]
@@ -131,7 +131,7 @@ def mail_suite(
             keys += [("batch", name, suite_peers.SLOW, None)] if system == _BYTES else []
             keys += [("flipped labels", name, system, seed) for seed in range(flips)]
             keys += [("online", name, system, None)] if system in streams else []
-            parts.append(Part("mail", name, system, [k for k in keys if k[2] in wanted], share))
+            parts.append(SuitePart("mail", name, system, [k for k in keys if k[2] in wanted], share))
     return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
 
 
@@ -168,7 +168,7 @@ def _streams() -> dict[str, Callable[..., tuple[FloatArray, str]]]:
     return {"ViewPool": online_pool, **suite_peers.online()}
 
 
-def _mail_part(part: Part) -> Iterator[Result]:
+def _mail_part(part: SuitePart) -> Iterator[SuiteResult]:
     """Run one system on one corpus: settings are chosen anew for every seed, rows made once."""
     read = _loaded((part.corpus, part.share), lambda: _read_mail(part.corpus, part.share))
     chosen: dict[int | None, Any] = {}
@@ -311,9 +311,9 @@ def text_suite(
     jobs: int = 1,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    report: Callable[[Result], None] = lambda result: None,
+    report: Callable[[SuiteResult], None] = lambda result: None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> list[Result]:
+) -> list[SuiteResult]:
     """Compare on other text: the mean over folds, or over classes set against the rest.
 
     Parameters
@@ -330,17 +330,17 @@ def text_suite(
 
     Returns
     -------
-    list of Result
+    list of SuiteResult
         Means over the tasks; the intervals are of the mean, tasks drawn with replacement.
     """
     known = systems_of("text")
     wanted = _wanted(systems, known)
     keys: list[Key] = [("text", name, system, None) for name in names for system in known if system in wanted]
-    parts = [Part("text", key[1], key[2], [key], share) for key in keys]
+    parts = [SuitePart("text", key[1], key[2], [key], share) for key in keys]
     return run_parts(parts, run_part, jobs=jobs, out=out, resume=resume, report=report, progress=progress)
 
 
-def _text_part(part: Part) -> Iterator[Result]:
+def _text_part(part: SuitePart) -> Iterator[SuiteResult]:
     """Run one system on one corpus; its setting is chosen once, on the first task."""
     read = _loaded((part.corpus, part.share), lambda: text_tasks(part.corpus, part.share))
     function = {**TEXT_OURS, **suite_peers.available()}[part.system]
@@ -358,10 +358,10 @@ def _text_part(part: Part) -> Iterator[Result]:
     most = max(set(settings), key=settings.count)
     how = most if settings.count(most) == len(settings) else f"mostly {most}"
     seconds = (cpu_seconds() - started) / len(read)
-    yield Result("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
+    yield SuiteResult("text", part.corpus, part.system, how, *_mean(auc), *_mean(tpr), seconds)
 
 
-def run_part(part: Part) -> Iterator[Result]:
+def run_part(part: SuitePart) -> Iterator[SuiteResult]:
     """Run one system on one corpus and yield its results as they come."""
     return (_mail_part if part.suite == "mail" else _text_part)(part)
 

@@ -26,14 +26,24 @@ from surebayes import metrics
 from surebayes.errors import BadInput, NoInput
 from surebayes.mail.message import MAX_BYTES
 
-__all__ = ["FEEDBACK", "Entry", "Judged", "OnlineFilter", "TrecResult", "measure", "read_index", "run", "stream"]
+__all__ = [
+    "FEEDBACK",
+    "IndexLine",
+    "JudgedMessage",
+    "OnlineFilter",
+    "TrecResult",
+    "measure",
+    "read_index",
+    "run",
+    "stream",
+]
 
 FEEDBACK = ("immediate", "delayed", "partial")
 LOW_RATES = (0.0001, 0.001, 0.01)
 """False-positive rates at which recall is reported."""
 
 
-class Entry(NamedTuple):
+class IndexLine(NamedTuple):
     """A line of an index: the true label, the name as it stands there, and the file."""
 
     label: str
@@ -41,10 +51,10 @@ class Entry(NamedTuple):
     path: str
 
 
-class Judged(NamedTuple):
+class JudgedMessage(NamedTuple):
     """A message that was judged: its entry, the filter's label and its score."""
 
-    entry: Entry
+    entry: IndexLine
     label: str
     score: float
 
@@ -162,7 +172,7 @@ def _tpr_name(rate: float) -> str:
     return f"tpr_at_fpr_{rate:f}".rstrip("0")
 
 
-def read_index(index: str | os.PathLike[str]) -> list[Entry]:
+def read_index(index: str | os.PathLike[str]) -> list[IndexLine]:
     r"""Read an index; the messages themselves are read when their turn comes.
 
     Examples
@@ -192,13 +202,13 @@ def read_index(index: str | os.PathLike[str]) -> list[Entry]:
                     f"{path}, line {number}: expected 'ham PATH' or 'spam PATH', got {line.rstrip()[:80]!r}."
                 )
             name = fields[1].rstrip("\r\n")
-            entries.append(Entry(label, name, os.path.join(folder, name)))
+            entries.append(IndexLine(label, name, os.path.join(folder, name)))
     if not entries:
         raise NoInput(f"{path} has no lines 'ham PATH' or 'spam PATH'.")
     return entries
 
 
-def _content(entry: Entry) -> bytes:
+def _content(entry: IndexLine) -> bytes:
     try:
         with open(entry.path, "rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -207,20 +217,20 @@ def _content(entry: Entry) -> bytes:
 
 
 def stream(
-    entries: Sequence[Entry],
+    entries: Sequence[IndexLine],
     model: Online,
     feedback: str = "immediate",
     *,
     delay: int = 500,
     share: float = 0.5,
     seed: int = 0,
-    read: Callable[[Entry], bytes] = _content,
-) -> Iterator[Judged]:
+    read: Callable[[IndexLine], bytes] = _content,
+) -> Iterator[JudgedMessage]:
     """Judge messages one after the other, and tell their labels as the feedback has it.
 
     Parameters
     ----------
-    entries : sequence of Entry
+    entries : sequence of IndexLine
         In the order of time.
     model : object with judge and teach
         A filter that knows nothing yet.
@@ -237,7 +247,7 @@ def stream(
 
     Yields
     ------
-    judged : Judged
+    judged : JudgedMessage
     """
     if feedback not in FEEDBACK:
         raise ValueError(f"feedback must be one of {', '.join(FEEDBACK)}. Got {feedback!r}.")
@@ -245,11 +255,11 @@ def stream(
         raise ValueError(f"delay must be a whole number of at least 1. Got {delay!r}.")
     if not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1]. Got {share!r}.")
-    dice, waiting = random.Random(seed), list[Entry]()
+    dice, waiting = random.Random(seed), list[IndexLine]()
     batch = 1 + dice.randrange(2 * delay - 1)
     for entry in entries:
         raw = read(entry)
-        yield Judged(entry, *model.judge(raw))
+        yield JudgedMessage(entry, *model.judge(raw))
         if feedback == "immediate" or (feedback == "partial" and dice.random() < share):
             model.teach(raw, entry.label)
         elif feedback == "delayed":
@@ -327,7 +337,7 @@ def run(
     seed: int = 0,
     limit: int | None = None,
     intervals: bool = True,
-    seen: Callable[[Judged], None] | None = None,
+    seen: Callable[[JudgedMessage], None] | None = None,
 ) -> TrecResult:
     """Run the jig over an index.
 

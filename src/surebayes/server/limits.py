@@ -52,7 +52,7 @@ class TooMany(Refused):
     status, code, reason = 429, 75, "rate"
 
 
-class Memory:
+class RequestMemory:
     """The bytes of requests that a process holds, bounded: what doesn't fit is refused, not waited for.
 
     Parameters

@@ -19,7 +19,7 @@ from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.access import Tokens
 from surebayes.server.answers import Answers
 from surebayes.server.layers import OpenLayers
-from surebayes.server.limits import Memory, Rate, Refused, Slots, TooBusy
+from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
 from surebayes.server.process.counters import Counters
 from surebayes.server.process.log import Log
 from surebayes.server.process.options import Options
@@ -76,7 +76,7 @@ class Service(Answers):
         self.log = Log(options.log_level) if log is None else log
         self.tokens = Tokens(options.tokens, options.users is not None) if options.tokens else None
         self.counters = Counters()
-        self.memory = Memory(max(4 * options.max_size, 2**28))
+        self.memory = RequestMemory(max(4 * options.max_size, 2**28))
         self.rate = Rate(options.request_rate)
         self.slots = Slots(options.concurrency, options.timeout)
         self.surge = Surge(options.max_share, options.surge == "stop")

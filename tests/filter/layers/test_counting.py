@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import lesson_texts, text_lessons
 from surebayes.filter.layers.counting import lacking, no_steps, over
 from surebayes.pool.buffers import ints
 from surebayes.pool.engine import Engine
@@ -15,9 +16,6 @@ VIEWS = (
     ViewSpec("words", "text", "word", 1, 1, EXPERTS, width=64),
     ViewSpec("bytes", "text", "bytes", 3, 3, EXPERTS, width=300),
 )
-WORDS = ("gold", "lunch", "nine", "pills", "cheap", "now", "order", "meeting", "team")
-texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-lessons = st.lists(st.tuples(texts, st.integers(0, 1)), max_size=8)
 
 
 def engine_of(documents, times=1, classes=2):
@@ -28,15 +26,16 @@ def engine_of(documents, times=1, classes=2):
 
 
 def own_pool(documents, steps=None):
-    own = engine_of(documents)
-    own.weights = no_steps(len(own.contrasts), own.n_experts)
+    pool = engine_of(documents)
+    pool.weights = no_steps(len(pool.contrasts), pool.n_experts)
     if steps is not None:
-        own.weights.units[0][:] = steps
-    return own
+        pool.weights.units[0][:] = steps
+    return pool
 
 
 @given(
-    lessons, lessons, lessons, st.integers(1, 1000), st.integers(1, 1000), st.lists(texts, min_size=1, max_size=4),
+    text_lessons, text_lessons, text_lessons, st.integers(1, 1000), st.integers(1, 1000),
+    st.lists(lesson_texts, min_size=1, max_size=4),
     st.lists(st.integers(-(2**42), 2**42), min_size=6, max_size=6),
 )  # fmt: skip
 @settings(max_examples=150)

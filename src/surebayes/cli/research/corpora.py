@@ -26,27 +26,27 @@ def list_(data: str | None, as_json: bool | None) -> None:
     """List every corpus of the catalogue, and which of them the folder of corpora holds."""
     from surebayes import corpora as catalogue
 
-    there = catalogue.available(data or None)
+    paths = catalogue.available(data or None)
     entries = catalogue.catalogue()
     if _show.wants_json(as_json):
         for name, entry in entries.items():
             _show.print_json(
                 {"name": entry.name, "title": entry.title, "documents": entry.documents, "kind": entry.kind,
                  "used_by": list(entry.used_by), "stands_in_for": list(entry.stands_in_for),
-                 "obtainable": entry.obtainable, "path": str(there[name]) if name in there else None}
+                 "obtainable": entry.obtainable, "path": str(paths[name]) if name in paths else None}
             )  # fmt: skip
         return
-    here = {name: "yes" if name in there else "" if entry.obtainable else "gone" for name, entry in entries.items()}
-    rows = [(name, entry.documents, entry.kind, here[name], entry.title) for name, entry in entries.items()]
+    presence = {name: "yes" if name in paths else "" if entry.obtainable else "gone" for name, entry in entries.items()}
+    rows = [(name, entry.documents, entry.kind, presence[name], entry.title) for name, entry in entries.items()]
     _show.print_table(("name", "documents", "kind", "here", "corpus"), rows)
-    if there:
-        _show.say(f"Here: in {_folder(there)}. Gone: nobody gives it away. More about one: surebayes corpora info NAME")
+    if paths:
+        _show.say(f"Here: in {_folder(paths)}. Gone: nobody gives it away. More about one: surebayes corpora info NAME")
     else:
         _show.note("None found: put corpora into one folder and name it with --data or SUREBAYES_DATA.")
 
 
-def _folder(there: Any) -> str:
-    return str(next(iter(there.values())).parent)
+def _folder(paths: Any) -> str:
+    return str(next(iter(paths.values())).parent)
 
 
 # What a person wants to know of a corpus, and what to call it; JSON has the rest too.
@@ -68,9 +68,9 @@ def info(name: str, data: str | None, as_json: bool | None) -> None:
     known = catalogue.catalogue()
     if name not in known:
         catalogue.load(name)  # which says what is wrong with the name
-    there = catalogue.available(data or None).get(name)
+    path = catalogue.available(data or None).get(name)
     facts = {key: value for key, value in asdict(_plain(known[name])).items() if value not in (None, (), {}, "")}
-    facts["path"] = str(there) if there else None
+    facts["path"] = str(path) if path else None
     if _show.wants_json(as_json):
         _show.print_json(facts)
         return

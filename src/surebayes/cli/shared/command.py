@@ -223,7 +223,7 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
     if known.default is not None:  # a default of None would count as given
         extra.setdefault("default", known.default)
     if known.kind is not bool:
-        extra.setdefault("type", _Checked(known))
+        extra.setdefault("type", _SettingValue(known))
         extra.setdefault(
             "metavar", "|".join(known.choices) if known.choices else _METAVARS.get(name, known.kind.__name__.upper())
         )
@@ -243,7 +243,7 @@ _METAVARS = {
 }
 
 
-class _Checked(ParamType):
+class _SettingValue(ParamType):
     """A setting's value; the sentence about a wrong one is the setting's own."""
 
     def __init__(self, known: settings.Setting) -> None:

@@ -7,9 +7,9 @@ from array import array
 import numpy as np
 from sklearn.base import clone
 
-from surebayes.cluster.documents import Engine as Asking
+from surebayes.cluster.documents import PartsRunner
 from surebayes.cluster.pools.counting import sums_of
-from surebayes.cluster.pools.passes import Counting, Fetching, Told
+from surebayes.cluster.pools.passes import Counting, Fetching, PoolAnswer
 from surebayes.errors import BadInput
 from surebayes.pool.choosing import distinct, held_out, reach, sample
 from surebayes.pool.document import Rows, joined
@@ -19,7 +19,7 @@ from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import FEWEST
 
 
-def fit_pool(asking: Asking, pool: ViewPool) -> ViewPool:
+def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
     """Fit a pool on what an engine reads: two passes over the parts."""
     if not isinstance(pool.views, str):
         raise TypeError(
@@ -30,15 +30,15 @@ def fit_pool(asking: Asking, pool: ViewPool) -> ViewPool:
     fitted = clone(pool)
     fitted._begin([b"", b""], [0, 1], None)  # checks the parameters
     views = _countable(pool.views, pool.n_features)
-    told = _answered(asking.run(Counting(pool.views, views, reach()), "counts"))
-    if told.classes is None:
+    answer = _answered(runner.run(Counting(pool.views, views, reach()), "counts"))
+    if answer.classes is None:
         raise BadInput("there is no document in any part.")
-    if len(told.classes) < 2:
-        raise BadInput(f"ViewPool needs at least two classes. Got {told.classes.tolist()} in all parts.")
-    fitted.classes_ = told.classes
+    if len(answer.classes) < 2:
+        raise BadInput(f"ViewPool needs at least two classes. Got {answer.classes.tolist()} in all parts.")
+    fitted.classes_ = answer.classes
     engine = fitted._engine = fitted._new_engine()
     fitted.experts_ = engine.names
-    _learn(asking, engine, pool.weights, views, told)
+    _learn(runner, engine, pool.weights, views, answer)
     fitted._show_weights()
     pool.__dict__.update(fitted.__dict__)
     return pool
@@ -50,27 +50,27 @@ def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
     return tuple(dict.fromkeys(view.replace(experts=()) for view in both))
 
 
-def _learn(asking: Asking, engine: Engine, how: str, views: tuple[ViewSpec, ...], told: Told) -> None:
+def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec, ...], answer: PoolAnswer) -> None:
     """Give a pool its counts, weigh its experts and fit its second stages: what `Engine.fit` does with all rows."""
-    assert told.classes is not None
-    needed = [views.index(view.replace(experts=())) for view in engine.views]
-    labels, times, have = told.codes, told.times, told.documents
+    assert answer.classes is not None
+    view_of = [views.index(view.replace(experts=())) for view in engine.views]
+    labels, times, have = answer.codes, answer.times, answer.documents
     if have.sum() >= 2**31:
         raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-    held = held_out(labels, times, have)
-    head_have = have - np.bincount(labels[held], times[held], len(have)).astype(np.int64)
+    is_held_out = held_out(labels, times, have)
+    head_have = have - np.bincount(labels[is_held_out], times[is_held_out], len(have)).astype(np.int64)
     first = second = np.zeros(0, np.int64)
     if engine.stages:
-        first = sample(labels, np.flatnonzero(~held), times, None, head_have)
+        first = sample(labels, np.flatnonzero(~is_held_out), times, None, head_have)
         second = sample(labels, np.arange(len(labels)), times, None, have)
-    meant = np.unique(np.concatenate([np.flatnonzero(held), first, second]))
-    rows = _fetched(asking, engine, told, meant)
+    meant = np.unique(np.concatenate([np.flatnonzero(is_held_out), first, second]))
+    rows = _fetched(runner, engine, answer, meant)
     for v, view in enumerate(engine.views):
-        engine.sums[v] = sums_of(view, [counts[needed[v]] for counts in told.counts])
+        engine.sums[v] = sums_of(view, [counts[view_of[v]] for counts in answer.counts])
     for c, n in enumerate(have.tolist()):
         engine.documents[c] = n
     # from here on documents are known by their places among those that were fetched
-    places = np.searchsorted(meant, np.flatnonzero(held))
+    places = np.searchsorted(meant, np.flatnonzero(is_held_out))
     truth = array("q", labels[meant].tolist())
     weights = None if (times == 1).all() else array("q", times[meant].tolist())
     copies = None if weights is None else np.frombuffer(weights, np.int64)
@@ -83,29 +83,33 @@ def _learn(asking: Asking, engine: Engine, how: str, views: tuple[ViewSpec, ...]
     engine.freeze_on(rows, labels[meant], np.searchsorted(meant, second), copies)
 
 
-def _fetched(asking: Asking, engine: Engine, told: Told, meant: np.ndarray) -> list[Rows]:
+def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np.ndarray) -> list[Rows]:
     """Return the rows of the documents at these places, in this order."""
-    assert told.classes is not None
+    assert counted.classes is not None
     if not len(meant):
         return engine.cut([])
-    digest, codes = told.digest[meant], told.codes[meant]
-    wanted = [digest[codes == c] for c in range(len(told.classes))]
+    digest, codes = counted.digest[meant], counted.codes[meant]
+    digests = [digest[codes == c] for c in range(len(counted.classes))]
     views = tuple(view.replace(experts=()) for view in engine.views)
-    answer = _answered(asking.run(Fetching(engine.reader, views, told.classes, wanted), "held-out documents"))
+    answer = _answered(runner.run(Fetching(engine.reader, views, counted.classes, digests), "held-out documents"))
     changed = "parts must not change while a pool is fitted."
-    if not np.array_equal(answer.documents, told.documents):
+    if not np.array_equal(answer.documents, counted.documents):
         raise BadInput(
-            f"the parts held {told.documents.sum()} documents at first and {answer.documents.sum()} later: {changed}"
+            f"the parts held {counted.documents.sum()} documents at first and {answer.documents.sum()} later: {changed}"
         )
     if not answer.rows:
         raise BadInput(f"none of {len(meant)} documents was found again: {changed}")
-    found = distinct(np.concatenate([d for d, _, _ in answer.rows]), np.concatenate([c for _, c, _ in answer.rows]))
-    if len(found.first) != len(meant):
-        raise BadInput(f"of {len(meant)} documents {len(meant) - len(found.first)} were not found again: {changed}")
-    return [taken(joined(list(batches)), found.first) for batches in zip(*[rows for _, _, rows in answer.rows])]
+    distinct_rows = distinct(
+        np.concatenate([d for d, _, _ in answer.rows]), np.concatenate([c for _, c, _ in answer.rows])
+    )
+    if len(distinct_rows.first) != len(meant):
+        raise BadInput(
+            f"of {len(meant)} documents {len(meant) - len(distinct_rows.first)} were not found again: {changed}"
+        )
+    return [taken(joined(list(batches)), distinct_rows.first) for batches in zip(*[rows for _, _, rows in answer.rows])]
 
 
-def _answered(answer: Told) -> Told:
+def _answered(answer: PoolAnswer) -> PoolAnswer:
     if answer.refusal:
         raise BadInput(answer.refusal)
     return answer

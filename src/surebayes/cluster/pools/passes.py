@@ -21,12 +21,12 @@ CHUNK = 256
 
 
 @dataclass(slots=True)
-class Told:
+class PoolAnswer:
     """What a part, or several together, answered; an empty one adds nothing.
 
     `digest`, `codes` (places in `classes`) and `times` are of the distinct documents of smallest digests, in the order
-    of digest and class: `kept` of each class. `rows` are those of documents that were asked for, with the digest and
-    class of each.
+    of digest and class: `per_class` of each class. `rows` are those of documents that were asked for, with the digest
+    and class of each.
     """
 
     classes: np.ndarray | None = None
@@ -35,16 +35,16 @@ class Told:
     digest: Digests = field(default_factory=lambda: np.zeros(0, np.uint64))
     codes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     times: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    kept: int = 0
+    per_class: int = 0
     rows: list[tuple[Digests, np.ndarray, list[Rows]]] = field(default_factory=list)
     first: int | None = None
     refusal: str | None = None
 
-    def copy(self) -> Told:
+    def copy(self) -> PoolAnswer:
         """Return an answer that shares nothing that `merge` changes."""
         return replace(self, counts=[list(views) for views in self.counts], rows=list(self.rows))
 
-    def merge(self, other: Told) -> Told:
+    def merge(self, other: PoolAnswer) -> PoolAnswer:
         """Add another answer."""
         if self.refusal or other.refusal:
             return self if self.refusal else other
@@ -53,9 +53,9 @@ class Told:
         try:
             return self._merged(other)
         except (BadInput, OverflowError) as error:
-            return Told(refusal=str(error))
+            return PoolAnswer(refusal=str(error))
 
-    def _merged(self, other: Told) -> Told:
+    def _merged(self, other: PoolAnswer) -> PoolAnswer:
         assert self.classes is not None
         assert other.classes is not None
         kinds = [kind_of(labels) for labels in (self.classes, other.classes)]
@@ -75,9 +75,9 @@ class Told:
         digest = np.concatenate([self.digest, other.digest])
         codes = np.concatenate([mine[self.codes], theirs[other.codes]])
         times = np.concatenate([self.times, other.times])
-        smallest = lowest(digest, codes, times, self.kept)
+        smallest = lowest(digest, codes, times, self.per_class)
         rows = self.rows + other.rows
-        return Told(classes, documents, counts, *smallest, self.kept, rows, self.first)
+        return PoolAnswer(classes, documents, counts, *smallest, self.per_class, rows, self.first)
 
 
 def lowest(digest: Digests, codes: Integers, times: Integers, bound: int) -> tuple[Digests, Integers, Integers]:
@@ -143,36 +143,36 @@ class Counting:
 
     reader: str
     views: tuple[ViewSpec, ...]
-    kept: int
+    per_class: int
 
-    def nothing(self) -> Told:
+    def nothing(self) -> PoolAnswer:
         """Return the answer of no part."""
-        return Told()
+        return PoolAnswer()
 
-    def __call__(self, number: int, source: Any) -> Told:
+    def __call__(self, number: int, source: Any) -> PoolAnswer:
         """Ask one part."""
-        return asked(number, lambda: self._told(number, source), self.refusal)
+        return asked(number, lambda: self._answer(number, source), self.refusal)
 
-    def refusal(self, why: str) -> Told:
+    def refusal(self, why: str) -> PoolAnswer:
         """Return the answer of a part that can't be used."""
-        return Told(refusal=why)
+        return PoolAnswer(refusal=why)
 
-    def _told(self, number: int, source: Any) -> Told:
+    def _answer(self, number: int, source: Any) -> PoolAnswer:
         part = _Read.of(source)
         if part is None:
-            return Told(first=number)
+            return PoolAnswer(first=number)
 
         def batches() -> Iterator[tuple[list[Rows], list[int], list[int]]]:
             for start in range(0, len(part.contents), CHUNK):
-                some = slice(start, start + CHUNK)
-                rows = cut(self.reader, self.views, part.contents[some])
-                yield rows, part.codes[some].tolist(), part.times[some].tolist()
+                batch = slice(start, start + CHUNK)
+                rows = cut(self.reader, self.views, part.contents[batch])
+                yield rows, part.codes[batch].tolist(), part.times[batch].tolist()
 
         n = len(part.classes)
         counts = counted(self.views, batches(), n)
         documents = np.bincount(part.codes, part.times, n).astype(np.int64)
-        smallest = lowest(part.digest, part.codes, part.times, self.kept)
-        return Told(part.classes, documents, counts, *smallest, self.kept, first=number)
+        smallest = lowest(part.digest, part.codes, part.times, self.per_class)
+        return PoolAnswer(part.classes, documents, counts, *smallest, self.per_class, first=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,35 +182,37 @@ class Fetching:
     reader: str
     views: tuple[ViewSpec, ...]
     classes: np.ndarray
-    wanted: list[Digests]
+    digests: list[Digests]
 
-    def nothing(self) -> Told:
+    def nothing(self) -> PoolAnswer:
         """Return the answer of no part."""
-        return Told()
+        return PoolAnswer()
 
-    def __call__(self, number: int, source: Any) -> Told:
+    def __call__(self, number: int, source: Any) -> PoolAnswer:
         """Ask one part."""
-        return asked(number, lambda: self._told(number, source), self.refusal)
+        return asked(number, lambda: self._answer(number, source), self.refusal)
 
-    def refusal(self, why: str) -> Told:
+    def refusal(self, why: str) -> PoolAnswer:
         """Return the answer of a part that can't be used."""
-        return Told(refusal=why)
+        return PoolAnswer(refusal=why)
 
-    def _told(self, number: int, source: Any) -> Told:
+    def _answer(self, number: int, source: Any) -> PoolAnswer:
         part = _Read.of(source)
         if part is None:
-            return Told(first=number)
+            return PoolAnswer(first=number)
         places = np.searchsorted(self.classes, part.classes)
         if (places >= len(self.classes)).any() or (self.classes[places] != part.classes).any():
             raise BadInput("it has labels that were not there when it was first read: parts must not change.")
         codes = places[part.codes]
         chosen = np.zeros(len(codes), bool)
-        for c, wanted in enumerate(self.wanted):
-            chosen |= (codes == c) & np.isin(part.digest, wanted)
-        which = np.flatnonzero(chosen)
-        told = Told(self.classes, np.bincount(codes, part.times, len(self.classes)).astype(np.int64), first=number)
-        for start in range(0, len(which), CHUNK):
-            some = which[start : start + CHUNK]
-            rows = cut(self.reader, self.views, [part.contents[i] for i in some])
-            told.rows.append((part.digest[some], codes[some], rows))
-        return told
+        for c, of_class in enumerate(self.digests):
+            chosen |= (codes == c) & np.isin(part.digest, of_class)
+        indices = np.flatnonzero(chosen)
+        answer = PoolAnswer(
+            self.classes, np.bincount(codes, part.times, len(self.classes)).astype(np.int64), first=number
+        )
+        for start in range(0, len(indices), CHUNK):
+            batch = indices[start : start + CHUNK]
+            rows = cut(self.reader, self.views, [part.contents[i] for i in batch])
+            answer.rows.append((part.digest[batch], codes[batch], rows))
+        return answer

@@ -44,7 +44,7 @@ class DaskSpread:
             distributed: Any = import_module("distributed")
         except ImportError as error:
             raise BadInput(f"{NEEDED}.") from error
-        self.retries, self._own = retries, isinstance(scheduler, str)
+        self.retries, self._is_own_client = retries, isinstance(scheduler, str)
         if isinstance(scheduler, str):
             try:
                 scheduler = distributed.Client(scheduler, timeout=timeout)
@@ -90,7 +90,7 @@ class DaskSpread:
 
     def close(self) -> None:
         """Leave the cluster."""
-        if self._own:
+        if self._is_own_client:
             self.client.close()
 
     def __enter__(self) -> DaskSpread:

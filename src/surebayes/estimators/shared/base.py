@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from surebayes.core import estimate, score
 from surebayes.core.decide import predict_argmax
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.score import NEVER, Linear
 from surebayes.estimators.shared.learning import Learner
 from surebayes.metrics.scorers import register
@@ -59,7 +59,7 @@ class CountClassifier(ClassifierMixin, Learner):
     def _decided(self, linear: FloatArray) -> FloatArray:
         return linear if self._decide is None else self._decide(linear)
 
-    def _learn(self, documents: Documents) -> None:
+    def _learn(self, documents: TrainingDocuments) -> None:
         super()._learn(documents)
         if self._contrast_size() <= FULL_ENTRIES:
             self._estimate()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
@@ -67,10 +67,10 @@ class DelegatingClassifier(CountClassifier):
     def _sums(self) -> tuple[str, ...]:
         return self._inner._sums
 
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         return self._inner._freeze(documents, keep)
 
-    def _freeze_on(self, documents: Documents, keep: NDArray[np.bool_] | None = None) -> None:
+    def _freeze_on(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None = None) -> None:
         self._inner._freeze_on(documents, keep)
 
     def _trained_on(self) -> Representation:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
 from surebayes.core.sums import SumOverflow
@@ -48,7 +48,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         """Refuse parameters that don't go together, or with the classes."""
 
     @abstractmethod
-    def _freeze(self, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _freeze(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None) -> Representation:
         """Learn the representation that scores documents."""
 
     def _trained_on(self) -> Representation:
@@ -218,12 +218,12 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
             "frozen representations": self._frozen(),
         }
 
-    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Documents:
+    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
         documents = self._read(X, y, classes, sample_weight)
         self._freeze_on(documents)
         return documents
 
-    def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Documents:
+    def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
         """Check everything that `fit` is given, and start anew with these classes."""
         self._validate_params()
         rows = self._rows(X, y, reset=True)
@@ -243,7 +243,7 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         if not isinstance(self._class_prior, str):
             check_array_of_priors(self._class_prior, len(self.classes_), self.multilabel_)
 
-    def _freeze_on(self, documents: Documents, keep: NDArray[np.bool_] | None = None) -> None:
+    def _freeze_on(self, documents: TrainingDocuments, keep: NDArray[np.bool_] | None = None) -> None:
         with self._named_overflow():
             self.representation_ = self._freeze(documents, keep)
         self._holder = Holder()
@@ -252,12 +252,14 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         specific = self._trained_on().class_specific
         self.statistics_ = Statistics.empty(len(self.classes_), self.n_features_in_, self._sums, specific)
 
-    def _learn(self, documents: Documents) -> None:
+    def _learn(self, documents: TrainingDocuments) -> None:
         """Freeze the representation on the documents, wherever they are, and sum them."""
         self._freeze_on(documents)
         self.statistics_ = self._sum(documents, compact=False)
 
-    def _more(self, X: Any, y: Any, sample_weight: Any, classes: Any = None, growing: bool = False) -> Documents:
+    def _more(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any = None, growing: bool = False
+    ) -> TrainingDocuments:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes={classes!r} is not the same as on last call to partial_fit: {self.classes_.tolist()}."
@@ -301,16 +303,16 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
         self.statistics_ = self.statistics_.widened(columns)
         self.n_features_in_ = columns
 
-    def _documents(self, rows: csr_array, labels: Any, sample_weight: Any) -> Documents:
+    def _documents(self, rows: csr_array, labels: Any, sample_weight: Any) -> TrainingDocuments:
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
             if not weight.all():  # a weight of 0 is the same as no document
                 counted = np.flatnonzero(weight)
                 rows, labels, weight = rows[counted], labels[counted], weight[counted]
-        return Documents(rows, labels, len(self.classes_), self._contrasts, weight)
+        return TrainingDocuments(rows, labels, len(self.classes_), self._contrasts, weight)
 
-    def _sum(self, documents: Documents, compact: bool) -> Statistics:
+    def _sum(self, documents: TrainingDocuments, compact: bool) -> Statistics:
         with self._named_overflow():
             return documents.statistics(self._trained_on(), self._sums, compact)
 

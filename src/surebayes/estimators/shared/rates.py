@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from surebayes.core import estimate
 from surebayes.core import reversal as core_reversal
-from surebayes.core.freezing import Documents, Recipe, freeze
+from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
@@ -55,7 +55,9 @@ class RateClassifier(CountClassifier):
         z, seen = self._trained_on(), self._seen(None)
         return z.width(self.n_features_in_) if seen is None else _among(z, seen).width(self.n_features_in_)
 
-    def _frozen_by(self, recipe: Recipe, documents: Documents, keep: NDArray[np.bool_] | None) -> Representation:
+    def _frozen_by(
+        self, recipe: Recipe, documents: TrainingDocuments, keep: NDArray[np.bool_] | None
+    ) -> Representation:
         """Learn a representation; terms that the documents lack, if ignored, count in no estimate on the way."""
         if self.unseen != "ignore":
             return freeze(recipe, documents, keep)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.core import cross_validation, reversal, score
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
 from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.estimators.multinomial import MultinomialNB
@@ -269,7 +269,7 @@ def _with(candidate: CountClassifier, **parameters: Any) -> CountClassifier:
 _AT_ONCE = 1 << 15  # entries whose hashes are worked out in the processor's cache
 
 
-def deal(documents: Documents, folds: int, seed: int) -> np.ndarray:
+def deal(documents: TrainingDocuments, folds: int, seed: int) -> np.ndarray:
     """Deal documents into folds, class by class, by a seeded hash of their contents: row order changes nothing."""
     rows = documents.rows
     running = np.zeros(rows.nnz + 1, np.uint64)

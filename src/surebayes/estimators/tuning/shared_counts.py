@@ -21,11 +21,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from surebayes.core import cross_validation
-from surebayes.core.freezing import Documents, Recipe
+from surebayes.core.freezing import Recipe, TrainingDocuments
 from surebayes.core.represent import Representation, best_first, only
 from surebayes.core.score import Linear, frequencies
 from surebayes.core.statistics import SUMS, Side, Statistics
-from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, Sums
+from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, ExactSums
 from surebayes.estimators.shared.base import FULL_ENTRIES, CountClassifier
 
 MEMORY = 1 << 27
@@ -40,7 +40,7 @@ DIVISORS = 8
 """So many vectors of weights are remembered with what a fold's rows are divided by."""
 
 
-class Memory:
+class RecentResults:
     """What was worked out, the latest `limit` bytes of it.
 
     Keys may hold the identity of an array: keep the array in the value, and its identity is not given away.
@@ -69,7 +69,7 @@ class Memory:
 class SharedStatistics(Statistics):
     """Statistics that remember their contrasts as floats."""
 
-    memory: Memory
+    memory: RecentResults
 
     def contrast(self, columns: Any = None, classes: Sequence[int] | None = None) -> tuple[Side, Side]:
         """Return what `Statistics.contrast` gives."""
@@ -88,16 +88,16 @@ class SharedStatistics(Statistics):
 
 
 @dataclass(frozen=True, slots=True)
-class SharedDocuments(Documents):
+class SharedDocuments(TrainingDocuments):
     """Documents that remember their sums, and add them up from `parts` that together hold each of them once."""
 
     parts: list[SharedDocuments] = field(default_factory=list)
     counted: Any = None  # the labels that the remembered sums are of
-    plain: dict[Any, Sums] = field(default_factory=dict)
-    learnt: Memory = field(default_factory=Memory)
-    recipes: Memory = field(default_factory=Memory)
-    sides: Memory = field(default_factory=Memory)
-    forms: Memory = field(default_factory=Memory)
+    plain: dict[Any, ExactSums] = field(default_factory=dict)
+    learnt: RecentResults = field(default_factory=RecentResults)
+    recipes: RecentResults = field(default_factory=RecentResults)
+    sides: RecentResults = field(default_factory=RecentResults)
+    forms: RecentResults = field(default_factory=RecentResults)
 
     @classmethod
     def of(
@@ -121,7 +121,7 @@ class SharedDocuments(Documents):
     def statistics(self, represent: Representation | None, sums: Sequence[str], compact: bool = False) -> Statistics:
         """Return the sums of these documents, those of learnt representations to about 1e-11."""
         if self.labels is not self.counted:  # a copy of these documents with other labels
-            return Documents.statistics(self, represent, sums, compact)
+            return TrainingDocuments.statistics(self, represent, sums, compact)
         tables = {name: self.table(name, represent if name == "mass" else None) for name in sums}
         presence, counts, mass = (tables.get(name) for name in SUMS)
         documents = self.table("documents", None)
@@ -131,27 +131,27 @@ class SharedDocuments(Documents):
         """Count documents with each term; always by class, because that table is there anyway."""
         return self.statistics(None, ("presence",))
 
-    def table(self, name: str, represent: Representation | None) -> Sums:
+    def table(self, name: str, represent: Representation | None) -> ExactSums:
         """Return one table of sums, counted, remembered or added up."""
         name, key, learnt = _what(name, represent)
         if learnt and represent is not None:
             size = 16 * self.n_classes * self.rows.shape[1]
             arrays = represent.weights, represent.ranking, represent.keep, represent.length
-            sums: Sums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
+            sums: ExactSums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
             return sums
         if key not in self.plain:
             if self.parts:
-                self.plain[key] = reduce(Sums.plus, [part.table(name, represent) for part in self.parts])
+                self.plain[key] = reduce(ExactSums.plus, [part.table(name, represent) for part in self.parts])
             else:
                 self.plain[key] = self._count(name, represent)
         return self.plain[key]
 
-    def _count(self, name: str, represent: Representation | None) -> Sums:
+    def _count(self, name: str, represent: Representation | None) -> ExactSums:
         wanted = () if name == "documents" else (name,)
-        counted: Sums = getattr(Documents.statistics(self, represent, wanted), name)
+        counted: ExactSums = getattr(TrainingDocuments.statistics(self, represent, wanted), name)
         return counted
 
-    def _learnt_sums(self, represent: Representation) -> Sums:
+    def _learnt_sums(self, represent: Representation) -> ExactSums:
         """Sum represented rows without making them, where their form allows it."""
         k, v = self.n_classes, self.rows.shape[1]
         by_class = represent.class_specific
@@ -167,7 +167,7 @@ class SharedDocuments(Documents):
         else:
             rows = self._sums_of(represent, [*range(k), None])
         values = np.stack(rows)
-        return Sums(values, FRACTION_BITS) if values.max(initial=0) < 2**62 else self._count("mass", represent)
+        return ExactSums(values, FRACTION_BITS) if values.max(initial=0) < 2**62 else self._count("mass", represent)
 
     def _sums_of(self, r: Representation, classes: Sequence[int | None]) -> list[np.ndarray]:
         """Sum the represented rows of each class (None: all documents) in units of 2**-40."""
@@ -205,19 +205,19 @@ class SharedDocuments(Documents):
         """Return the length of each row before normalisation, as class c sees it."""
         view = z.of_class(c)
         if view.top is not None or view.steepness is not None or not _separable(view):
-            return Documents.sizes(self, z, c)
+            return TrainingDocuments.sizes(self, z, c)
         w = _term_weights(view, self.rows.shape[1])
         return np.concatenate([_sizes(view, w, part.form) for part in self.parts or [self]])
 
     def frozen(self, recipe: Recipe, keep: Any) -> Representation:
         """Learn a representation once."""
         if keep is not None or self.labels is not self.counted:
-            return Documents.frozen(self, recipe, keep)
+            return TrainingDocuments.frozen(self, recipe, keep)
         if recipe.top is None and "abs" not in recipe.weight:
             recipe = replace(recipe, smoothing=1.0, first_stage="pool", stages=2)  # no model is looked at
         tables = 2 if recipe.top is not None else 1
         size = 8 * tables * len(self.contrasts) * self.rows.shape[1]
-        made: Representation = self.recipes.get(recipe, lambda: Documents.frozen(self, recipe, None), size)
+        made: Representation = self.recipes.get(recipe, lambda: TrainingDocuments.frozen(self, recipe, None), size)
         return made
 
 

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from surebayes.core.freezing import Documents
+from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.reversal import Reversal
 from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.shared.base import CountClassifier
@@ -194,13 +194,13 @@ class TunedNB(DelegatingClassifier):
         """Learn more documents with the winner; before `fit`, tune on these first."""
         return super().partial_fit(X, y, classes, sample_weight)
 
-    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Documents:
+    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> TrainingDocuments:
         documents = self._read(X, y, classes, sample_weight)
         self._search(documents, y, None, sample_weight)
         self._freeze_on(documents)
         return documents
 
-    def _search(self, read: Documents, y: Any, order: Any, sample_weight: Any) -> None:
+    def _search(self, read: TrainingDocuments, y: Any, order: Any, sample_weight: Any) -> None:
         """Try the candidates on these documents and set up the winner, unfitted."""
         documents = SharedDocuments.of(read.rows, read.labels, read.n_classes, read.contrasts, read.weight)
         y, order = _counted(y, order, sample_weight)

@@ -84,13 +84,13 @@ class Kept(Document):
         return whole_raw and whole_text
 
 
-def read_kept(kept: bytes) -> Kept:
+def read_kept(packed: bytes) -> Kept:
     """Read what `keep` gave; BadModel where it can't be that."""
     import zlib
 
     try:
         unpacker = zlib.decompressobj()
-        content = unpacker.decompress(kept, _MOST)
+        content = unpacker.decompress(packed, _MOST)
         head, _, rest = content.partition(b"\n")
         most_raw, most_text, raw, text, n = map(int, head.split())
         if not unpacker.eof or min(most_raw, most_text, raw, text, n) < 0:
@@ -130,10 +130,12 @@ class Reading:
         The views.
     keeps : bool
         Whether what the views read is to be kept.
+    named : bool
+        Whether the Message-ID of a mail is wanted too.
     """
 
-    def __init__(self, reader: str, views: "Sequence[ViewSpec]", keeps: bool) -> None:
-        self.reader, self.views, self.keeps = reader, tuple(views), keeps
+    def __init__(self, reader: str, views: "Sequence[ViewSpec]", keeps: bool, named: bool) -> None:
+        self.reader, self.views, self.keeps, self.named = reader, tuple(views), keeps, named
 
     def __call__(
         self, documents: "Sequence[tuple[bytes | str, str]]"
@@ -141,7 +143,12 @@ class Reading:
         """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
         seen = [Document(content, self.reader) for content, _ in documents]
         messages = [
-            (document.fingerprint, label, keep(self.views, document) if self.keeps else b"", document.message_id)
+            (
+                document.fingerprint,
+                label,
+                keep(self.views, document) if self.keeps else b"",
+                document.message_id if self.named else "",
+            )
             for document, (_, label) in zip(seen, documents)
         ]
         return rows_of(self.views, seen), messages

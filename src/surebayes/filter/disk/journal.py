@@ -55,6 +55,9 @@ def _values(event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+_LESSON = "seq, time, action, label, who"
+
+
 class Journal:
     """The journal of one filter.
 
@@ -84,8 +87,8 @@ class Journal:
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
         self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
-        found = os.stat(self.path)
-        self._place = found.st_dev, found.st_ino
+        stat = os.stat(self.path)
+        self._place = stat.st_dev, stat.st_ino
         self._head = _HEAD
         try:
             self._check(create)
@@ -181,10 +184,10 @@ class Journal:
     def _check_place(self) -> None:
         """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
         try:
-            found = os.stat(self.path)
+            stat = os.stat(self.path)
         except FileNotFoundError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._place:
+            stat = None
+        if stat is None or (stat.st_dev, stat.st_ino) != self._place:
             raise BadModel(
                 f"{self.path} was removed or replaced while this process had it open: open the filter again."
             )
@@ -252,9 +255,9 @@ class Journal:
         """Return the running checksum up to a row; None if there is no such row."""
         if not seq:
             return 0
-        found = list(self._events("seq = ?", (seq,)))
-        if not found or found[0].chain >= 0:
-            return found[0].chain if found else None
+        events = list(self._events("seq = ?", (seq,)))
+        if not events or events[0].chain >= 0:
+            return events[0].chain if events else None
         chain = 0  # a row of an earlier release doesn't have it
         for event, running in self.heads():
             chain = running
@@ -299,6 +302,17 @@ class Journal:
         condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
         return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
 
+    def latest_lessons(self, limit: int) -> list[tuple[float, str]]:
+        """Return when messages were taught and forgotten, with the class or "forget", the latest first.
+
+        Of the latest rows; what a training brought along is left out.
+        """
+        rows = f"SELECT * FROM (SELECT {_LESSON} FROM events ORDER BY seq DESC LIMIT ?)"
+        query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
+        with errors_named(self.path):
+            found = self._db.execute(query, (limit,)).fetchall()
+        return [(time, label if action == "learn" else action) for _, time, action, label, _ in found]
+
     def of_actions(self, *actions: str) -> list[Event]:
         """Return the rows of actions other than learning and forgetting."""
         some = ", ".join(f"'{action}'" for action in actions)
@@ -306,11 +320,11 @@ class Journal:
 
     def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
         """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
-        found: set[str] = set()
+        fingerprints: set[str] = set()
         for name in message_ids:
             events = self._events("message_id = ?", (self.hashed(name),))
-            found.update(event.fingerprint for event in events if event.fingerprint is not None)
-        return found
+            fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
+        return fingerprints
 
     def rows_of(self, fingerprint: str) -> list[Event]:
         """Return the rows that hold a message, apart from those whose content was erased."""
@@ -337,8 +351,8 @@ class Journal:
         reader = "reader" if self._head == _HEAD else "NULL"
         with errors_named(self.path):
             for seq in rows:
-                found = self._db.execute(f"SELECT body_check, body, {reader} FROM events WHERE seq = ?", (seq,))
-                row = found.fetchone()
+                rows_at = self._db.execute(f"SELECT body_check, body, {reader} FROM events WHERE seq = ?", (seq,))
+                row = rows_at.fetchone()
                 if row is not None and row[1] == b"" and row[0] and seq in self.erased():
                     raise BadModel(f"The content of row {seq} of {self.path} was erased; there is no way back to it.")
                 if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
@@ -372,7 +386,7 @@ class Journal:
         """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
         total, done = self.last(), 0
         with errors_named(self.path):
-            found = [
+            problems = [
                 f"{self.path} is damaged: {row[0]}."
                 for row in self._db.execute("PRAGMA integrity_check(10)") if row[0] != "ok"
             ]  # fmt: skip
@@ -382,10 +396,10 @@ class Journal:
                 if seq in erased and body == b"":
                     continue
                 if not isinstance(body, bytes) or crc32(body) != check:
-                    found.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                    problems.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
                 if progress is not None and done % 256 == 0:
                     progress("checking rows", done, total)
-        return found
+        return problems
 
     def vacuum(self) -> None:
         """Write the file anew without the room that nothing takes any more."""

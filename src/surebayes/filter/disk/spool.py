@@ -12,7 +12,7 @@ HELD = 64 * 2**20
 """Bytes of terms that a training holds in memory before it goes on in a file."""
 
 
-class Message(NamedTuple):
+class SpooledMessage(NamedTuple):
     """A message of a training.
 
     Attributes
@@ -140,13 +140,13 @@ class Spool:
 
     def sorted(
         self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()
-    ) -> Iterable[Message]:
+    ) -> Iterable[SpooledMessage]:
         """Yield all messages, or some, in the order of fingerprints."""
         for fingerprint in sorted(self.places if only is None else only):
             if fingerprint not in without and fingerprint not in self.contradictory:
                 label, number, i = self.places[fingerprint]
                 chunk = self.chunks[number]
-                yield Message(fingerprint, label, chunk.of(i), chunk.content(i), self.ids.get(fingerprint, ""))
+                yield SpooledMessage(fingerprint, label, chunk.of(i), chunk.content(i), self.ids.get(fingerprint, ""))
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""

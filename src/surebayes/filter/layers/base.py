@@ -49,10 +49,10 @@ def check_weight(weight: object) -> int:
 def stamp_of(folder: str) -> "tuple[int, int]":
     """Return what changes when a folder's manifest is replaced; zeros where there is none."""
     try:
-        found = os.stat(os.path.join(folder, "manifest.json"))
+        stat = os.stat(os.path.join(folder, "manifest.json"))
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_ino
+    return stat.st_mtime_ns, stat.st_ino
 
 
 def places_of(folder: str, link: "dict[str, Any]") -> "list[str]":
@@ -113,7 +113,7 @@ class Base:
 
 
 def opened(
-    folder: str, link: "dict[str, Any]", own: Engine, hold: bool, above: "tuple[str, ...]" = (),
+    folder: str, link: "dict[str, Any]", layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
     before: "Base | None" = None,
 ) -> Base:  # fmt: skip
     """Open the base of a layer in a folder; StoreError, BadModel or OSError where it can't be its base any more."""
@@ -122,7 +122,7 @@ def opened(
         try:
             if identity_of(place) != link["id"]:
                 raise BadModel(f"{place!r} is another filter than the one that this layer was made on.")
-            return open_base(place, folder, own, hold, above, before)
+            return open_base(place, folder, layer, hold, above, before)
         except (StoreError, OSError) as error:
             problem = problem or error
     assert problem is not None
@@ -138,7 +138,7 @@ def identity_of(folder: str) -> str:
 
 
 def open_base(
-    place: str, folder: str, own: "Engine | None", hold: bool, above: "tuple[str, ...]" = (),
+    place: str, folder: str, layer: "Engine | None", hold: bool, above: "tuple[str, ...]" = (),
     before: "Base | None" = None,
 ) -> Base:  # fmt: skip
     """Open a filter as the base of a layer; BadModel where it stands on the layer itself, or is of another kind."""
@@ -151,8 +151,8 @@ def open_base(
         raise BadModel(f"At most {DEEPEST} layers can stand on one another; {place!r} would be one more.")
     last = before if before is not None and before.folder == place else None
     base = _shared(place, below, chain, last) if hold else Base(place, hold, chain, last)
-    if own is not None:
-        _check_same(base, own)
+    if layer is not None:
+        _check_same(base, layer)
     return base
 
 
@@ -173,20 +173,20 @@ def _shared(place: str, real: str, chain: "tuple[str, ...]", before: "Base | Non
     return base
 
 
-def open_whole(place: str, folder: str, own: "Engine | None" = None) -> Base:
+def open_whole(place: str, folder: str, layer: "Engine | None" = None) -> Base:
     """Open a filter that is to become the base of a layer; BadModel also where something below it is wrong."""
-    base = open_base(place, folder, own, hold=True)
+    base = open_base(place, folder, layer, hold=True)
     if base.problem:
         raise BadModel(f"{place!r} can't be a base: {base.problem}")
     return base
 
 
-def _check_same(base: Base, own: Engine) -> None:
+def _check_same(base: Base, layer: Engine) -> None:
     theirs = base.judge.engine
     for what, mine, other in (
-        ("reader", own.reader, theirs.reader),
-        ("number of classes", own.classes, theirs.classes),
-        ("views", own.views, theirs.views),
+        ("reader", layer.reader, theirs.reader),
+        ("number of classes", layer.classes, theirs.classes),
+        ("views", layer.views, theirs.views),
     ):
         if mine != other:
             shown = "" if what == "views" else f" ({other!r}, not {mine!r})"
@@ -198,31 +198,31 @@ def _check_same(base: Base, own: Engine) -> None:
 # ---------------------------------------------------------------------- judging on it
 
 
-def steps_of(own: Engine, link: "dict[str, Any]", base: Base) -> PoolWeights:
+def steps_of(layer: Engine, link: "dict[str, Any]", base: Base) -> PoolWeights:
     """Return the steps of own lessons; none where the base has been weighed anew since."""
     if link["tuned"] != base.tuned:
-        return no_steps(len(own.contrasts), own.n_experts)
-    return own.weights
+        return no_steps(len(layer.contrasts), layer.n_experts)
+    return layer.weights
 
 
-def pool_on(base: Base, own: Engine, link: "dict[str, Any]", lacks: "list[int] | None" = None) -> Engine:
+def pool_on(base: Base, layer: Engine, link: "dict[str, Any]", lacks: "list[int] | None" = None) -> Engine:
     """Return the pool that a layer judges by."""
-    engine = over(base.judge.engine, own, link["own_weight"], lacks)
-    engine.weights = stepped(base.judge.engine.weights, steps_of(own, link, base).units)
+    engine = over(base.judge.engine, layer, link["own_weight"], lacks)
+    engine.weights = stepped(base.judge.engine.weights, steps_of(layer, link, base).units)
     return engine
 
 
-def pool_alone(own: Engine) -> Engine:
+def pool_alone(layer: Engine) -> Engine:
     """Return the pool that a layer judges by without its base: all experts weighed the same, and own steps."""
-    engine = Engine(own.reader, own.views, own.classes, own.sums)
-    engine.documents = own.documents
-    engine.weights = stepped(engine.weights, own.weights.units)
+    engine = Engine(layer.reader, layer.views, layer.classes, layer.sums)
+    engine.documents = layer.documents
+    engine.weights = stepped(engine.weights, layer.weights.units)
     return engine
 
 
-def thresholds_of(kept: object) -> "dict[str, float]":
+def thresholds_of(noted: object) -> "dict[str, float]":
     """Return the thresholds of a base as a layer's manifest has them; none where it has none."""
-    values = kept.get("thresholds") if isinstance(kept, dict) else None
+    values = noted.get("thresholds") if isinstance(noted, dict) else None
     fits = isinstance(values, dict) and all(isinstance(value, float) for value in values.values())
     return values if fits else {}  # type: ignore[return-value]
 
@@ -241,7 +241,7 @@ class Standing:
     __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
 
     def __init__(
-        self, folder: str, link: "dict[str, Any]", own: Engine, hold: bool, above: "tuple[str, ...]" = (),
+        self, folder: str, link: "dict[str, Any]", layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
         before: "Standing | None" = None,
     ) -> None:  # fmt: skip
         self.folder, self.link, self.hold, self._above = folder, link, hold, above
@@ -253,7 +253,7 @@ class Standing:
             self.base, self.problem = last, last.problem
             return
         try:
-            self.base = opened(folder, link, own, hold, above, last)
+            self.base = opened(folder, link, layer, hold, above, last)
             self.problem = self.base.problem
         except (StoreError, OSError, ValueError) as error:
             self.base, self.problem, self._is_last = last, str(error), True
@@ -280,27 +280,27 @@ class Standing:
         """The folders below, the nearest first."""
         return [] if self.base is None else [self.base.folder, *self.base.folders]
 
-    def pool(self, own: Engine, lacks: "list[int] | None" = None) -> Engine:
+    def pool(self, layer: Engine, lacks: "list[int] | None" = None) -> Engine:
         """Return the pool to judge by."""
-        return pool_alone(own) if self.base is None else pool_on(self.base, own, self.link, lacks)
+        return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, lacks)
 
-    def judge(self, own: Judge, pool: Engine, kept: object = None) -> Judge:
+    def judge(self, own_judge: Judge, pool: Engine, noted: object = None) -> Judge:
         """Return what judges by the pool of this standing: own thresholds, or the base's until there are some.
 
         Parameters
         ----------
-        own : Judge
+        own_judge : Judge
             The layer without its base.
         pool : Engine
             Its counts with the base's.
-        kept : dict, optional
+        noted : dict, optional
             What `note` returned when the base could be read.
         """
         below = self.base.judge if self.base is not None else None
-        last = below.thresholds if below is not None else thresholds_of(kept)
-        probability = own.probability if own.probability is not None or below is None else below.probability
-        model = own.model if below is None else f"{own.model}/{below.model}"
-        return Judge(pool, own.names, own.thresholds or last, probability, model, self.basis)
+        last = below.thresholds if below is not None else thresholds_of(noted)
+        probability = own_judge.probability if own_judge.probability is not None or below is None else below.probability
+        model = own_judge.model if below is None else f"{own_judge.model}/{below.model}"
+        return Judge(pool, own_judge.names, own_judge.thresholds or last, probability, model, self.basis)
 
     def status(self) -> "dict[str, Any]":
         """Return how a layer stands, as plain values."""
@@ -317,15 +317,15 @@ class Standing:
         base = self.base
         return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.judge.thresholds}
 
-    def lacks(self, own: Engine, kept: object) -> "list[int] | None":
+    def lacks(self, layer: Engine, noted: object) -> "list[int] | None":
         """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
         if self.base is None:
             return None
-        if isinstance(kept, dict) and kept.get("base") == self.base.version:
-            columns = kept.get("lacks")
-            if isinstance(columns, list) and len(columns) == len(own.views) and all(type(n) is int for n in columns):
+        if isinstance(noted, dict) and noted.get("base") == self.base.version:
+            columns = noted.get("lacks")
+            if isinstance(columns, list) and len(columns) == len(layer.views) and all(type(n) is int for n in columns):
                 return columns
-        return lacking(self.base.judge.engine, own)
+        return lacking(self.base.judge.engine, layer)
 
 
 def link_to(base: Base, folder: str, own_weight: int) -> "dict[str, Any]":

@@ -60,8 +60,10 @@ def changes(state: State, document: bytes | str, top: int | None) -> LayerChange
     shares = {view.name: view.share for view in before.views}
     views = [(view.name, shares[view.name], view.share - shares[view.name]) for view in after.views]
     views.sort(key=lambda view: (-abs(view[2]), view[0]))
-    said, says = _terms(before), _terms(after)
-    moved = [(term, says.get(term, 0.0) - said.get(term, 0.0)) for term in {**says, **said}]
+    base_shares, layer_shares = _terms(before), _terms(after)
+    moved = [
+        (term, layer_shares.get(term, 0.0) - base_shares.get(term, 0.0)) for term in {**layer_shares, **base_shares}
+    ]
     moved = sorted(((t, by) for t, by in moved if by), key=lambda item: (-abs(item[1]), item[0]))[:top]
     return LayerChanges(before.score, after.score, base_label, after.bias - before.bias, views, moved)
 

@@ -18,25 +18,25 @@ OWN_WEIGHT = 50
 MOST_WEIGHT = 1000
 
 
-def lacking(base: Engine, own: Engine) -> "list[int]":
+def lacking(base: Engine, layer: Engine) -> "list[int]":
     """Return for each view how many columns of the own pool have no documents in the base."""
-    return [_kernel.lacking(upper, lower) for upper, lower in zip(own.sums, base.sums)]
+    return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
 
 
-def unseen(base: Engine, own: Engine, rows: "list[Rows]") -> "list[int]":
+def unseen(base: Engine, layer: Engine, rows: "list[Rows]") -> "list[int]":
     """Return for each view how many columns of one document have documents neither in the base nor in the own pool."""
-    stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, own.sums)]
-    return [_kernel.lesson_alive(batch, stack, own.classes, 0, False) for batch, stack in zip(rows, stacks)]
+    stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, layer.sums)]
+    return [_kernel.lesson_alive(batch, stack, layer.classes, 0, False) for batch, stack in zip(rows, stacks)]
 
 
-def over(base: Engine, own: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:
+def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:
     """Return the base with every own document learnt `weight` times: its tables and the own ones, neither copied.
 
     Parameters
     ----------
     base : Engine
         What is stood on, with its weights and second stages; it may stand on another one itself.
-    own : Engine
+    layer : Engine
         What was learnt on top, with the steps that its lessons moved the weights by, from 0 on.
     weight : int
         How often own documents count.
@@ -59,18 +59,18 @@ def over(base: Engine, own: Engine, weight: int, lacks: "list[int] | None" = Non
     >>> layered.opinions(question)[0] == together.opinions(question)[0]
     True
     """
-    lacks = lacking(base, own) if lacks is None else lacks
+    lacks = lacking(base, layer) if lacks is None else lacks
     sums = []
-    for below, above, more in zip(base.sums, own.sums, lacks):
+    for below, above, more in zip(base.sums, layer.sums, lacks):
         totals = [a + weight * b for a, b in zip(below.totals, above.totals)]
         stack = [*below.stack, *[(table, weight * times) for table, times in above.stack]]
         sums.append(Sums(stack, below.classes, below.alive + more, totals))
     engine = Engine(base.reader, base.views, base.classes, sums)
-    documents = [a + weight * b for a, b in zip(base.documents, own.documents)]
+    documents = [a + weight * b for a, b in zip(base.documents, layer.documents)]
     if sum(documents) >= 2**31:
         raise OverflowError(f"A pool counts up to 2**31 documents; with {weight} times the own ones there are more.")
     engine.documents, engine.experts = ints(documents), base.experts
-    engine.weights = stepped(base.weights, own.weights.units)
+    engine.weights = stepped(base.weights, layer.weights.units)
     return engine
 
 

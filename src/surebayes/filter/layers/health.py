@@ -45,10 +45,10 @@ def health(state: State, path: str) -> Health | None:
             "problem", f"the base stands badly ({standing.problem}) Mail is {judged}: surebayes doctor -m {below}"
         )
     what = "can't be used"
-    found = [_identity(place) for place in places_of(path, link)]
-    if not any(found):
+    ids = [_identity(place) for place in places_of(path, link)]
+    if not any(ids):
         what = f"is gone or was moved from {link['path']}"
-    elif link["id"] not in found:
+    elif link["id"] not in ids:
         what = f"is not at {link['path']}: another filter is there"
         advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link['path'])}"
     elif "views" in standing.problem or "reader" in standing.problem or "classes" in standing.problem:
@@ -72,8 +72,8 @@ def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
             f"the base was moved to {folder} together with this layer. Make that known: "
             f"surebayes rebase -m {mine} --base {shlex.quote(folder)}",
         )
-    own, times = sum(state.engine.documents), link.get("own_weight", 1)
-    return Health("ok", f"{own:,} own lessons, each {times} times, on {folder}")
+    lessons, times = sum(state.engine.documents), link.get("own_weight", 1)
+    return Health("ok", f"{lessons:,} own lessons, each {times} times, on {folder}")
 
 
 def _identity(place: str) -> str:

@@ -14,20 +14,22 @@ _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "mode
 """What `Filter.create` has where nobody says otherwise."""
 
 
-def create_layer(path: str, base: str, own_weight: int, renew: bool, given: dict[str, Any], content: bool) -> Durable:
+def create_layer(
+    path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool
+) -> Durable:
     """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
     check_weight(own_weight)
     below = open_whole(base, path)
     engine, names = below.judge.engine, below.judge.names
     theirs = {"classes": list(names), "reader": engine.reader}
     for name, value in theirs.items():
-        if given[name] not in (value, _DEFAULTS[name]):
-            raise BadInput(f"A layer has the {name} of its base, {value!r}. Got {given[name]!r}.")
-    asked = given["model"], given["width"]
-    is_asked = asked != (_DEFAULTS["model"], _DEFAULTS["width"])
-    if is_asked and views_of(given["model"], engine.reader, len(names), given["width"]) != engine.views:
+        if arguments[name] not in (value, _DEFAULTS[name]):
+            raise BadInput(f"A layer has the {name} of its base, {value!r}. Got {arguments[name]!r}.")
+    views = arguments["model"], arguments["width"]
+    is_asked = views != (_DEFAULTS["model"], _DEFAULTS["width"])
+    if is_asked and views_of(arguments["model"], engine.reader, len(names), arguments["width"]) != engine.views:
         raise BadInput(
-            f"A layer has the views of its base. Got model={asked[0]!r} and width={asked[1]}: leave them out."
+            f"A layer has the views of its base. Got model={views[0]!r} and width={views[1]}: leave them out."
         )
     link = link_to(below, path, own_weight)
     return Durable.create(path, engine.reader, list(names), engine.views, renew, content, link)

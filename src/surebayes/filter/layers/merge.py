@@ -58,13 +58,13 @@ class Lesson(NamedTuple):
 
 def lessons_of(journal: Journal, source: int = 0) -> Iterator[tuple[str, Lesson]]:
     """Yield the fingerprint of every message that a filter has learnt or set aside, and what it knows of it."""
-    said: dict[str, tuple[float, str]] = {}
+    last_told: dict[str, tuple[float, str]] = {}
     for event, _ in journal.heads():
         if event.action in ("learn", "reserve") and event.fingerprint is not None:
-            said[event.fingerprint] = event.time, event.who or ""
+            last_told[event.fingerprint] = event.time, event.who or ""
     scores = journal.messages("judged", "unjudged")
     for fingerprint, (action, label, row) in journal.messages().items():
-        when, who = said[fingerprint]
+        when, who = last_told[fingerprint]
         judged = (source, scores[fingerprint][2]) if fingerprint in scores else None
         yield fingerprint, Lesson(when, label, action, who, source, row, judged)
 
@@ -194,11 +194,11 @@ def _copy(write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequenc
         body, reader = journals[lesson.source].content(lesson.row)
         if lesson.action == "learn":
             counted.append((lesson.label, write.state.unpack(body, reader, lesson.row)[0]))
-        said = lesson.label, None, lesson.time, lesson.who or None
-        events.append(Event(lesson.action, fingerprint, *said, body, reader=reader))
+        columns = lesson.label, None, lesson.time, lesson.who or None
+        events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader))
         if lesson.judged is not None and lesson.action == "learn":
             source, row = lesson.judged
-            events.append(Event("judged", fingerprint, *said, journals[source].body(row)))
+            events.append(Event("judged", fingerprint, *columns, journals[source].body(row)))
     write.add_many(events)
     write.state.count_many(counted)
 
@@ -206,8 +206,8 @@ def _copy(write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequenc
 def _fit(target: Durable, known: dict[str, Lesson]) -> None:
     """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
     state = target.loaded()
-    held = Counter(x.label for f, x in known.items() if x.action == "learn" and is_held_out(f))
-    enough = all(min(held[c], sum(held.values()) - held[c]) >= tuning.FEWEST for c in state.names)
+    reserved = Counter(x.label for f, x in known.items() if x.action == "learn" and is_held_out(f))
+    enough = all(min(reserved[c], sum(reserved.values()) - reserved[c]) >= tuning.FEWEST for c in state.names)
     if state.engine.n_experts > 1 and enough:
         tuning.retune(target, None, "merge")
     else:  # too few to weigh by: all the same, and no lesson's step is counted twice

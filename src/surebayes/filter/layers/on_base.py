@@ -42,9 +42,9 @@ class OnBase:
     @property
     def model(self) -> str:
         """The version of the model: the journal, and the last row that changed scores; and of what it stands on."""
-        own = f"{self.journal_id}-{self.learnt_at}"
+        version = f"{self.journal_id}-{self.learnt_at}"
         below = self.standing.base if self.standing is not None else None
-        return own if below is None else f"{own}/{below.version}"
+        return version if below is None else f"{version}/{below.version}"
 
     @property
     def own_judge(self) -> Judge:
@@ -55,8 +55,8 @@ class OnBase:
     @property
     def judge(self) -> Judge:
         """What decides by the scores of now."""
-        own, standing = self.own_judge, self.standing
-        return own if standing is None else standing.judge(own, self.pool, self.noted)
+        judge, standing = self.own_judge, self.standing
+        return judge if standing is None else standing.judge(judge, self.pool, self.noted)
 
     def become_layer(self, base: dict[str, Any]) -> None:
         """Stand on a base from the first lesson on: weights are steps from the base's."""

@@ -75,9 +75,9 @@ class Quota:
                 f"The quota of {self.lessons:,} lessons is used up in {folder!r}: it has {known:,}. Forget some, or "
                 "raise quota_lessons."
             )
-        if self.size and (taken := size_of(folder)) >= self.size:
+        if self.size and (used := size_of(folder)) >= self.size:
             raise QuotaReached(
-                f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {taken:,}. Forget some, or raise "
+                f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {used:,}. Forget some, or raise "
                 "quota_bytes."
             )
 

@@ -238,11 +238,11 @@ class MappedModel:
         """Judge by what this layer stands on too."""
         from surebayes.filter.layers.base import Standing, checked_link
 
-        link, kept = checked_link(manifest["settings"]["base"]), manifest.get("standing")
+        link, noted = checked_link(manifest["settings"]["base"]), manifest.get("standing")
         known = None if before is None else before.standing
         self.standing = standing = Standing(folder, link, self.own.engine, hold, above, known)
-        pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, kept))
-        self.judge = standing.judge(self.own, pool, kept)
+        pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, noted))
+        self.judge = standing.judge(self.own, pool, noted)
         if standing.base is not None:
             self.tuned = f"{self.tuned}/{standing.base.tuned}"
 

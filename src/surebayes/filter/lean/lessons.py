@@ -28,7 +28,7 @@ _OTHERS = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".mbox", ".gz", ".bz2", ".xz", ".zst")
 
 
-class Call:
+class LessonCall:
     """A call of `learn` or `forget` with one document.
 
     Attributes
@@ -49,7 +49,7 @@ class Call:
         self.json: bool | None = None
 
     @classmethod
-    def of(cls, argv: list[str]) -> Call | None:
+    def of(cls, argv: list[str]) -> LessonCall | None:
         """Read a command line; None for one that isn't of this kind.
 
         Examples
@@ -136,7 +136,7 @@ class Call:
 def main(argv: list[str]) -> int | None:
     """Carry out a lesson of one document; return the exit code, or None where `surebayes.cli` has to do it."""
     try:
-        call = None if os.environ.get("SUREBAYES_DEBUG") else Call.of(argv)
+        call = None if os.environ.get("SUREBAYES_DEBUG") else LessonCall.of(argv)
         if call is None or not call.is_one_document:
             return None
     except Exception:  # whatever it is, it is said there
@@ -146,7 +146,7 @@ def main(argv: list[str]) -> int | None:
     return 0
 
 
-def _lesson(call: Call) -> tuple[str, bool]:
+def _lesson(call: LessonCall) -> tuple[str, bool]:
     """Return what became of the document, and whether it had been set aside for calibration."""
     from surebayes.filter import teaching
     from surebayes.filter.durable import Durable
@@ -200,7 +200,7 @@ def _marked(write: Writing, outcome: str) -> str:
     return outcome
 
 
-def _say(call: Call, outcome: str, was_set_aside: bool) -> None:
+def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:
     """Print what became of the document, as the commands do."""
     if call.json if call.json is not None else not sys.stdout.isatty():
         from _json import encode_basestring_ascii as quoted

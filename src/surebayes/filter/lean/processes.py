@@ -76,17 +76,17 @@ def _version(folder: str) -> Any:
     return read_manifest(folder)["files"]
 
 
-_kept: tuple[str, BulkJudge] | None = None
+_judge_of_folder: tuple[str, BulkJudge] | None = None
 
 
 def _judged(folder: str, version: Any, contents: list[Any]) -> list[Decision]:
     """Judge documents in a process, which opens the model once."""
-    global _kept
-    if _kept is None or _kept[0] != folder:
+    global _judge_of_folder
+    if _judge_of_folder is None or _judge_of_folder[0] != folder:
         judge = BulkJudge(folder)
         if _version(folder) != version:
             raise Busy(
                 f"The model in {folder!r} was changed by another process while documents were judged. Run again."
             )
-        _kept = folder, judge
-    return _kept[1].judge(contents)
+        _judge_of_folder = folder, judge
+    return _judge_of_folder[1].judge(contents)

@@ -66,8 +66,8 @@ class TableFiles:
         with open(os.path.join(self.folder, name), "rb") as file:
             if os.fstat(file.fileno()).st_size != size:
                 raise BadModel(f"{name} in {self.folder!r} is truncated or not the file that the manifest means.")
-            held = self.hold or unpacked is not None
-            content = file.read() if held else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+            in_memory = self.hold or unpacked is not None
+            content = file.read() if in_memory else mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         if len(content) != size:
             raise BadModel(f"{name} in {self.folder!r} is being written by another program.")
         return content if unpacked is None else _unpacked(bytes(content), unpacked, name)

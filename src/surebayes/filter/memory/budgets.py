@@ -206,8 +206,8 @@ def observe(database: Database, label: str, score: float, positive: bool) -> Non
     Only where most truths are told: who tells mistakes alone tells high scores of negatives and low ones of positives.
     Those that nobody complained about speak for what lies below the threshold and never count here.
     """
-    told, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
-    if told <= presumed or (lift > CALM and not positive):
+    complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
+    if complaints <= presumed or (lift > CALM and not positive):
         return
     database.run("INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)", (label, int(positive), float(score)))
     if positive:
@@ -256,13 +256,13 @@ def settle(database: Database, label: str) -> None:
 def base_threshold(database: Database, label: str) -> "float | None":
     """Return the calibrated threshold, without debt; None while no negative's score is known."""
     allowed, dropped = database.rows("SELECT allowed, dropped FROM budgets WHERE label = ?", (label,))[0]
-    found = database.rows(
+    rows = database.rows(
         "SELECT score FROM scores WHERE label = ? AND positive = 0 ORDER BY score DESC LIMIT 1 OFFSET ?",
         (label, max(allowed, 0)),
     )
-    if not found:
+    if not rows:
         return None if dropped is None else float(dropped)
-    score = float(found[0][0])
+    score = float(rows[0][0])
     return score if dropped is None else max(score, float(dropped))
 
 

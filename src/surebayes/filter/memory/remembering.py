@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,13 +81,13 @@ class Remembering(Keeping):
         dict
             What it is set to now: "always", "details", "keep_days", "keep_most", "keep_bytes", "presume_days".
         """
-        given = {
+        values = {
             "always": None if always is None else int(always), "details": None if details is None else int(details),
             "keep_days": _checked(days, "days", 1 / 24, 36_500), "keep_most": _checked(most, "most", 1000, 10**8),
             "keep_bytes": _checked(most_bytes, "most_bytes", 2**20, 2**50),
             "presume_days": _checked(presume_good_after, "presume_good_after", 0, 36_500),
         }  # fmt: skip
-        changes = {name: value for name, value in given.items() if value is not None}
+        changes = {name: value for name, value in values.items() if value is not None}
         memory = self._begin_to_remember()
         if changes:
             memory.set(**changes)
@@ -364,6 +365,49 @@ class Remembering(Keeping):
         memory = self._remembering()
         rows = [] if memory is None else ledger(memory.database, limit)
         return [row | {"time": datetime.fromtimestamp(row["time"], UTC).isoformat(timespec="seconds")} for row in rows]
+
+    def activity(self, days: int = 30) -> dict[str, Any]:
+        """Return how much was judged and taught, day by day.
+
+        Parameters
+        ----------
+        days : int, default=30
+            How many days, up to today, in UTC.
+
+        Returns
+        -------
+        dict
+            "days", the oldest first; "verdicts", those remembered, by class, and "lessons", the latest 5,000, by class
+            or "forget", for each of them.
+        """
+        from surebayes.filter.memory.activity import by_day
+
+        with self._durable.mutex:
+            lessons = self._durable.reading(anew=True).latest_lessons(5000)
+        memory = self._remembering()
+        return by_day(None if memory is None else memory.database, lessons, days, time.time())
+
+    def drift(self) -> dict[str, Any] | None:
+        """Hold the truths that were told since against the promise on false alarms.
+
+        Returns
+        -------
+        dict or None
+            "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
+            "evidence" that the promise is broken, and the "line" at which it is ("alarm"); "curve": (seen, errors) over
+            time. None without a promise on a rate of two classes, or without truths. Truths that come from complaints
+            alone make it look worse than it is.
+        """
+        from surebayes.filter.memory.activity import drift
+        from surebayes.promises.certificate import Certificate
+
+        memory, names = self._remembering(), self._durable.judge().names
+        with self._durable.mutex:
+            made = self._promises(self._durable.fresh_state())
+        if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
+            return None
+        found = drift(memory.database, made, names[0])
+        return found if found["seen"] else None
 
 
 def _checked(value: Any, name: str, low: float, high: float) -> Any:

@@ -193,7 +193,7 @@ class Memory:
 
     def _remember(
         self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
-        now: float, force: "dict[str, InForce]", asked: int = 1,
+        now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
         """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
         label, score, threshold, _ = decision
@@ -209,13 +209,13 @@ class Memory:
             self.database.run(
                 "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
                 "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
-                (now, judge.model, label, flagged, score, threshold, by_class, asked, row),
+                (now, judge.model, label, flagged, score, threshold, by_class, times, row),
             )
             return int(row)
         self.database.run(
             "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
             "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (fingerprint, about.person, now, judge.model, label, flagged, score, threshold, by_class, asked,
+            (fingerprint, about.person, now, judge.model, label, flagged, score, threshold, by_class, times,
              about.sender, about.subject, about.message_id),
         )  # fmt: skip
         row = self.database.rows("SELECT last_insert_rowid()")[0][0]
@@ -366,8 +366,8 @@ class Memory:
             for fingerprint, truth in truths:
                 rows = self._verdicts_on(fingerprint, None)
                 if rows:
-                    told = self._known(rows, fingerprint, truth, who)
-                    alarm, documents = alarm or told.alarm, documents + told.documents
+                    consequence = self._known(rows, fingerprint, truth, who)
+                    alarm, documents = alarm or consequence.alarm, documents + consequence.documents
         return Told(alarm, documents)
 
     def _verdicts_on(self, fingerprint: str, person: "str | None") -> "list[Any]":

@@ -53,6 +53,8 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
             if (at >= table->rows)
                 continue;
             double strength = (double)m->values[at * m->each];
+            if (strength == 0.0)
+                continue;
             if (counted) {
                 m->often[used] = (float)how_often(rows->times[j]);
                 strength *= (double)m->often[used];

@@ -145,6 +145,6 @@ class Cache:
             with np.load(path, allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
         except (FileNotFoundError, ValueError, OSError, EOFError):
-            made = dict(make())
-            self._write(path, lambda file: np.savez(file, **made))  # type: ignore[arg-type]
-            return made
+            arrays = dict(make())
+            self._write(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+            return arrays

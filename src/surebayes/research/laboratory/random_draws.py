@@ -12,7 +12,7 @@ from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.research.laboratory.baselines import BalancedWinnow, TunedSVM, maximum_entropy
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, TrainTest, seen_columns
-from surebayes.research.laboratory.report import Record
+from surebayes.research.laboratory.report import PublishedFigure
 from surebayes.research.laboratory.words import Words
 
 PAPER = "junejo-karim"
@@ -215,7 +215,7 @@ class Runs(NamedTuple):
 
     def records(
         self, block: str, accuracies: list[dict[str, float]], published: Mapping[str, Sequence[float]], setting: str
-    ) -> list[Record]:
+    ) -> list[PublishedFigure]:
         """Return the mean over the runs of each size, and the mean over the sizes."""
         by_size = self._by_size(accuracies)
         records = []
@@ -224,27 +224,29 @@ class Runs(NamedTuple):
             rows["Avg"] = float(np.mean(list(rows.values())))
             for row, mean in rows.items():
                 printed = published[row][METHODS.index(name)] if row in published else None
-                records.append(Record(PAPER, self.item, block, row, name, printed, mean, setting))
+                records.append(PublishedFigure(PAPER, self.item, block, row, name, printed, mean, setting))
         return records
 
-    def spread(self, accuracies: list[dict[str, float]], setting: str) -> list[Record]:
+    def spread(self, accuracies: list[dict[str, float]], setting: str) -> list[PublishedFigure]:
         """Return the standard deviation over the runs of each size; none where there is one run."""
         block = f"{self.corpus}, standard deviation"
         return [
-            Record(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)
+            PublishedFigure(PAPER, self.item, block, str(size), name, None, float(np.std(values, ddof=1)), setting)
             for name in accuracies[0]
             for size, results in self._by_size(accuracies).items()
             if len(values := [result[name] for result in results]) > 1
         ]
 
-    def judgements(self, judged: Mapping[str, list[dict[str, float]]]) -> list[Record]:
+    def judgements(self, judged: Mapping[str, list[dict[str, float]]]) -> list[PublishedFigure]:
         """Return the mean figures of each token rule, and how many runs took it."""
         block = f"{self.corpus}, token rules by ten-fold accuracy on training documents"
         records = []
         for rule, results in judged.items():
             values = _means(results)
             values |= {"mean": float(np.mean(list(values.values()))), "runs that took it": list(self.rules).count(rule)}
-            records += [Record(PAPER, self.item, block, rule, name, None, value) for name, value in values.items()]
+            records += [
+                PublishedFigure(PAPER, self.item, block, rule, name, None, value) for name, value in values.items()
+            ]
         return records
 
     def _by_size(self, results: list[dict[str, float]]) -> dict[int, list[dict[str, float]]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PublishedFigure:
     """One figure of a paper, and ours beside it.
 
     Attributes
@@ -142,7 +142,7 @@ class Result:
     ----------
     paper, item, title : str
         Which it is.
-    records : list of Record
+    records : list of PublishedFigure
         The figures.
     plots : list of Plot
         The curves.
@@ -153,7 +153,7 @@ class Result:
     paper: str
     item: str
     title: str
-    records: list[Record] = field(default_factory=list)
+    records: list[PublishedFigure] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -303,7 +303,7 @@ def print_rich(result: Result, console: Any) -> None:
 
 def write_csv(results: Iterable[Result], path: Path) -> None:
     """Write the records of all results as a table of comma-separated values."""
-    names = list(Record.__dataclass_fields__)
+    names = list(PublishedFigure.__dataclass_fields__)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()

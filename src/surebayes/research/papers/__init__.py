@@ -21,13 +21,13 @@ from typing import Any
 from surebayes.corpora import CorpusMissing
 from surebayes.research.laboratory.lab import Lab
 from surebayes.research.laboratory.options import checked_option, in_one_line, options_of
-from surebayes.research.laboratory.report import Plot, Record, Result, as_json, as_markdown, print_rich, write
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result, as_json, as_markdown, print_rich, write
 
 __all__ = [
     "PAPERS",
     "Lab",
     "Plot",
-    "Record",
+    "PublishedFigure",
     "Result",
     "as_json",
     "as_markdown",

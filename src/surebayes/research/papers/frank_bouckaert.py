@@ -13,7 +13,7 @@ from surebayes.estimators.class_normalized import CentroidClassifier, ClassNorma
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.metrics.significance import sign_test
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, seen_columns
-from surebayes.research.laboratory.report import Plot, Record, Result, in_words
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result, in_words
 from surebayes.research.laboratory.words import Words
 
 PAPER = "frank-bouckaert"
@@ -41,7 +41,9 @@ def figure_1(
     first = np.linspace(0.005, 0.995, 199)
     ratio = _estimate(first, vocabulary, corpus_words, share) / _estimate(1 - first, vocabulary, corpus_words, share)
     records = [
-        Record(PAPER, "figure 1", "", f"class 1 has {at:.0%} of the words", "odds ratio", published, float(value))
+        PublishedFigure(
+            PAPER, "figure 1", "", f"class 1 has {at:.0%} of the words", "odds ratio", published, float(value)
+        )
         for at, published in ((0.05, None), (0.25, None), (0.5, 1.0), (0.75, None), (0.95, None))
         for value in [
             _estimate(at, vocabulary, corpus_words, share) / _estimate(1 - at, vocabulary, corpus_words, share)
@@ -154,12 +156,12 @@ def _comparison(
         if not lab.has(corpus):
             for column, value in printed.items():
                 row = f"{a} against {b}"
-                records.append(Record(PAPER, item, corpus, row, column, value, None, "corpus not available"))
+                records.append(PublishedFigure(PAPER, item, corpus, row, column, value, None, "corpus not available"))
             continue
         results = _runs(lab, corpus, (a, b), runs, documents)
         counts = results.compare(a, b)
         for column in ("wins", "losses", "significant wins", "significant losses"):
-            record = Record(
+            record = PublishedFigure(
                 PAPER, item, corpus, f"{a} against {b}", column, printed.get(column), counts[column], setting
             )
             records.append(record)
@@ -167,10 +169,12 @@ def _comparison(
                 notes.append(f"{corpus}, {a} against {b}: {column} {record.ours}, {record.published:g} in the paper.")
         for method, kind in (("exact", "sign test, exact"), ("printed", "sign test, as printed")):
             p = sign_test(counts["wins"], counts["losses"], method=method)
-            records.append(Record(PAPER, item, corpus, f"{a} against {b}", kind, printed.get(kind), p, setting))
+            records.append(
+                PublishedFigure(PAPER, item, corpus, f"{a} against {b}", kind, printed.get(kind), p, setting)
+            )
         for name, auc_a, auc_b in zip(results.classes, results.auc[a].mean(1), results.auc[b].mean(1)):
-            records.append(Record(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), setting))
-            records.append(Record(PAPER, item, f"{corpus}, AUC", name, a, None, float(auc_a), setting))
+            records.append(PublishedFigure(PAPER, item, f"{corpus}, AUC", name, b, None, float(auc_b), setting))
+            records.append(PublishedFigure(PAPER, item, f"{corpus}, AUC", name, a, None, float(auc_a), setting))
         low = min(float(results.auc[m].mean(1).min()) for m in (a, b))
         plots.append(
             Plot(
@@ -213,7 +217,7 @@ def figure_2(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
         value = sign_test(81, 24, method=method)
         printed = 4.64e-8 if method == "printed" else None
         result.records.append(
-            Record(
+            PublishedFigure(
                 PAPER,
                 "figure 2",
                 "sign test of 81 wins, 24 losses",
@@ -250,7 +254,7 @@ def figure_4(lab: Lab, corpora: Sequence[str] = CORPORA, runs: int = 10, documen
             largest = results.compare("centroid L1", "MNB_PCN")["largest difference"]
             row, column = "centroid L1 against MNB_PCN", "largest difference of AUC"
             setting = "the paper: none in the fourth decimal; ours over all classes and runs"
-            result.records.append(Record(PAPER, "figure 4", corpus, row, column, 0.0, largest, setting))
+            result.records.append(PublishedFigure(PAPER, "figure 4", corpus, row, column, 0.0, largest, setting))
     return result
 
 
@@ -264,7 +268,9 @@ def figure_5(lab: Lab, runs: int = 10, documents: int | None = None) -> Result:
         for column in ("wins", "losses", "significant wins", "significant losses"):
             setting = "the paper: a similar win/loss ratio holds for standard MNB"
             result.records.append(
-                Record(PAPER, "figure 5", "news20", "MNB against centroid", column, None, counts[column], setting)
+                PublishedFigure(
+                    PAPER, "figure 5", "news20", "MNB against centroid", column, None, counts[column], setting
+                )
             )
     return result
 

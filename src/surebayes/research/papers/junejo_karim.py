@@ -12,7 +12,7 @@ from surebayes.core.freezing import contingency_of
 from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, TrainTest
 from surebayes.research.laboratory.random_draws import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, accuracies, split_of
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words
 
 TITLE = (
@@ -180,7 +180,7 @@ def table_3(
         for name, value in zip(METHODS, values):
             if name in methods:
                 how = "corpus not available; a stand-in above"
-                result.records.append(Record(PAPER, "table 3", "sraa", row, name, value, None, how))
+                result.records.append(PublishedFigure(PAPER, "table 3", "sraa", row, name, value, None, how))
     printed = sorted(methods, key=lambda name: -TABLE_3["Avg"][METHODS.index(name)])
     result.notes.append(f"In the paper, on SRAA: {', '.join(printed)}.")
     return result
@@ -223,7 +223,7 @@ def table_1(
         for row, result in rows.items():
             for name in methods:
                 printed = TABLE_1[row][METHODS.index(name)] if corpus == "ecml2006_a" and row in TABLE_1 else None
-                records.append(Record(PAPER, "table 1", corpus, row, name, printed, result[name], how))
+                records.append(PublishedFigure(PAPER, "table 1", corpus, row, name, printed, result[name], how))
         if corpus == "ecml2006_a" and not complete:
             notes.append("TrainTest A without its training file is another, easier problem: inboxes are alike.")
     return Result(PAPER, "table 1", "Accuracy on personal inboxes", records, [], notes)
@@ -265,8 +265,8 @@ def figure_1(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
     )
     how = f"DTWC with {weight}, line through the origin"
     records = [
-        Record(PAPER, "figure 1", corpus, "slope", f"inbox {inbox + 1}", None, space["slope"], how),
-        Record(PAPER, "figure 1", corpus, "accuracy in %", f"inbox {inbox + 1}", None, 100 * right, how),
+        PublishedFigure(PAPER, "figure 1", corpus, "slope", f"inbox {inbox + 1}", None, space["slope"], how),
+        PublishedFigure(PAPER, "figure 1", corpus, "accuracy in %", f"inbox {inbox + 1}", None, 100 * right, how),
     ]
     return Result(PAPER, "figure 1", "Feature space and linear discriminant", records, [plot])
 
@@ -305,7 +305,9 @@ def table_4(
             for k, column in enumerate(("Terms", "Accuracy")):
                 printed = TABLE_4[t][k] if t in TABLE_4 and compared == "difference" else None
                 how = "mean over inboxes; another training set than the paper's where task A lacks its training file"
-                records.append(Record(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, printed, means[t][k], how))
+                records.append(
+                    PublishedFigure(PAPER, item, f"{corpus}, {meaning}", f"{t:g}", column, printed, means[t][k], how)
+                )
     plots = []
     for k, (column, name) in enumerate((("terms selected", "figure-2"), ("accuracy in %", "figure-3"))):
         series = {meaning: (list(means), [v[k] for v in means.values()]) for meaning, means in curves.items()}
@@ -355,9 +357,11 @@ def figure_4(lab: Lab, corpus: str = "ecml2006_a", inbox: int = 0, weight: str =
     )
     how = f"DTWC with {weight}; the slope is found exactly, by one sort"
     records = [
-        Record(PAPER, "figure 4", corpus, "slope", "fitted", None, curve["slope"], how),
-        Record(PAPER, "figure 4", corpus, "training error in %", "fitted", None, curve["error"], how),
-        Record(PAPER, "figure 4", corpus, "training error in %", "best of a grid", None, min(curve["errors"]), how),
+        PublishedFigure(PAPER, "figure 4", corpus, "slope", "fitted", None, curve["slope"], how),
+        PublishedFigure(PAPER, "figure 4", corpus, "training error in %", "fitted", None, curve["error"], how),
+        PublishedFigure(
+            PAPER, "figure 4", corpus, "training error in %", "best of a grid", None, min(curve["errors"]), how
+        ),
     ]
     return Result(PAPER, "figure 4", "Error by slope parameter", records, [plot])
 

@@ -13,7 +13,7 @@ from surebayes.core.decide import f1_cuts, proportional_cuts
 from surebayes.estimators.multinomial import MultinomialNB
 from surebayes.estimators.poisson import PoissonNB
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words
 
 PAPER = "kim-seo-rim"
@@ -205,10 +205,12 @@ def figure_1(lab: Lab, documents: int | None = None) -> Result:
     micro = [averages(result["break_even"], result["test"])[0] for result in by_alpha]
     base = unigram["z>0"][0]
     records = [
-        Record(PAPER, "figure 1", "reuters21578", f"alpha {alpha:g}", "MicroF1", None, value, BREAK_EVEN)
+        PublishedFigure(PAPER, "figure 1", "reuters21578", f"alpha {alpha:g}", "MicroF1", None, value, BREAK_EVEN)
         for alpha, value in zip(ALPHAS, micro)
     ]
-    records.append(Record(PAPER, "figure 1", "reuters21578", "UM", "MicroF1", 0.7212, base, "z>0, smoothing .001"))
+    records.append(
+        PublishedFigure(PAPER, "figure 1", "reuters21578", "UM", "MicroF1", 0.7212, base, "z>0, smoothing .001")
+    )
     plot = Plot(
         "kim-seo-rim-figure-1",
         "Reuters-21578: MicroF1 by interpolation",
@@ -229,7 +231,7 @@ def figure_2(
         name: [result["break_even"][names.index(name)] for result in by_alpha] for name in classes if name in names
     }
     records = [
-        Record(PAPER, "figure 2", "reuters21578", name, f"alpha {alpha:g}", None, value, BREAK_EVEN)
+        PublishedFigure(PAPER, "figure 2", "reuters21578", name, f"alpha {alpha:g}", None, value, BREAK_EVEN)
         for name, values in series.items()
         for alpha, value in zip(ALPHAS, values)
     ]
@@ -275,7 +277,7 @@ def figure_3(
             for b in sorted(set(place.tolist())):
                 xs.append(f"{labels[b]} ({int((place == b).sum())} classes)")
                 ys.append(float(values[place == b].mean()))
-                records.append(Record(PAPER, "figure 3", corpus, xs[-1], name, None, ys[-1], BREAK_EVEN))
+                records.append(PublishedFigure(PAPER, "figure 3", corpus, xs[-1], name, None, ys[-1], BREAK_EVEN))
             series[name] = xs, ys
         plots.append(
             Plot(
@@ -303,7 +305,7 @@ def _table_of_interpolation(
             setting = "UM: z>0, smoothing .001" if name == "UM" else BREAK_EVEN
             for k, column in enumerate(("MicroF1", "MacroF1")):
                 printed = published[name][k] if name in published else None
-                records.append(Record(PAPER, item, corpus, name, column, printed, float(values[k]), setting))
+                records.append(PublishedFigure(PAPER, item, corpus, name, column, printed, float(values[k]), setting))
     return Result(PAPER, item, "UM and PNB over all alpha", records)
 
 
@@ -328,7 +330,7 @@ def _with_printed(result: Result, item: str, published: Mapping[str, tuple[float
     for name, values in published.items():
         for column, value in zip(("MicroF1", "MacroF1"), values):
             setting = "KoreanNews2002 isn't available: only the order of the methods can be compared"
-            result.records.append(Record(PAPER, item, "koreannews2002", name, column, value, None, setting))
+            result.records.append(PublishedFigure(PAPER, item, "koreannews2002", name, column, value, None, setting))
     result.notes.append("KoreanNews2002 was never published; other Korean news stands in, character bigrams as terms.")
     return result
 
@@ -374,12 +376,14 @@ def _summary(
             for k, column in enumerate(("MicroF1", "MacroF1")):
                 printed = published[name][k] if name in published else None
                 how = setting.get(name, BREAK_EVEN)
-                records.append(Record(PAPER, item, corpus, name, column, printed, micro_macro[name][k], how))
+                records.append(PublishedFigure(PAPER, item, corpus, name, column, printed, micro_macro[name][k], how))
         for name, result in judged.items():
             for rule, values in result["rules"].items():
                 for k, column in enumerate((f"MicroF1, {rule}", f"MacroF1, {rule}")):
                     how = "rules to deploy: SCut from a 30% hold-out, with a floor; PCut by the shares of training"
-                    records.append(Record(PAPER, item, f"{corpus}, deployable", name, column, None, values[k], how))
+                    records.append(
+                        PublishedFigure(PAPER, item, f"{corpus}, deployable", name, column, None, values[k], how)
+                    )
     return Result(PAPER, item, "Summary of the performances", records, [], notes)
 
 
@@ -518,7 +522,9 @@ def adaptive_filtering(
         column = "with feedback" if feedback else "without"
         for measure in ("micro", "macro"):
             label = f"{measure.capitalize()}F1 {column}"
-            records.append(Record(PAPER, "adaptive filtering", corpus, name, label, None, result[measure], setting))
+            records.append(
+                PublishedFigure(PAPER, "adaptive filtering", corpus, name, label, None, result[measure], setting)
+            )
         if name in ("PNB", "PNB-PrR"):
             series[f"{name} {column}"] = [c[0] for c in result["curve"]], [c[1] for c in result["curve"]]
     plot = Plot(

@@ -11,7 +11,7 @@ from surebayes import metrics
 from surebayes.core import reversal
 from surebayes.estimators.reversal import GAMMAS, DecisionReversalNB
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words
 
 PAPER = "kolcz-chowdhury"
@@ -104,7 +104,7 @@ def table_2(
         name, setting = NAMES[corpus], SETTINGS[corpus]
         if not lab.has(corpus):
             for column, value in PUBLISHED[corpus].items():
-                records.append(Record(PAPER, "table 2", corpus, name, column, value, None, setting))
+                records.append(PublishedFigure(PAPER, "table 2", corpus, name, column, value, None, setting))
             continue
         results = _results(lab, corpus, seeds, features, documents)
         values = {key: float(np.mean([r[key] for r in results])) for key in ("NB", "NB-Trans", "NB-KL")}
@@ -112,12 +112,14 @@ def table_2(
         values["NB-Trans in logarithms"] = float(np.mean([r["NB-Trans in logarithms"] for r in results]))
         for column, value in values.items():
             printed = PUBLISHED[corpus].get(column)
-            records.append(Record(PAPER, "table 2", corpus, name, column, printed, value, setting))
+            records.append(PublishedFigure(PAPER, "table 2", corpus, name, column, printed, value, setting))
         if len(results) > 1:
             for seed, result in zip(seeds, results):
                 for column in ("NB", "NB-Trans", "NB-KL"):
                     row = f"{name}, seed {seed}"
-                    records.append(Record(PAPER, "table 2", corpus, row, column, None, result[column], setting))
+                    records.append(
+                        PublishedFigure(PAPER, "table 2", corpus, row, column, None, result[column], setting)
+                    )
     notes.append(
         "NB-Trans loses to NB, as in the paper, where posteriors are kept in double precision: they saturate at 0 and "
         "1. Kept in logarithms the same key is about as good as NB."
@@ -148,7 +150,7 @@ def figure_2(
             best = "gamma" in row and "training" not in row
             setting = "gamma best on the test set, as in the paper" if best else SETTINGS[corpus]
             printed = PUBLISHED[corpus].get(row)
-            records.append(Record(PAPER, "figure 2", corpus, row, "specificity", printed, value, setting))
+            records.append(PublishedFigure(PAPER, "figure 2", corpus, row, "specificity", printed, value, setting))
         plots.append(
             Plot(
                 f"{PAPER}-figure-2-{corpus}",
@@ -216,7 +218,7 @@ def figure_1(
         scarce, common = measured["means"]
         rows = {"errors": measured["errors"], "mean |score|, rarer half": scarce, "mean |score|, commoner half": common}
         for row, value in rows.items():
-            records.append(Record(PAPER, "figure 1", corpus, row, "NB", None, value, SETTINGS[corpus]))
+            records.append(PublishedFigure(PAPER, "figure 1", corpus, row, "NB", None, value, SETTINGS[corpus]))
         outcome = "as in the paper" if scarce > common else "against the paper"
         notes.append(
             f"{corpus}: errors on documents of rarer terms are made with mean |score| {scarce:.1f}, "
@@ -295,7 +297,7 @@ def newton_iterations(
             "median multiplicity": steps["copies"],
         }
         for row, value in rows.items():
-            records.append(Record(PAPER, "newton iterations", corpus, row, "Newton", None, value, how))
+            records.append(PublishedFigure(PAPER, "newton iterations", corpus, row, "Newton", None, value, how))
         share = np.array(steps["histogram"]) / max(sum(steps["histogram"]), 1)
         series[NAMES[corpus]] = list(range(1, 21)), share[1:].tolist()
     title = "Steps of Newton's method"

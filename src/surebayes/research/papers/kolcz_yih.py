@@ -14,7 +14,7 @@ from surebayes.estimators.opinion_pool import OpinionPoolNB
 from surebayes.estimators.term_weighting import TermWeighting
 from surebayes.research.laboratory.baselines import linear_svm, logistic_regression
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
-from surebayes.research.laboratory.report import Plot, Record, Result
+from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words
 
 PAPER = "kolcz-yih"
@@ -177,13 +177,14 @@ def table_1(lab: Lab, corpora: Sequence[str] | None = None, documents: int | Non
     records = []
     columns = ("trn set size", "tst set size", "feature count")
     for name, values in TABLE_1.items():
-        records += [Record(PAPER, "table 1", "as printed", name, c, v, None) for c, v in zip(columns, values)]
+        records += [PublishedFigure(PAPER, "table 1", "as printed", name, c, v, None) for c, v in zip(columns, values)]
     for corpus in _present(lab, corpora):
         task = _task(lab, corpus, documents=documents)
         values = len(task.y), len(task.T), task.X.shape[1]
         printed = TABLE_1.get(TREC.get(corpus, ""), (None, None, None))
         records += [
-            Record(PAPER, "table 1", "here", corpus, c, p, v, SETTING) for c, v, p in zip(columns, values, printed)
+            PublishedFigure(PAPER, "table 1", "here", corpus, c, p, v, SETTING)
+            for c, v, p in zip(columns, values, printed)
         ]
     return Result(PAPER, "table 1", "Dataset statistics", records)
 
@@ -207,7 +208,7 @@ def table_2(
             for k, column in enumerate((ALL, DSFS)):
                 if values[2 * place + k] is not None:
                     printed_value, how = values[2 * place + k], "corpus not available; stand-ins below"
-                    records.append(Record(PAPER, "table 2", name, row, column, printed_value, None, how))
+                    records.append(PublishedFigure(PAPER, "table 2", name, row, column, printed_value, None, how))
     for corpus in _present(lab, corpora):
         pool: dict[str, Any] = {"smoothing": smoothing, "first_stage": first_stage}
         areas = _rows_of_table(lab, corpus, rows, sizes, documents, **pool)
@@ -223,7 +224,7 @@ def table_2(
                 honest = "N (and steepness) from the last third of the training part"
                 changed = "" if (smoothing, first_stage) == (0.01, "pool") else f"; pools with {pool}"
                 how = {ALL: SETTING, DSFS: best, HONEST: honest}[column] + changed
-                records.append(Record(PAPER, "table 2", corpus, row, column, printed_value, value, how))
+                records.append(PublishedFigure(PAPER, "table 2", corpus, row, column, printed_value, value, how))
         notes += _findings(lab, corpus, areas, documents, pool)
     notes.append("For softmax rows the column of all features takes the best steepness on the test set, as printed.")
     notes.append("LR and SVM with DSFS or on abs_idf rows are not in the paper, which suggests them.")
@@ -331,10 +332,10 @@ def figure_1(
         after, within = lab.map(posthoc_curve, settings, f"Kolcz & Yih, figure 1 on {corpus}")
         for column, curve in (("post-hoc", after), ("induction", within)):
             records += [
-                Record(PAPER, "figure 1", corpus, f"N = {n}", column, None, value, SETTING)
+                PublishedFigure(PAPER, "figure 1", corpus, f"N = {n}", column, None, value, SETTING)
                 for n, value in zip(sizes, curve["area"])
             ]
-            records.append(Record(PAPER, "figure 1", corpus, "all", column, None, curve["all"], SETTING))
+            records.append(PublishedFigure(PAPER, "figure 1", corpus, "all", column, None, curve["all"], SETTING))
         best = [sizes[int(np.argmax(curve["area"]))] for curve in (after, within)]
         better = "better" if max(within["area"]) > max(after["area"]) else "not better"
         notes.append(f"{corpus}: best N {best[0]} post-hoc, {best[1]} in induction; induction is {better} at its best.")
@@ -369,7 +370,9 @@ def _roc_figure(
     curves = dict(zip(CURVES, lab.map(roc, settings, f"Kolcz & Yih, {item} on {corpus}")))
     setting = SETTING + (f"; {noise:.0%} of the training labels flipped" if noise else "")
     records = [
-        Record(PAPER, item, corpus, row, f"TPR at {at:.0%} FPR", None, curves[row]["tpr"][FPR.index(at)], setting)
+        PublishedFigure(
+            PAPER, item, corpus, row, f"TPR at {at:.0%} FPR", None, curves[row]["tpr"][FPR.index(at)], setting
+        )
         for row in CURVES
         for at in (0.01, 0.02, 0.05, 0.1, 0.14)
     ]
@@ -440,7 +443,7 @@ def label_noise(
             ]
             setting = f"{SETTING}; mean of {len(seeds)} draws; N fixed, not chosen"
             records += [
-                Record(PAPER, "label noise", corpus, name, f"{noise:.0%} flipped", None, value, setting)
+                PublishedFigure(PAPER, "label noise", corpus, name, f"{noise:.0%} flipped", None, value, setting)
                 for noise, value in zip(noises, values)
             ]
             series[name] = list(noises), values

@@ -19,6 +19,7 @@ from surebayes.server.http.api import ENDPOINTS, Call, Endpoint
 from surebayes.server.http.body import documents_of, read_body
 from surebayes.server.http.openapi import document
 from surebayes.server.http.problems import HttpError, problem, problem_response, status_of
+from surebayes.server.page import site
 from surebayes.server.process.counters import CONTENT_TYPE
 from surebayes.server.service import Service
 
@@ -39,7 +40,7 @@ def application(service: Service) -> Starlette:
     ]
     for path, role, handler in _for_rspamd(service):
         routes.append(Route(path, _guarded(service, role, handler), methods=["GET", "POST"]))
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
+    made = Starlette(routes=[*routes, *site.routes(service)], exception_handlers={HTTPException: _http_problem})
     made.router.redirect_slashes = False
     return made
 

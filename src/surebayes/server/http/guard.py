@@ -16,8 +16,16 @@ def check(request: Request, service: Service, role: str) -> Grant:
 
     Without tokens this machine may do everything and others nothing; with them every request needs one.
     """
+    check_source(request, service)
+    granted = grant_of_sender(request, service)
+    if not allows(granted.role, role):
+        raise _denied(service, 403, "role", f"This needs a token with the role {role}; this one has {granted.role}.")
+    return granted
+
+
+def check_source(request: Request, service: Service) -> None:
+    """Refuse a request that a foreign page made a browser send, from another machine, or one too many."""
     client, headers = request.client, request.headers
-    granted = EVERYTHING
     host = headers.get("host", "")
     origin = headers.get("origin")
     if origin is not None and not origin_is_ours(origin, host):
@@ -27,16 +35,17 @@ def check(request: Request, service: Service, role: str) -> Grant:
             raise _denied(service, 403, "address", "Only this machine may use this server: start it with --tokens.")
         if client is not None and host and not host_is_ours(host):  # every browser names a host; rspamc doesn't
             raise _denied(service, 403, "host", "Host must be localhost or a loopback address. Start it with --tokens.")
-    else:
-        token = _token(headers.get("authorization", ""), headers.get("password", ""))
-        found = service.tokens.grant_of(token) if token else None
-        if found is None:
-            raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
-        granted = found
-        if not allows(granted.role, role):
-            what = f"This needs a token with the role {role}; this one has {granted.role}."
-            raise _denied(service, 403, "role", what)
     service.rate.check("unix" if client is None else client.host)
+
+
+def grant_of_sender(request: Request, service: Service) -> Grant:
+    """Return what is granted to whoever sends a request: what their token allows, everything without tokens."""
+    if service.tokens is None:
+        return EVERYTHING
+    token = _token(request.headers.get("authorization", ""), request.headers.get("password", ""))
+    granted = service.tokens.grant_of(token) if token else None
+    if granted is None:
+        raise _denied(service, 401, "token", "This needs a token: the header Authorization: Bearer TOKEN.")
     return granted
 
 

@@ -145,7 +145,7 @@ def reject(reason: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Mail:
+class IncomingMail:
     """A mail as it comes in, up to a limit.
 
     Attributes

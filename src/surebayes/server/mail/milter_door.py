@@ -9,7 +9,7 @@ from collections.abc import Callable
 from surebayes.filter.layers.names import person_named
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
-from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, Mail, Terms, packet
+from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
 from surebayes.server.marks import FORGED, fields_of, plain
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Judgement, Service
@@ -87,7 +87,7 @@ class _Session:
 
     async def _one_mail(self, take: Callable[[int], None]) -> bool:
         """Take packets up to the end of a mail; return whether the connection goes on."""
-        mail, self.refused = Mail(), None
+        mail, self.refused = IncomingMail(), None
         while True:
             letter, data = await self._receive(bool(mail.pieces))
             if letter == b"O":
@@ -109,7 +109,7 @@ class _Session:
             else:
                 await self._step(mail, letter, data, take)
 
-    async def _step(self, mail: Mail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
+    async def _step(self, mail: IncomingMail, letter: bytes, data: bytes, take: Callable[[int], None]) -> None:
         assert self.terms is not None
         if letter == b"D":  # macros: nobody waits for an answer
             return
@@ -137,7 +137,7 @@ class _Session:
         else:
             raise BadPacket(f"There is no command {letter!r}.")
 
-    def _keep(self, mail: Mail, piece: bytes, take: Callable[[int], None]) -> None:
+    def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None]) -> None:
         """Keep a piece of a mail; one that can't be held is answered as an error, at its end."""
         if self.refused is None:
             try:
@@ -146,7 +146,7 @@ class _Session:
                 self.refused = error
                 mail.pieces.clear()
 
-    async def _verdict(self, mail: Mail) -> bytes:
+    async def _verdict(self, mail: IncomingMail) -> bytes:
         """Return the packets that say what becomes of a mail; an error must not lose it."""
         try:
             if self.refused is not None:
@@ -163,7 +163,7 @@ class _Session:
         self.recipients.clear()
         return person_named(recipients[0]) if len(recipients) == 1 and self.service.layers is not None else None
 
-    def _done(self, mail: Mail, judgement: Judgement) -> bytes:
+    def _done(self, mail: IncomingMail, judgement: Judgement) -> bytes:
         action = self.options.milter_action
         if action == "pass" or not judgement.marks:
             return packet(ACCEPT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 
 from surebayes.server.process.address import Address
@@ -53,6 +54,8 @@ class Options:
         Layers that a process keeps open.
     log_level : str
         "debug", "info", "warning" or "error".
+    key : bytes
+        What the cookies of the page are signed with: made anew for each server, one for all of its processes.
     """
 
     model: str
@@ -79,3 +82,4 @@ class Options:
     quota_bytes: int = 0
     open_layers: int = 64
     log_level: str = "info"
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

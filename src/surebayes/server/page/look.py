@@ -1,0 +1,162 @@
+"""How pages look: templates, numbers and times as people read them, files that browsers keep, binding headers."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import mimetypes
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from surebayes.server.page import charts
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+"""What every answer of the page carries: no inline script, nothing from elsewhere, in nobody's frame."""
+
+
+# ---------------------------------------------------------------------- words and numbers
+
+
+def count(value: int, one: str = "", several: str = "") -> str:
+    """Return a number with its unit.
+
+    Examples
+    --------
+    >>> count(12345, "mail"), count(1, "mail"), count(2, "person", "people"), count(7)
+    ('12,345 mails', '1 mail', '2 people', '7')
+    """
+    unit = "" if not one else f" {one}" if value == 1 else f" {several or one + 's'}"
+    return f"{value:,}{unit}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage, with as many digits as it needs.
+
+    Examples
+    --------
+    >>> percent(0.9731), percent(0.001), percent(0.0000321), percent(0.0), percent(1.0), percent(None)
+    ('97.3%', '0.1%', '0.0032%', '0%', '100%', '–')
+    """
+    if share is None:
+        return "–"
+    value = 100 * share
+    digits = 1 if abs(value) >= 1 or value == 0 else 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
+
+
+def bytes_(size: int) -> str:
+    """Return a size with its unit.
+
+    Examples
+    --------
+    >>> bytes_(532), bytes_(48_200), bytes_(12_000_000)
+    ('532 bytes', '48.2 kB', '12.0 MB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return count(size, "byte")
+
+
+def score(value: float | None) -> str:
+    """Return a score with its sign; a dash where there is none."""
+    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+def keys(classes: Sequence[str]) -> dict[str, str]:
+    """Return the key of each class: its first letter where that says which, else its place.
+
+    Examples
+    --------
+    >>> keys(["ham", "spam"]), keys(["sport", "science"])
+    ({'ham': 'h', 'spam': 's'}, {'sport': '1', 'science': '2'})
+    """
+    letters = [label[:1].lower() for label in classes]
+    if len(set(letters)) == len(letters) and all(letter.isalpha() and letter not in "jknu" for letter in letters):
+        return dict(zip(classes, letters))
+    return {label: str(place) for place, label in enumerate(classes, 1)}
+
+
+def when(text: str | None) -> Markup:
+    """Return a time for a page: in UTC, and marked so that a script can show it in the reader's zone."""
+    if not text:
+        return Markup("–")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return Markup("{}").format(text)
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    shown = f"{moment.day} {moment:%b %Y, %H:%M} UTC"
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), shown)
+
+
+# ---------------------------------------------------------------------- templates
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; whatever they are given is shown as text."""
+    made = Environment(
+        loader=PackageLoader("surebayes.server.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
+    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when)
+    made.globals.update(chart=charts, static=lambda name: f"/static/{name}?v={_static()[name].version}")
+    return made
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a template filled in."""
+    return environment().get_template(template).render(**values)
+
+
+# ---------------------------------------------------------------------- files
+
+
+class _File:
+    __slots__ = ("kind", "packed", "raw", "version")
+
+    def __init__(self, name: str, raw: bytes) -> None:
+        self.raw, self.packed = raw, gzip.compress(raw, 9, mtime=0)
+        self.kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        self.version = hashlib.sha256(raw).hexdigest()[:12]
+
+
+@cache
+def _static() -> dict[str, _File]:
+    folder = files("surebayes.server.page").joinpath("static")
+    places = [(name, folder.joinpath(name)) for name in ("page.css", "page.js", "icon.svg", "vendor/htmx.min.js")]
+    return {name: _File(name, place.read_bytes()) for name, place in places}
+
+
+def static_file(request: Request) -> Response:
+    """Return a file that pages name; browsers keep it until its content, and so its address, is another."""
+    file = _static().get(request.path_params["name"])
+    if file is None:
+        return Response("There is no such file.", 404, HEADERS, "text/plain")
+    kept = "public, max-age=31536000, immutable" if request.query_params.get("v") == file.version else "no-cache"
+    headers = {**HEADERS, "Cache-Control": kept, "Vary": "Accept-Encoding", "Content-Type": file.kind}
+    if file.kind.startswith("text/"):
+        headers["Content-Type"] += "; charset=utf-8"
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.packed, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(file.raw, headers=headers)

@@ -1,0 +1,144 @@
+"""A mail: what is said of it, and why: views, terms, the text with what spoke for and against it."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from surebayes.errors import BadInput
+from surebayes.filter.filter import Filter
+from surebayes.mail.message import read_message
+from surebayes.server.page.visit import DOOR, Done, Visit
+
+TERMS = 12
+"""Terms shown of each view."""
+COLOURED = 400
+"""Terms of each view that the text is coloured by."""
+MOST_TEXT = 40_000
+"""Characters of a mail's text that are shown."""
+MOST_AGAIN = 256 * 1024
+"""Bytes of the largest mail that a page brings back to be taught; a larger one is sent anew."""
+_WORD = re.compile(r"\w\w+")
+
+
+async def mail(visit: Visit) -> dict[str, Any]:
+    """Return why a mail is judged as it is; what to do where there is none yet."""
+    document = _given(visit)
+    limit = visit.service.options.max_size
+    if not document:
+        return {"explained": None, "size": 0, "limit": limit, "again": ""}
+    explained = await visit.ask(lambda mine: explanation(mine, document))
+    again = base64.b64encode(document).decode() if len(document) <= MOST_AGAIN else ""
+    return {"explained": explained, "size": len(document), "limit": limit, "again": again}
+
+
+def _given(visit: Visit) -> bytes:
+    """Return the mail of a form: the file, or what was pasted."""
+    file, pasted, again = (visit.form.get(name, "") for name in ("file", "mail", "again"))
+    if isinstance(again, str) and again:
+        try:
+            return base64.b64decode(again, validate=True)
+        except ValueError:
+            raise BadInput("The mail that came with the form can't be read. Paste it, or choose its file.") from None
+    if isinstance(file, bytes) and file:
+        return file
+    text = pasted if isinstance(pasted, str) else ""
+    return text.replace("\r\n", "\n").encode("utf-8", "surrogateescape") if text.strip() else b""
+
+
+def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
+    """Return the verdict on a mail, and everything that it rests on."""
+    verdict, why = mine.judge(document, remember=False), mine.explain(document, COLOURED)
+    if not hasattr(why, "views"):  # more than two classes: the explanation of the one that was said
+        why = why[mine.classes.index(verdict.label)]
+    message = read_message(document)
+    changed = mine.explain_layers(document, TERMS)
+    copies = verdict.reversal
+    return {
+        "label": verdict.label, "score": verdict.score, "threshold": verdict.threshold,
+        "probability": verdict.probability, "fingerprint": verdict.fingerprint, "model": verdict.model,
+        "reversal": math.ceil(copies) if copies is not None and math.isfinite(copies) else None,
+        "known": _known(mine, document), "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
+        "subject": message.subject, "sender": message.headers.get("from"), "truncated": message.truncated,
+        "bias": why.bias, **shares(why), "text": coloured(message.text, why), "cut": len(message.text) > MOST_TEXT,
+        "layers": None if changed is None else changed.to_dict(),
+    }  # fmt: skip
+
+
+def _known(mine: Filter, document: bytes) -> str | None:
+    """Return as what the filter has learnt a mail; None if it hasn't."""
+    rows = [row for row in mine.history(document, 10) if row["action"] in ("learn", "forget")]
+    return rows[0]["label"] if rows and rows[0]["action"] == "learn" else None
+
+
+def shares(why: Any) -> dict[str, Any]:
+    """Return what each view adds, and the strongest terms or passages of each."""
+    views = []
+    for view in why.views:
+        if view.text is None:
+            strongest = [(term, float(value)) for term, value in zip(view.terms, view.contributions)][:TERMS]
+        else:
+            strongest = [(view.text[start:stop], value) for start, stop, value in view.spans(TERMS)]
+        terms = [{"term": term, "share": value} for term, value in strongest]
+        views.append({"view": view.name, "share": view.share, "terms": terms})
+    each = [abs(term["share"]) for view in views for term in view["terms"]]
+    return {
+        "views": views, "most_view": max((abs(view["share"]) for view in views), default=0.0),
+        "most_term": max(each, default=0.0),
+    }  # fmt: skip
+
+
+def coloured(text: str, why: Any) -> list[tuple[str, str]]:
+    """Cut a text into pieces, each with how strongly it speaks: "f1" to "f3" for, "a1" to "a3" against, "" neither."""
+    weights: dict[str, float] = {}
+    for view in why.views:
+        for term, value in zip(view.terms, view.contributions):
+            if _WORD.fullmatch(term):
+                weights[term] = weights.get(term, 0.0) + float(value)
+    strongest = max((abs(value) for value in weights.values()), default=0.0)
+    pieces: list[tuple[str, str]] = []
+    end = 0
+    for match in _WORD.finditer(text[:MOST_TEXT]):
+        mark = _strength(weights.get(match[0].lower(), 0.0), strongest)
+        if mark:
+            _add(pieces, text[end : match.start()], "")
+            _add(pieces, match[0], mark)
+            end = match.end()
+    _add(pieces, text[end:MOST_TEXT], "")
+    return pieces
+
+
+def _add(pieces: list[tuple[str, str]], text: str, mark: str) -> None:
+    if text:
+        pieces.append((text, mark))
+
+
+def _strength(value: float, strongest: float) -> str:
+    share = abs(value) / strongest if strongest else 0.0
+    level = next((level for level, bound in ((3, 0.5), (2, 0.2), (1, 0.05)) if share >= bound), 0)
+    return f"{'f' if value > 0 else 'a'}{level}" if level else ""
+
+
+async def teach(visit: Visit) -> Done:
+    """Teach the mail that was looked at."""
+    label = visit.asked("as")
+    (outcome,) = await visit.service.teach(_documents(visit), label, DOOR, visit.who, visit.person)
+    said = {"learnt": f"Learnt as {label}.", "already": f"It was known as {label} already.",
+            "moved": f"It is {label} now, and no longer what it was."}  # fmt: skip
+    return Done(said[outcome], "/mail")
+
+
+async def forget(visit: Visit) -> Done:
+    """Undo the learning of the mail that was looked at."""
+    (outcome,) = await visit.service.forget(_documents(visit), DOOR, visit.who, visit.person)
+    return Done("Forgotten." if outcome == "forgotten" else "It wasn't known.", "/mail")
+
+
+def _documents(visit: Visit) -> Sequence[bytes]:
+    document = _given(visit)
+    if not document:
+        raise BadInput("There is no mail in the form. Paste one, or choose its file.")
+    return [document]

@@ -1,0 +1,138 @@
+"""Who looks at a page: the cookie that a token is exchanged for, and the word that every form must bring back.
+
+A session is a signed text in a cookie that scripts can't read; nothing is kept on the server. It names the digest of
+the token, so that a token taken out of the file ends its sessions at once, and the key that signs it is made when the
+server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie came along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from surebayes.server.access import allows
+from surebayes.server.http import guard
+from surebayes.server.http.problems import HttpError
+from surebayes.server.service import Service
+
+SIGNED_IN, FORMS, SAID = "surebayes-session", "surebayes-forms", "surebayes-said"
+"""The cookies: who signed in; what a form is bound to while nobody has; what the last deed came to."""
+HOURS = 12
+"""How long a session lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks.
+
+    Attributes
+    ----------
+    role : str
+        "read", "teach" or "admin"; "" for somebody who has not signed in.
+    person : str or None
+        The only one that they may act for.
+    nonce : str
+        What their forms are bound to.
+    by : {"cookie", "header", "machine"}
+        How they are known: signed in, by the header of a program, or because they are on this machine.
+    is_new : bool
+        Whether the cookie of `nonce` has yet to be sent.
+    """
+
+    role: str
+    person: str | None
+    nonce: str
+    by: str
+    is_new: bool = False
+
+    def may(self, role: str) -> bool:
+        """Whether their role covers another one."""
+        return bool(self.role) and allows(self.role, role)
+
+
+def visitor_of(request: Request, service: Service) -> Visitor:
+    """Return who asks; HttpError for a page of another site, another machine or another name."""
+    guard.check_source(request, service)
+    if request.headers.get("authorization"):
+        sender = guard.grant_of_sender(request, service)
+        return Visitor(sender.role, sender.person, "", "header")
+    if service.tokens is None:
+        nonce = _nonce(request, service)
+        return Visitor("admin", None, nonce or secrets.token_hex(16), "machine", not nonce)
+    parts = opened(service, "session", request.cookies.get(SIGNED_IN, ""))
+    if len(parts) == 3 and time.time() < float(parts[2]) + HOURS * 3600:
+        grant = service.tokens.grant_of_digest(parts[1])
+        if grant is not None:
+            return Visitor(grant.role, grant.person, parts[0], "cookie")
+    nonce = _nonce(request, service)
+    return Visitor("", None, nonce or secrets.token_hex(16), "machine", not nonce)
+
+
+def _nonce(request: Request, service: Service) -> str:
+    return "".join(opened(service, "forms", request.cookies.get(FORMS, ""))[:1])
+
+
+# ---------------------------------------------------------------------- what is signed
+
+
+def sealed(service: Service, purpose: str, *parts: str) -> str:
+    """Return parts as one text that only this server can have written."""
+    text = ".".join(part.encode().hex() for part in parts)
+    return f"{text}.{_mac(service, purpose, text)}"
+
+
+def opened(service: Service, purpose: str, text: str) -> list[str]:
+    """Return the parts of a sealed text; none if it wasn't sealed here, for this purpose."""
+    body, _, mac = text.rpartition(".")
+    if not hmac.compare_digest(mac.encode(), _mac(service, purpose, body).encode()):
+        return []
+    return [bytes.fromhex(part).decode() for part in body.split(".")]
+
+
+def _mac(service: Service, purpose: str, text: str) -> str:
+    return hmac.new(service.options.key, f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def form_word(service: Service, visitor: Visitor) -> str:
+    """Return what a visitor's forms must bring back: a page of another site can't know it."""
+    return _mac(service, "form", visitor.nonce)
+
+
+def check_form(service: Service, visitor: Visitor, word: str) -> None:
+    """Refuse a form that wasn't on a page for this visitor; a program with a token has no forms."""
+    if visitor.by == "header":
+        return
+    if visitor.is_new or not hmac.compare_digest(word.encode(), form_word(service, visitor).encode()):
+        service.counters.refused.labels("page", "form").inc()
+        raise HttpError(403, "This form is too old, or isn't from this server. Load the page again and send it anew.")
+
+
+# ---------------------------------------------------------------------- cookies
+
+
+def set_cookie(request: Request, answer: Response, name: str, value: str, seconds: int | None = None) -> None:
+    """Set a cookie that scripts can't read and other sites can't send; only over TLS where the page came that way."""
+    secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
+    answer.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
+
+
+def sign_in(request: Request, answer: Response, service: Service, token: str) -> bool:
+    """Begin a new session for a token; whether it is one."""
+    if service.tokens is None or service.tokens.grant_of(token) is None:
+        service.counters.refused.labels("page", "token").inc()
+        return False
+    digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+    session = sealed(service, "session", secrets.token_hex(16), digest, str(int(time.time())))
+    set_cookie(request, answer, SIGNED_IN, session, HOURS * 3600)
+    return True
+
+
+def sign_out(answer: Response) -> None:
+    """End a session in its browser."""
+    answer.delete_cookie(SIGNED_IN, path="/", httponly=True, samesite="strict")

@@ -1,0 +1,247 @@
+"""The routes of the page: who may see what, forms that are ours, the same as HTML and as JSON, errors as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from surebayes.errors import SurebayesError
+from surebayes.server.http.guard import check_source
+from surebayes.server.http.problems import HttpError, problem, status_of
+from surebayes.server.page import look, mail, session, threshold
+from surebayes.server.page.today import today
+from surebayes.server.page.visit import DOOR, Deed, Done, Page, Visit, read_form
+from surebayes.server.service import Service
+
+Handler = Callable[[Request], Awaitable[Response]]
+THEMES = ("auto", "light", "dark")
+THEME = "surebayes-theme"
+
+PAGES = (
+    Page("/today", "Today", "read", today),
+    Page("/threshold", "Threshold", "read", threshold.threshold),
+    Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False),
+    Page("/mail", "A mail", "read", mail.mail, takes_form=True),
+)  # fmt: skip
+"""The pages, in the order of the menu."""
+
+DEEDS: tuple[Deed, ...] = (
+    Deed("/threshold/use", "admin", threshold.use),
+    Deed("/mail/teach", "teach", mail.teach),
+    Deed("/mail/forget", "teach", mail.forget),
+)
+"""What forms do."""
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the routes of the page."""
+    found = [Route("/", _caught(service, _shown(service, PAGES[0]), False), methods=["GET"])]
+    for page in PAGES:
+        methods = ["GET", "POST"] if page.takes_form else ["GET"]
+        for as_json in (False, True):
+            handler = _shown(service, page, as_json)
+            path = page.path + (".json" if as_json else "")
+            found.append(Route(path, _caught(service, handler, as_json), methods=methods))
+    found += [Route(deed.path, _caught(service, _done(service, deed), False), methods=["POST"]) for deed in DEEDS]
+    found += [
+        Route("/sign-in", _caught(service, _sign_in(service), False), methods=["GET", "POST"]),
+        Route("/sign-out", _caught(service, _sign_out(service), False), methods=["POST"]),
+        Route("/theme", _caught(service, _set_theme(service), False), methods=["POST"]),
+        Route("/static/{name:path}", _caught(service, _static(service), False), methods=["GET"]),
+    ]
+    return found
+
+
+# ---------------------------------------------------------------------- every request
+
+
+def _caught(service: Service, handler: Handler, as_json: bool) -> Handler:
+    """Answer errors as pages, or as problems where JSON was asked for; bind every answer to this server."""
+
+    async def careful(request: Request) -> Response:
+        try:
+            answer = await handler(request)
+        except Exception as error:
+            if not isinstance(error, HttpError) and status_of(error) >= 500:
+                service.failed(DOOR, error)
+            answer = problem(error) if as_json else _problem_page(request, service, error)
+        for name, value in look.HEADERS.items():
+            answer.headers.setdefault(name, value)
+        answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
+
+    return careful
+
+
+def _problem_page(request: Request, service: Service, error: Exception) -> Response:
+    status = status_of(error)
+    if status == 401 and request.method == "GET":
+        return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
+    inside = status == 500 and not isinstance(error, SurebayesError)
+    said = "An error inside surebayes; the log of the server says which." if inside else str(error)
+    if request.headers.get("hx-request"):
+        return Response(look.rendered("piece-problem.html", detail=said), status, media_type="text/html")
+    bare = {"pages": (), "visitor": None, "theme": _theme(request), "path": "", "csrf": "", "said": "", "mode": None}
+    return Response(
+        look.rendered("problem.html", **bare, title="That didn't work", status=status, detail=said), status,
+        media_type="text/html",
+    )  # fmt: skip
+
+
+def _check(visitor: session.Visitor, role: str) -> None:
+    if not visitor.role:
+        raise HttpError(401, "Sign in first, or send the header Authorization: Bearer TOKEN.")
+    if not visitor.may(role):
+        raise HttpError(403, f"This needs the role {role}; yours is {visitor.role}. Ask whoever keeps the tokens.")
+    if visitor.person is not None:
+        raise HttpError(403, "This page is about everybody's mail, and your token is for one person.")
+
+
+async def _with_form(
+    request: Request, service: Service, visitor: session.Visitor, use: Callable[[Visit], Awaitable[Any]]
+) -> Any:
+    """Read the form that was sent, refuse one that isn't ours, and use it while its bytes are counted."""
+    with service.memory.hold() as take:
+        form = await read_form(request, service, take)
+        word = form.pop("csrf", "")
+        session.check_form(service, visitor, word if isinstance(word, str) else "")
+        return await use(Visit(request, service, visitor, form))
+
+
+# ---------------------------------------------------------------------- pages
+
+
+def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
+    async def show(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+        _check(visitor, page.role)
+        if request.method == "POST":
+            data = await _with_form(request, service, visitor, page.data)
+        else:
+            data = await page.data(Visit(request, service, visitor))
+        if as_json:
+            return Response(msgspec.json.encode(data), media_type="application/json")
+        if request.headers.get("hx-request") and "piece" in data:
+            return Response(
+                look.rendered(data["piece"], **data, **_around(request, service, visitor, page)),
+                media_type="text/html",
+            )  # fmt: skip
+        return _page(request, service, visitor, page, data)
+
+    return show
+
+
+def _around(request: Request, service: Service, visitor: session.Visitor, page: Page) -> dict[str, Any]:
+    """Return what every page has around it."""
+    return {
+        "pages": [each for each in PAGES if each.is_listed and visitor.may(each.role)],
+        "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
+        "csrf": session.form_word(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
+        "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
+        "said": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
+    }  # fmt: skip
+
+
+def _page(request: Request, service: Service, visitor: session.Visitor, page: Page, data: dict[str, Any]) -> Response:
+    values = {**_around(request, service, visitor, page), **data}
+    answer = Response(look.rendered(page.template, **values), media_type="text/html")
+    if visitor.is_new:
+        session.set_cookie(request, answer, session.FORMS, session.sealed(service, "forms", visitor.nonce))
+    if values["said"]:
+        answer.delete_cookie(session.SAID, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+# ---------------------------------------------------------------------- forms
+
+
+def _done(service: Service, deed: Deed) -> Handler:
+    async def do(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+        _check(visitor, deed.role)
+        done: Done = await _with_form(request, service, visitor, deed.do)
+        service.log("info", "page", deed=deed.path, role=visitor.role)
+        if done.piece and request.headers.get("hx-request"):
+            around = _around(request, service, visitor, PAGES[0])
+            return Response(
+                look.rendered(done.piece, **{**around, **done.data, "said": done.said}), media_type="text/html"
+            )
+        answer = RedirectResponse(done.to, 303)
+        session.set_cookie(request, answer, session.SAID, session.sealed(service, "said", done.said), 60)
+        return answer
+
+    return do
+
+
+def _sign_in(service: Service) -> Handler:
+    page = Page("/sign-in", "Sign in", "read", today, is_listed=False)
+
+    async def ask(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+        known = {each.path for each in PAGES}
+        wanted = request.query_params.get("next", "")
+        wrong = ""
+        if request.method == "POST":
+            with service.memory.hold() as take:
+                form = await read_form(request, service, take)
+            wanted = str(form.get("next", ""))
+            session.check_form(service, visitor, str(form.get("csrf", "")))
+            answer: Response = RedirectResponse(wanted if wanted in known else "/", 303)
+            if session.sign_in(request, answer, service, str(form.get("token", "")).strip()):
+                return answer
+            wrong = "That token isn't known here. Tokens are lines of the file that --tokens names."
+        if visitor.role and not wrong:
+            return RedirectResponse(wanted if wanted in known else "/", 303)
+        shown = _page(request, service, visitor, page, {"wrong": wrong, "next": wanted if wanted in known else "/"})
+        shown.status_code = 401 if wrong else 200
+        return shown
+
+    return ask
+
+
+def _sign_out(service: Service) -> Handler:
+    async def leave(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+
+        async def use(visit: Visit) -> Response:
+            answer = RedirectResponse("/sign-in", 303)
+            session.sign_out(answer)
+            return answer
+
+        return await _with_form(request, service, visitor, use)  # type: ignore[no-any-return]
+
+    return leave
+
+
+def _theme(request: Request) -> str:
+    chosen = request.cookies.get(THEME, "auto")
+    return chosen if chosen in THEMES else "auto"
+
+
+def _set_theme(service: Service) -> Handler:
+    async def choose(request: Request) -> Response:
+        visitor = session.visitor_of(request, service)
+
+        async def use(visit: Visit) -> Response:
+            theme, back = visit.asked("theme"), visit.asked("back")
+            answer = RedirectResponse(back if back in {page.path for page in PAGES} else "/", 303)
+            session.set_cookie(request, answer, THEME, theme if theme in THEMES else "auto", 365 * 86400)
+            return answer
+
+        return await _with_form(request, service, visitor, use)  # type: ignore[no-any-return]
+
+    return choose
+
+
+def _static(service: Service) -> Handler:
+    async def give(request: Request) -> Response:
+        check_source(request, service)
+        return look.static_file(request)
+
+    return give

@@ -1,0 +1,61 @@
+"""What went through a filter day by day, and truths held against its promise."""
+
+import time
+
+import pytest
+
+import surebayes as sb
+from surebayes import synthetic
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    raws, labels = synthetic.as_lists(700, 5)
+    with sb.Filter.create(tmp_path_factory.mktemp("activity") / "filter", model="words") as opened:
+        opened.train(zip(raws[:600], labels[:600]), reserve=0.5)
+        opened.later = [(raw, label) for raw, label in zip(raws[600:], labels[600:])]
+        yield opened
+
+
+def test_days_are_counted(mine):
+    empty = mine.activity(7)
+    assert len(empty["days"]) == len(empty["verdicts"]) == len(empty["lessons"]) == 7
+    assert not any(empty["lessons"])  # a training is no lesson of anybody
+    mine.remember(always=True)
+    said = [mine.judge(raw).label for raw, _ in mine.later[:20]]
+    mine.teach(mine.later[0][0], mine.later[0][1], "ann")
+    mine.forget(mine.later[0][0])
+    got = mine.activity(7)
+    assert got["days"][-1] == time.strftime("%Y-%m-%d", time.gmtime())
+    assert got["verdicts"][-1] == {label: said.count(label) for label in set(said)}
+    assert got["lessons"][-1] == {mine.later[0][1]: 1, "forget": 1}
+
+
+def test_truths_are_held_against_the_promise(mine):
+    assert mine.drift() is None  # nothing is promised
+    mine.calibrate(0.05)
+    good = [raw for raw, label in mine.later if label == "ham"][20:32]
+    for raw in good:
+        verdict = mine.judge(raw)
+        assert verdict.label == "ham"
+        mine.tell(next(row.id for row in mine.remembered() if row.fingerprint == verdict.fingerprint), "ham")
+    quiet = mine.drift()
+    known = quiet["seen"]
+    assert known >= len(good)
+    assert (quiet["errors"], quiet["alarm"], quiet["promised"]) == (0, False, 0.05)
+    assert quiet["curve"][-1] == (known, 0)
+
+
+def test_alarms_are_evidence(mine):
+    mine.remember(always=True)
+    flagged = [raw for raw, label in mine.later if label == "spam"]
+    before = mine.drift()
+    for raw in flagged:  # mails that are called spam, and their owner says that they aren't
+        verdict = mine.judge(raw)
+        if verdict.label == "spam":
+            row = next(row.id for row in mine.remembered(limit=1000) if row.fingerprint == verdict.fingerprint)
+            mine.tell(row, "ham")
+    after = mine.drift()
+    assert after["errors"] > before["errors"] + 10
+    assert after["evidence"] > after["line"]
+    assert after["alarm"]

@@ -1,0 +1,226 @@
+"""The page without a browser: what it shows, as HTML and as JSON; who may see it; forms that are ours alone."""
+
+import hashlib
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from browsing import Browser, word_in
+
+from surebayes.server.page.site import DEEDS, PAGES
+from surebayes.server.process.options import Options
+from surebayes.server.service import Service
+
+TOKENS = {"reader": "read", "teacher": "teach", "keeper": "admin"}
+
+
+@pytest.fixture(scope="module")
+def trained_service(trained, tmp_path_factory):
+    folder = shutil.copytree(trained, tmp_path_factory.mktemp("page") / "filter")
+    service = Service(Options(str(folder), log_level="error"))
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def browser(trained_service):
+    with Browser(trained_service) as browser:
+        yield browser
+
+
+@pytest.fixture
+def guarded(folder, tmp_path):
+    """A service with tokens."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{hashlib.sha256(t.encode()).hexdigest()} {role}\n" for t, role in TOKENS.items()))
+    service = Service(Options(str(folder), tokens=str(tokens), log_level="error"))
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def opened(guarded):
+    """What opens browsers, which are closed after the test."""
+    browsers = []
+
+    def open_one(token=None):
+        browsers.append(Browser(guarded))
+        if token:
+            answer = browsers[-1].send("/sign-in", {"token": token, "next": "/"}, "/sign-in", follow=False)
+            assert answer.status_code == 303
+        return browsers[-1]
+
+    yield open_one
+    for browser in browsers:
+        browser.close()
+
+
+# ---------------------------------------------------------------------- what is shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_every_page_is_there_as_html_and_as_json(browser, page):
+    shown = browser.get(page.path)
+    assert shown.status_code == 200, shown.text
+    assert shown.headers["content-type"] == "text/html; charset=utf-8"
+    assert f"<h1>{page.title}</h1>" in shown.text
+    plain = browser.get(f"{page.path}.json")
+    assert plain.headers["content-type"] == "application/json"
+    assert isinstance(plain.json(), dict)
+
+
+def test_the_first_page_is_light(browser):
+    sizes = [len(browser.get("/", headers={"Accept-Encoding": "gzip"}).content)]
+    for name in re.findall(r'(?:src|href)="(/static/[^"]+)"', browser.get("/").text):
+        answer = browser.get(name, headers={"Accept-Encoding": "identity"})
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        sizes.append(len(answer.content))
+    assert len(sizes) >= 4
+    assert sum(sizes) < 100_000
+
+
+@pytest.mark.parametrize("path", ["/", "/today", "/today.json", "/static/page.css", "/static/none", "/sign-in"])
+def test_every_answer_binds_the_browser(browser, path):
+    headers = browser.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_nothing_is_inline_and_nothing_is_from_elsewhere(browser, page):
+    text = browser.get(page.path).text
+    assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", text)
+    assert not re.search(r'(?:src|href|action)="(?:https?:)?//', text)
+
+
+def test_today_says_what_is_missing(browser):
+    text = browser.get("/").text
+    assert "No certificate yet" in text
+    assert "2,995" in text  # good mails that a promise of 0.1% needs
+
+
+# ---------------------------------------------------------------------- who may
+
+
+def test_without_a_token_one_is_asked_to_sign_in(opened):
+    client = opened()
+    answer = client.get("/today", follow=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=/today")
+    assert client.get("/today.json").status_code == 401
+    assert "Today" not in client.get("/sign-in").text
+
+
+def test_a_token_becomes_a_cookie_that_scripts_cannot_read(opened):
+    client = opened()
+    form = {"token": "reader", "csrf": word_in(client.get("/sign-in")), "next": "/today"}
+    answer = client.post("/sign-in", data=form, follow=False)
+    assert answer.headers["location"] == "/today"
+    (cookie,) = [value for value in answer.headers.get_list("set-cookie") if "surebayes-session" in value]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "reader" not in cookie
+    assert client.get("/today").status_code == 200
+    assert client.get("/today.json").status_code == 200
+
+
+def test_a_wrong_token_is_refused(opened):
+    client = opened()
+    form = {"token": "wrong", "csrf": word_in(client.get("/sign-in"))}
+    answer = client.post("/sign-in", data=form)
+    assert answer.status_code == 401
+    assert "token isn" in answer.text
+    assert "surebayes-session" not in client.cookies
+
+
+def test_after_signing_in_one_goes_nowhere_else(opened):
+    client = opened()
+    form = {"token": "reader", "csrf": word_in(client.get("/sign-in")), "next": "//evil.example/"}
+    assert client.post("/sign-in", data=form, follow=False).headers["location"] == "/"
+
+
+def test_a_session_ends_with_its_token(opened, guarded):
+    client = opened("reader")
+    assert client.get("/today.json").status_code == 200
+    tokens = Path(guarded.tokens.path)
+    tokens.write_text(tokens.read_text().partition("\n")[2])
+    guarded.tokens._looked = 0.0
+    assert client.get("/today.json").status_code == 401
+
+
+def test_signing_out_takes_the_cookie_away(opened):
+    client = opened("reader")
+    word = word_in(client.get("/today"))
+    client.post("/sign-out", data={"csrf": word})
+    assert "surebayes-session" not in client.cookies
+
+
+def test_a_session_that_was_planted_is_not_the_one_that_is_used(opened):
+    """Fixation: whoever plants a cookie before somebody signs in knows nothing of the session that follows."""
+    mallory, victim = opened("reader"), opened()
+    planted = mallory.cookies["surebayes-session"]
+    victim.cookies.set("surebayes-session", planted, "localhost.local", "/")
+    word = word_in(victim.get("/today"))
+    victim.post("/sign-in", {"token": "keeper", "csrf": word})
+    assert victim.cookies["surebayes-session"] not in ("", planted)
+    assert word_in(victim.get("/today")) != word
+
+
+@pytest.mark.parametrize(
+    "change", [lambda c: c[:-1] + ("0" if c[-1] != "0" else "1"), lambda c: "61." + c, lambda c: ""]
+)
+def test_a_cookie_that_was_not_written_here_is_worth_nothing(opened, change):
+    client = opened("reader")
+    cookie = client.cookies["surebayes-session"]
+    client.cookies.clear()
+    client.cookies.set("surebayes-session", change(cookie), "localhost.local", "/")
+    assert client.get("/today.json").status_code == 401
+
+
+def test_a_session_ends_after_its_hours(opened, monkeypatch):
+    client = opened("reader")
+    later = time.time() + 12 * 3600 + 1
+    monkeypatch.setattr("surebayes.server.page.session.time.time", lambda: later)
+    assert client.get("/today.json").status_code == 401
+
+
+def test_a_program_brings_its_token_in_the_header(opened):
+    client = opened()
+    assert client.get("/today.json", headers={"Authorization": "Bearer reader"}).status_code == 200
+    assert client.get("/today.json", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+# ---------------------------------------------------------------------- forms
+
+
+@pytest.mark.parametrize("path", ["/theme", "/sign-out", *(deed.path for deed in DEEDS)])
+@pytest.mark.parametrize("word", ["", "0" * 64, "other"])
+def test_a_form_without_its_word_does_nothing(opened, path, word):
+    client = opened("keeper")
+    word = word_in(opened("keeper").get("/today")) if word == "other" else word
+    answer = client.post(path, data={"csrf": word}, follow=False)
+    assert answer.status_code == 403
+    assert "surebayes-session" in client.cookies
+
+
+def test_a_form_of_another_site_is_refused(browser):
+    word = word_in(browser.get("/"))
+    assert browser.post("/theme", data={"csrf": word}, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert browser.post("/theme", data={"csrf": word}, headers={"Origin": "null"}).status_code == 403
+
+
+def test_colours_are_chosen_without_a_script(browser):
+    form = {"csrf": word_in(browser.get("/")), "theme": "dark", "back": "/today"}
+    assert 'data-theme="dark"' in browser.post("/theme", data=form).text
+    assert 'data-theme="auto"' in browser.post("/theme", data={**form, "theme": "<b>"}).text
+
+
+def test_another_machine_or_name_sees_nothing(trained_service):
+    with Browser(trained_service, "192.0.2.1") as far, Browser(trained_service) as near:
+        assert far.get("/").status_code == 403
+        assert near.get("/", headers={"Host": "evil.example"}).status_code == 403
