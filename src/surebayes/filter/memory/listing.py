@@ -82,7 +82,7 @@ class RememberedVerdict:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OtherFilter:
     """How remembered verdicts compare with those of another filter on the same mails.
 
     Attributes
@@ -213,7 +213,7 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def compared(memory: Memory, first: str, person: str | None = None) -> list[Comparison]:
+def compared(memory: Memory, first: str, person: str | None = None) -> list[OtherFilter]:
     """Return how verdicts compare with those of others; `first` is the class that nobody looks for."""
     told = "truth IS NOT NULL AND truth != ''"
     cells = (
@@ -229,4 +229,4 @@ def compared(memory: Memory, first: str, person: str | None = None) -> list[Comp
     memory.flush()
     with memory.lock:
         rows = memory.database.rows(query, {"first": first, "person": person})
-    return [Comparison(*row) for row in rows]
+    return [OtherFilter(*row) for row in rows]

@@ -15,7 +15,7 @@ from surebayes.filter.memory.verdicts import Memory
 from surebayes.filter.state import Seen
 
 if TYPE_CHECKING:
-    from surebayes.filter.memory.listing import Comparison, RememberedVerdict
+    from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
     from surebayes.pool.document import Document
 
 
@@ -157,7 +157,7 @@ class Remembering(Keeping):
         found = [] if memory is None else remembered(memory, number=number)
         return found[0] if found else None
 
-    def compared(self, person: str | None = None) -> list[Comparison]:
+    def compared(self, person: str | None = None) -> list[OtherFilter]:
         """Return how remembered verdicts compare with what other filters wrote into the same mails.
 
         Parameters
