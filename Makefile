@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
-.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration check bench bench-cluster clean sanitize fuzz bench-peers format-c docs dist
+.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench bench-cluster clean sanitize fuzz bench-peers format-c docs dist
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -34,6 +34,16 @@ test-integration: setup
 	  dpkg -x exim4-daemon-heavy_*.deb root; } || echo "no exim: its test is skipped"; }
 	id Debian-exim >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin Debian-exim
 	$(BIN)/python -m pytest -m integration tests/integration
+
+# The page in a browser: Chromium from Debian's package, driven by playwright; axe-core from the registry of npm finds what
+# somebody couldn't read.
+test-page: setup
+	command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium || \
+	  echo "no chromium: tests that need it are skipped"
+	$(BIN)/python -m pip install --quiet playwright
+	mkdir -p build/axe && cd build/axe && { test -f package/axe.min.js || { npm pack --silent axe-core && tar xzf axe-core-*.tgz; } || \
+	  echo "no axe-core: tests that need it are skipped"; }
+	$(BIN)/python -m pytest -m browser tests/browser
 
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow

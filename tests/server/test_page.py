@@ -1,5 +1,6 @@
 """The page without a browser: what it shows, as HTML and as JSON; who may see it; forms that are ours alone."""
 
+import asyncio
 import hashlib
 import re
 import shutil
@@ -13,13 +14,16 @@ from surebayes.server.page.site import DEEDS, PAGES
 from surebayes.server.process.options import Options
 from surebayes.server.service import Service
 
+NEEDS = {"/verdict": "?number=1", "/versions/confirm": "?version=1", "/people/confirm": "?name=ann"}
+"""What the address of a page must say."""
 TOKENS = {"reader": "read", "teacher": "teach", "keeper": "admin"}
 
 
 @pytest.fixture(scope="module")
 def trained_service(trained, tmp_path_factory):
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("page") / "filter")
-    service = Service(Options(str(folder), log_level="error"))
+    service = Service(Options(str(folder), users=str(folder.parent / "users"), log_level="error"))
+    asyncio.run(service.verdicts([b"From: ann@example.org\nSubject: lunch\n\nLunch at one?\n"], "test"))
     yield service
     service.close()
 
@@ -62,11 +66,12 @@ def opened(guarded):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 def test_every_page_is_there_as_html_and_as_json(browser, page):
-    shown = browser.get(page.path)
+    needs = NEEDS.get(page.path, "")
+    shown = browser.get(page.path + needs)
     assert shown.status_code == 200, shown.text
     assert shown.headers["content-type"] == "text/html; charset=utf-8"
     assert f"<h1>{page.title}</h1>" in shown.text
-    plain = browser.get(f"{page.path}.json")
+    plain = browser.get(f"{page.path}.json{needs}")
     assert plain.headers["content-type"] == "application/json"
     assert isinstance(plain.json(), dict)
 
@@ -94,7 +99,7 @@ def test_every_answer_binds_the_browser(browser, path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 def test_nothing_is_inline_and_nothing_is_from_elsewhere(browser, page):
-    text = browser.get(page.path).text
+    text = browser.get(page.path + NEEDS.get(page.path, "")).text
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", text)
     assert not re.search(r'(?:src|href|action)="(?:https?:)?//', text)
 

@@ -122,8 +122,8 @@ def test_a_mail_is_taught_and_forgotten(browser, service):
     assert browser.send("/mail/teach", {"as": "ham"}).status_code == 422
 
 
-def test_a_form_over_the_limit_is_refused(tmp_path, trained):
-    service = Service(Options(str(trained), max_size=5000, log_level="error"))
+def test_a_form_over_the_limit_is_refused(folder):
+    service = Service(Options(str(folder), max_size=5000, log_level="error"))
     with Browser(service) as browser:
         assert browser.send("/mail", {"mail": "x" * 6000}, "/mail").status_code == 413
         assert browser.send("/mail", {}, "/mail", headers={"Content-Type": "text/plain"}).status_code == 422

@@ -651,6 +651,23 @@ class Filter(Remembering):
         """
         return history.rollback(self._durable, version, who)
 
+    def undo(self, version: int, who: str | None = None) -> str:
+        """Undo one lesson, exactly; what was taught since stays.
+
+        Parameters
+        ----------
+        version : int
+            The number of a row of `history` that is the latest of its message.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        {"forgotten", "learnt"}
+            What the message of the lesson is now.
+        """
+        return history.undo(self._durable, version, who)
+
     def status(self) -> dict[str, Any]:
         """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
 

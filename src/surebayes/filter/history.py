@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from surebayes.errors import StoreError
+from surebayes.errors import BadInput, StoreError
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal, Known
 from surebayes.filter.disk.writing import Writing
@@ -90,6 +90,28 @@ def rollback(durable: Durable, version: int, who: str | None) -> int:
     undone: int = durable.submit(lesson)
     durable.absorb_all(f"rolled back to {version}", renew=True)
     return undone
+
+
+def undo(durable: Durable, version: int, who: str | None) -> str:
+    """See `Filter.undo`."""
+
+    def lesson(write: Writing) -> str:
+        latest = write.journal.last()
+        if not 1 <= version <= latest:
+            raise BadInput(f"There is no lesson {version}; the latest is {latest}.")
+        event = next(event for event, _ in write.journal.heads(version - 1))
+        if event.action not in ("learn", "forget") or event.fingerprint is None:
+            raise BadInput(f"Row {version} is no lesson: {event.action}. Go back to the version before it instead.")
+        (last,) = write.journal.latest(event.fingerprint, 1)
+        if last.seq != version:
+            raise BadInput(f"The message of lesson {version} was taught or forgotten again at {last.seq}: undo that.")
+        if write.journal.erased() & {event.seq, event.source or 0}:
+            raise BadInput(f"The message of lesson {version} was erased; there is no way back to it.")
+        _undo(write, event, who)
+        return "forgotten" if event.action == "learn" else "learnt"
+
+    outcome: str = durable.submit(lesson)
+    return outcome
 
 
 def _undo(write: Writing, event: Event, who: str | None) -> None:

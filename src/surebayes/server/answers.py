@@ -87,6 +87,17 @@ class Answers:
 
         return await self.ask(question, person, own=True)
 
+    async def undo(self, version: int, who: str | None = None, person: str | None = None) -> str:
+        """Undo one lesson; see `Filter.undo`."""
+
+        def work() -> str:
+            with self.filter_of(person) as mine:
+                return mine.undo(version, who or person)
+
+        outcome = await self.lesson(work)
+        self._count_lessons([outcome], DOOR, None, person)
+        return outcome
+
     async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
         """Choose the threshold that keeps a promise, or begin a budget; see `Filter.calibrate`."""
         made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, own=True)
@@ -135,6 +146,15 @@ class Answers:
             of = _one(site, number, person).person
             with self.filter_of(of) as mine:
                 return site.explain_remembered(number, top, mine)
+
+        return await self.ask(question)
+
+    async def text_of_verdict(self, number: int, person: str | None = None) -> str | None:
+        """Return what is kept of the text of a remembered mail; None where it wasn't kept."""
+
+        def question(site: Filter) -> str | None:
+            _one(site, number, person)
+            return site.remembered_text(number)
 
         return await self.ask(question)
 

@@ -166,10 +166,15 @@ class Persons:
         return [name for _, name in nlargest(limit, written)]
 
     def about(self, name: str) -> "dict[str, Any]":
-        """Return what a person has: {"person", "lessons", "last_lesson", "bytes"}; NoModel where they have nothing."""
+        """Return what a person has; NoModel where they have nothing.
+
+        "person", "lessons", "last_lesson", "bytes", and "budgets" by class: "debt", "burst" and whether it is "mute".
+        """
         from datetime import UTC, datetime
 
         from surebayes.filter.disk.journal import Journal
+        from surebayes.filter.memory import budgets as kept
+        from surebayes.filter.memory import together
 
         folder = own_folder(self.users, name)
         journal = Journal(folder, write=False)
@@ -178,7 +183,16 @@ class Persons:
         finally:
             journal.close()
         when = None if last is None else datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
-        return {"person": checked_name(name), "lessons": lessons, "last_lesson": when, "bytes": size_of(folder)}
+        memory, budgets = together.opened(folder), {}
+        if memory is not None:
+            force = kept.in_force(memory.database)
+            for label, budget in kept.budgets(memory.database).items():
+                budgets[label] = {"debt": budget.debt, "burst": budget.burst, "mute": force[label].mute}
+            memory.close()
+        return {
+            "person": checked_name(name), "lessons": lessons, "last_lesson": when, "bytes": size_of(folder),
+            "budgets": budgets,
+        }  # fmt: skip
 
     def forget(self, name: str) -> bool:
         """Delete the folder of a person; whether there was one. A process that has it open must let it go first."""

@@ -143,6 +143,8 @@ def remembered(
     number: int | None = None,
     limit: int = 50,
     before: int | None = None,
+    least_sure: bool = False,
+    skip: int = 0,
 ) -> list[RememberedVerdict]:
     """Return remembered verdicts, the latest first; see `Filter.remembered`."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
@@ -170,12 +172,14 @@ def remembered(
     if before is not None:
         wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
         values.append(before)
-    query = f"SELECT {_COLUMNS} FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY time DESC, id DESC LIMIT ?"
+    order = "abs(score - threshold), id DESC" if least_sure else "time DESC, id DESC"
+    chosen = f"SELECT id FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT ? OFFSET ?"
+    query = f"SELECT {_COLUMNS} FROM verdicts WHERE id IN ({chosen}) ORDER BY {order}"
     memory.flush()
     with memory.lock:
         if not all(part is None or part.isascii() for part in (sender, subject)):
             memory.database.connection.create_function("casefold", 1, _casefold, deterministic=True)
-        rows = memory.database.rows(query, (*values, limit))
+        rows = memory.database.rows(query, (*values, limit, skip))
         numbers = [row[0] for row in rows]
         some = ",".join("?" * len(numbers))
         query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"

@@ -111,6 +111,8 @@ class Remembering(Keeping):
         differs: str | None = None,
         limit: int = 50,
         before: int | None = None,
+        least_sure: bool = False,
+        skip: int = 0,
     ) -> list[RememberedVerdict]:
         """Return remembered verdicts, the latest first.
 
@@ -132,6 +134,10 @@ class Remembering(Keeping):
             How many.
         before : int, optional
             The number of a verdict: only those that come after it in this list.
+        least_sure : bool, default=False
+            Those whose score is nearest to its threshold first, instead of the latest.
+        skip : int, default=0
+            How many to leave out at the start.
         """
         from surebayes.filter.memory.listing import remembered
 
@@ -140,7 +146,7 @@ class Remembering(Keeping):
             return []
         return remembered(
             memory, sender=sender, subject=subject, day=day, person=person, label=label, known=known, differs=differs,
-            limit=limit, before=before,
+            limit=limit, before=before, least_sure=least_sure, skip=skip,
         )  # fmt: skip
 
     def remembered_verdict(self, number: int) -> RememberedVerdict | None:
@@ -271,6 +277,18 @@ class Remembering(Keeping):
         if seen is None or content is None:
             return None
         return (learner or self)._explained(contents.read_kept(content), top)
+
+    def remembered_text(self, number: int) -> str | None:
+        """Return what is kept of the text of a remembered document; None where the document wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        """
+        memory = self._remembering()
+        content = None if memory is None else memory.content(number)
+        return None if content is None else contents.read_kept(content).text
 
     def _explained(self, read: Document, top: int | None) -> Any:
         from surebayes.pool.explanation import explain

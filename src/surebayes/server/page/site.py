@@ -14,7 +14,7 @@ from starlette.routing import Route
 from surebayes.errors import SurebayesError
 from surebayes.server.http.guard import check_source
 from surebayes.server.http.problems import HttpError, problem, status_of
-from surebayes.server.page import look, mail, session, threshold
+from surebayes.server.page import history, look, mail, session, threshold, versions
 from surebayes.server.page.today import today
 from surebayes.server.page.visit import DOOR, Deed, Done, Page, Visit, read_form
 from surebayes.server.service import Service
@@ -24,17 +24,35 @@ THEMES = ("auto", "light", "dark")
 THEME = "surebayes-theme"
 
 PAGES = (
-    Page("/today", "Today", "read", today),
-    Page("/threshold", "Threshold", "read", threshold.threshold),
-    Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False),
+    Page("/today", "Today", "read", today, for_all=True),
+    Page("/threshold", "Threshold", "read", threshold.threshold, for_all=True),
+    Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False, for_all=True),
     Page("/mail", "A mail", "read", mail.mail, takes_form=True),
-)  # fmt: skip
+    Page("/history", "History", "read", history.history, piece="piece-history.html"),
+    Page("/verdict", "A verdict", "read", history.verdict, is_listed=False),
+    Page("/queue", "Least sure", "read", history.queue),
+    Page("/lessons", "Lessons", "read", history.lessons),
+    Page("/versions", "Versions", "read", versions.versions),
+    Page("/versions/confirm", "Go back?", "admin", versions.confirm_rollback, is_listed=False),
+    Page("/people", "People", "admin", versions.people, for_all=True),
+    Page("/people/confirm", "Forget a person?", "admin", versions.confirm_person, is_listed=False, for_all=True),
+    Page("/erase", "Erase", "admin", versions.erase),
+    Page("/shadow", "Shadow", "read", versions.shadow),
+)
 """The pages, in the order of the menu."""
 
-DEEDS: tuple[Deed, ...] = (
-    Deed("/threshold/use", "admin", threshold.use),
+DEEDS = (
+    Deed("/threshold/use", "admin", threshold.use, for_all=True),
     Deed("/mail/teach", "teach", mail.teach),
     Deed("/mail/forget", "teach", mail.forget),
+    Deed("/history/tell", "teach", history.tell),
+    Deed("/history/undo", "teach", history.undo),
+    Deed("/queue/tell", "teach", history.tell_next),
+    Deed("/queue/undo", "teach", history.undo_last),
+    Deed("/lessons/undo", "teach", history.undo_lesson),
+    Deed("/versions/rollback", "admin", versions.rollback),
+    Deed("/people/forget", "admin", versions.forget_person, for_all=True),
+    Deed("/erase/mail", "admin", versions.erase_mail),
 )
 """What forms do."""
 
@@ -94,12 +112,12 @@ def _problem_page(request: Request, service: Service, error: Exception) -> Respo
     )  # fmt: skip
 
 
-def _check(visitor: session.Visitor, role: str) -> None:
+def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
     if not visitor.role:
         raise HttpError(401, "Sign in first, or send the header Authorization: Bearer TOKEN.")
     if not visitor.may(role):
         raise HttpError(403, f"This needs the role {role}; yours is {visitor.role}. Ask whoever keeps the tokens.")
-    if visitor.person is not None:
+    if for_all and visitor.person is not None:
         raise HttpError(403, "This page is about everybody's mail, and your token is for one person.")
 
 
@@ -120,18 +138,18 @@ async def _with_form(
 def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
     async def show(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
-        _check(visitor, page.role)
+        if visitor.person is not None and request.url.path == "/":
+            return RedirectResponse("/history", 303)
+        _check(visitor, page.role, page.for_all)
         if request.method == "POST":
             data = await _with_form(request, service, visitor, page.data)
         else:
             data = await page.data(Visit(request, service, visitor))
         if as_json:
             return Response(msgspec.json.encode(data), media_type="application/json")
-        if request.headers.get("hx-request") and "piece" in data:
-            return Response(
-                look.rendered(data["piece"], **data, **_around(request, service, visitor, page)),
-                media_type="text/html",
-            )  # fmt: skip
+        if page.piece and request.headers.get("hx-request"):
+            values = {**_around(request, service, visitor, page), **data}
+            return Response(look.rendered(page.piece, **values), media_type="text/html")
         return _page(request, service, visitor, page, data)
 
     return show
@@ -140,7 +158,7 @@ def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
 def _around(request: Request, service: Service, visitor: session.Visitor, page: Page) -> dict[str, Any]:
     """Return what every page has around it."""
     return {
-        "pages": [each for each in PAGES if each.is_listed and visitor.may(each.role)],
+        "pages": [p for p in PAGES if p.is_listed and visitor.may(p.role) and not (p.for_all and visitor.person)],
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
         "csrf": session.form_word(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
@@ -164,7 +182,7 @@ def _page(request: Request, service: Service, visitor: session.Visitor, page: Pa
 def _done(service: Service, deed: Deed) -> Handler:
     async def do(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
-        _check(visitor, deed.role)
+        _check(visitor, deed.role, deed.for_all)
         done: Done = await _with_form(request, service, visitor, deed.do)
         service.log("info", "page", deed=deed.path, role=visitor.role)
         if done.piece and request.headers.get("hx-request"):

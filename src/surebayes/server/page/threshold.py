@@ -74,5 +74,6 @@ async def use(visit: Visit) -> Done:
     positive = visit.asked("positive") or None
     if rate is None or confidence is None or not 0 < rate < 1:
         raise BadInput("Which threshold? The form names no rate and confidence.")
-    made = await visit.ask(lambda mine: mine.calibrate(rate, confidence, positive=positive).to_dict())
+    made = await visit.service.calibrate(positive, visit.person, max_fpr=rate, confidence=confidence)
+    made = made["classes"][positive] if "classes" in made else made
     return Done(f"Calibrated: {made['promises'][0]}.", "/today")

@@ -103,6 +103,10 @@ class Page:
         Whether a form may be sent to it that changes nothing: a mail to look at.
     is_listed : bool
         Whether it is in the menu.
+    for_all : bool
+        Whether it is about everybody's mail, so that a token for one person doesn't open it.
+    piece : str
+        The template of the part that changes when the page is asked for by a script.
     """
 
     path: str
@@ -111,6 +115,8 @@ class Page:
     data: Callable[[Visit], Awaitable[dict[str, Any]]]
     takes_form: bool = False
     is_listed: bool = True
+    for_all: bool = False
+    piece: str = ""
 
     @property
     def template(self) -> str:
@@ -140,11 +146,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What a form does, and who may do it."""
+    """What a form does, and who may do it; `for_all` as in `Page`."""
 
     path: str
     role: str
     do: Callable[[Visit], Awaitable[Done]]
+    for_all: bool = False
 
 
 async def read_form(request: Request, service: Service, take: Callable[[int], None]) -> dict[str, str | bytes]:

@@ -1,0 +1,152 @@
+"""History: remembered verdicts and what they were told to be, the least sure one by one, lessons to be undone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+from surebayes.errors import BadInput
+from surebayes.server.page.mail import coloured, shares
+from surebayes.server.page.visit import Done, Visit
+
+ROWS = 50
+_BACK = re.compile(r"/(history|queue|lessons|shadow)(\?[!-~]*)?", re.ASCII)
+SAID = {
+    "learnt": "Learnt as {}.",
+    "already": "It was known as {} already.",
+    "moved": "It is {} now, and no longer what it was.",
+    "noted": "Noted as {}; the mail itself wasn't kept, so nothing is learnt.",
+}
+"""What is said of the outcomes of telling a truth."""
+TAKEN_BACK = {
+    "forgotten": "Taken back: it is as if nobody had said anything.",
+    "moved": "Taken back: it is what it was before.",
+    "already": "Taken back.",
+    "noted": "Taken back.",
+    "unknown": "There was nothing to take back.",
+}
+
+
+# ---------------------------------------------------------------------- the list
+
+
+async def history(visit: Visit) -> dict[str, Any]:
+    """Return remembered verdicts, the latest first, as the filters of the address want them."""
+    wanted = {name: visit.asked(name) for name in ("sender", "subject", "day", "label", "person", "known")}
+    known = {"yes": True, "no": False}.get(wanted["known"])
+    person = visit.person or wanted["person"] or None
+    found = await visit.service.remembered(
+        person=person, limit=ROWS, before=visit.number("before"), known=known,
+        **{name: wanted[name] or None for name in ("sender", "subject", "day", "label")},
+    )  # fmt: skip
+    kept = urlencode({name: value for name, value in wanted.items() if value})
+    return {
+        **found, "wanted": wanted, "is_filtered": any(wanted.values()), "back": _here(visit),
+        "more": f"/history?{kept}&" if kept else "/history?",
+    }  # fmt: skip
+
+
+def _here(visit: Visit) -> str:
+    url = visit.request.url
+    return url.path.removesuffix(".json") + (f"?{url.query}" if url.query else "")
+
+
+def _back(visit: Visit, default: str) -> str:
+    """Return the page that a form was on; its address is checked, so that nobody is sent elsewhere."""
+    named = visit.form.get("back", "")
+    return named if isinstance(named, str) and _BACK.fullmatch(named) else default
+
+
+def _number(visit: Visit) -> int:
+    number = visit.number("number", 1)
+    if number is None:
+        raise BadInput("Which verdict? The form names no number.")
+    return number
+
+
+async def tell(visit: Visit) -> Done:
+    """Tell what a remembered mail is."""
+    number, label = _number(visit), visit.asked("as")
+    outcome = await visit.service.tell(number, label, visit.who, visit.person)
+    row = await visit.service.remembered_verdict(number, visit.person)
+    return Done(SAID[outcome].format(label), _back(visit, "/history"), "piece-row.html",
+                {"row": row, "back": _back(visit, "/history")})  # fmt: skip
+
+
+async def undo(visit: Visit) -> Done:
+    """Take back what was told about a remembered mail."""
+    number = _number(visit)
+    outcome = await visit.service.untell(number, visit.who, visit.person)
+    row = await visit.service.remembered_verdict(number, visit.person)
+    return Done(TAKEN_BACK[outcome], _back(visit, "/history"), "piece-row.html",
+                {"row": row, "back": _back(visit, "/history")})  # fmt: skip
+
+
+# ---------------------------------------------------------------------- one of them
+
+
+async def verdict(visit: Visit) -> dict[str, Any]:
+    """Return a remembered verdict, and why its mail is judged as it is now."""
+    number = visit.number("number", 1)
+    if number is None:
+        raise BadInput("Which verdict? The address names no number: /verdict?number=1")
+    row = await visit.service.remembered_verdict(number, visit.person)
+    return {"row": row, "why": await _why(visit, number), "back": "/history"}
+
+
+async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
+    """Return what a remembered mail's score rests on; None where the mail wasn't kept."""
+    found = await visit.service.explain_verdict(number, 400, visit.person)
+    if found is None:
+        return None
+    text = await visit.service.text_of_verdict(number, visit.person)
+    why = found if hasattr(found, "views") else found[-1]
+    return {"bias": why.bias, "score": why.score, **shares(why), "text": coloured(text or "", why)}
+
+
+# ---------------------------------------------------------------------- the least sure, one by one
+
+
+async def queue(visit: Visit) -> dict[str, Any]:
+    """Return the remembered mail that one knows least about, of those whose truth nobody has told."""
+    skip, last = visit.number("skip", 0, 10_000) or 0, visit.number("last", 1)
+    found = await visit.service.remembered(person=visit.person, known=False, least_sure=True, skip=skip, limit=1)
+    rows = found["verdicts"]
+    row = rows[0] if rows else None
+    why = None if row is None else await _why(visit, row["id"])
+    told = None
+    if last is not None:
+        told = await visit.service.remembered_verdict(last, visit.person)
+    return {"row": row, "why": why, "skip": skip, "last": told, "back": _here(visit)}
+
+
+async def tell_next(visit: Visit) -> Done:
+    """Tell what the mail in the queue is, and go on with the next one."""
+    number, label = _number(visit), visit.asked("as")
+    outcome = await visit.service.tell(number, label, visit.who, visit.person)
+    return Done(SAID[outcome].format(label), f"/queue?last={number}&skip={visit.number('skip', 0, 10_000) or 0}")
+
+
+async def undo_last(visit: Visit) -> Done:
+    """Take back the last one: it comes up again."""
+    outcome = await visit.service.untell(_number(visit), visit.who, visit.person)
+    return Done(TAKEN_BACK[outcome], f"/queue?skip={visit.number('skip', 0, 10_000) or 0}")
+
+
+# ---------------------------------------------------------------------- lessons
+
+
+async def lessons(visit: Visit) -> dict[str, Any]:
+    """Return what was learnt, forgotten and set, the latest first."""
+    limit = visit.number("limit", 1, 1000) or 100
+    return {"rows": await visit.service.history(limit, visit.person), "limit": limit, "back": "/lessons"}
+
+
+async def undo_lesson(visit: Visit) -> Done:
+    """Undo one lesson; what was learnt since stays."""
+    version = visit.number("version", 1)
+    if version is None:
+        raise BadInput("Which lesson? The form names no number.")
+    outcome = await visit.service.undo(version, visit.who, visit.person)
+    return Done(f"Lesson {version:,} is undone: {outcome}.", "/lessons")

@@ -1,0 +1,116 @@
+"""Versions and what leaves for good: what changed, going back, persons, mails that are erased; and other filters."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from surebayes.errors import BadInput
+from surebayes.server.page.visit import Done, Visit
+
+ROWS = 100
+
+
+async def versions(visit: Visit) -> dict[str, Any]:
+    """Return the versions of the model, and what changed between two of them."""
+    found = await visit.service.versions(visit.person)
+    latest = await visit.service.history(1, visit.person)
+    now = latest[0]["version"] if latest else 0
+    first, last = visit.number("from"), visit.number("to")
+    changed = None
+    if first is not None:
+        changed = await visit.service.difference(first, now if last is None else last, ROWS, visit.person)
+    return {"versions": found, "now": now, "first": first, "last": last, "changed": changed}
+
+
+async def confirm_rollback(visit: Visit) -> dict[str, Any]:
+    """Return what going back to a version would undo."""
+    version = visit.number("version")
+    if version is None:
+        raise BadInput("Which version? The address names none: /versions/confirm?version=1")
+    latest = await visit.service.history(1, visit.person)
+    now = latest[0]["version"] if latest else 0
+    return {"version": version, "changed": await visit.service.difference(version, now, 20, visit.person)}
+
+
+async def rollback(visit: Visit) -> Done:
+    """Go back to a version."""
+    version = visit.number("version")
+    if version is None:
+        raise BadInput("Which version? The form names none.")
+    found = await visit.service.rollback(version, visit.who, visit.person)
+    return Done(f"Back at version {version:,}: {found['undone']:,} rows are undone.", "/versions")
+
+
+# ---------------------------------------------------------------------- persons
+
+
+async def people(visit: Visit) -> dict[str, Any]:
+    """Return the persons who have been taught something."""
+    if visit.service.layers is None:
+        return {"people": [], "next": None, "has_people": False}
+    return {**await visit.service.people(visit.asked("after"), ROWS), "has_people": True}
+
+
+async def confirm_person(visit: Visit) -> dict[str, Any]:
+    """Ask before a person is forgotten."""
+    name = visit.asked("name")
+    if not name:
+        raise BadInput("Which person? The address names none: /people/confirm?name=ann@example.org")
+    return {"name": visit.service.person_of(name)}
+
+
+async def forget_person(visit: Visit) -> Done:
+    """Delete what a person was taught, and what is remembered of their mail."""
+    name = visit.asked("name")
+    if not name:
+        raise BadInput("Which person? The form names none.")
+    person = visit.service.person_of(name)
+    assert person is not None
+    gone = await visit.service.forget_person(person)
+    layer = "their layer" if gone["layer"] else "no layer, there was none"
+    return Done(f"{name} is forgotten: {layer}, and {gone['remembered']:,} remembered verdicts.", "/people")
+
+
+# ---------------------------------------------------------------------- erasing
+
+
+async def erase(visit: Visit) -> dict[str, Any]:
+    """Return nothing but the form: a Message-ID, and what will go."""
+    return {"message_id": visit.asked("message_id")}
+
+
+async def erase_mail(visit: Visit) -> Done:
+    """Take a mail out of the model, out of the journal and out of what is remembered."""
+    raw = visit.form.get("message_id", "")
+    names = [line.strip() for line in raw.splitlines() if line.strip()] if isinstance(raw, str) else []
+    if not names:
+        raise BadInput("Which mail? Name its Message-ID, as its header has it: <...@...>")
+    if visit.asked("sure") != "yes":
+        raise BadInput("Erased content can't come back: tick the box that says so.")
+    found = await visit.service.erase(names, visit.who, visit.person)
+    said = [
+        f"In the model {found['messages']:,} were found",
+        f"{found['forgotten']:,} are forgotten, {found['released']:,} no longer set aside",
+        f"content of {found['rows']:,} rows of the journal is overwritten",
+        f"{found['remembered']:,} remembered verdicts are gone",
+    ]
+    return Done(f"{'; '.join(said)}.", "/erase")
+
+
+# ---------------------------------------------------------------------- other filters
+
+
+async def shadow(visit: Visit) -> dict[str, Any]:
+    """Return verdicts beside those that other filters wrote into the same mails, where they differ first."""
+    comparisons = await visit.service.compared(visit.person)
+    field = visit.asked("field") or (comparisons[0]["field"] if comparisons else "")
+    rows: list[dict[str, Any]] = []
+    following = None
+    if field:
+        found = await visit.service.remembered(
+            person=visit.person, differs=field, limit=ROWS // 2, before=visit.number("before")
+        )
+        rows, following = found["verdicts"], found["next"]
+    return {"comparisons": comparisons, "field": field, "verdicts": rows, "next": following, "back": "/shadow",
+            "more": f"/shadow?{urlencode({'field': field})}&"}  # fmt: skip

@@ -1,0 +1,13 @@
+"""Who looks at a page, and through what."""
+
+import re
+
+TOKENS = {"reader": "read", "teacher": "teach", "keeper": "admin"}
+WIDTHS = (360, 768, 1440)
+
+
+def sign_in(page, url, token):
+    page.goto(f"{url}/sign-in")
+    page.fill("#token", token)
+    page.click("button.primary")
+    page.wait_for_url(re.compile(re.escape(url) + "/$"))

@@ -1,0 +1,150 @@
+"""What pages do: each element does what it says, with scripts and, where that is promised, without."""
+
+import re
+
+import pytest
+
+import surebayes as sb
+
+
+def asked(site, question):
+    """What the filter of a server says, read by another process."""
+    with sb.Filter.open(site.folder) as mine:
+        return question(mine)
+
+
+# ---------------------------------------------------------------------- today
+
+
+def test_today_shows_what_is_promised(site, look):
+    page = look()
+    page.goto(site.url)
+    promise = asked(site, lambda mine: mine.certificate)
+    card = page.get_by_label("Promise", exact=True).inner_text()
+    for sentence in promise.promises:
+        assert sentence in card
+    assert f"{promise.n_negatives:,} good mails" in card
+    budget = page.get_by_label("Budget of alarms").inner_text()
+    assert re.search(r"Debt\s+\d+\.\d\d of 5 alarms", budget)
+    verdicts = page.get_by_label("Verdicts", exact=True).locator("svg").get_attribute("aria-label")
+    assert verdicts == "120 verdicts in 30 days"
+    assert (
+        page.get_by_label("Lessons", exact=True).locator("svg").get_attribute("aria-label") == "30 lessons in 30 days"
+    )
+    assert "ann" in page.get_by_label("Who taught").inner_text()
+    assert "inside its line" in page.get_by_label("Drift").inner_text()
+
+
+# ---------------------------------------------------------------------- a threshold
+
+
+def test_a_threshold_is_dragged_and_figures_follow(site, look):
+    page = look()
+    page.goto(f"{site.url}/threshold")
+    points = page.evaluate("JSON.parse(document.getElementById('threshold').dataset.places)")
+    picture = page.locator(".histogram")
+    box = picture.bounding_box()
+    before = page.locator("[data-show=threshold]").inner_text()
+    target = points[len(points) // 2]
+    page.mouse.move(box["x"] + points[0][0] * box["width"] / 480, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + target[0] * box["width"] / 480, box["y"] + 60, steps=5)
+    page.mouse.up()
+    after = page.locator("[data-show=threshold]").inner_text()
+    assert after != before
+    assert float(after.replace("−", "-")) == pytest.approx(target[1], abs=0.2)
+    chosen = int(page.locator("#point").input_value())
+    shown = float(page.locator("[data-show=rate]").inner_text().rstrip("%")) / 100
+    assert shown == pytest.approx(points[chosen][2], rel=0.1)
+    assert float(page.locator(".cut").get_attribute("x1")) == pytest.approx(points[chosen][0])
+
+
+def test_a_threshold_is_moved_by_keys(site, look):
+    page = look()
+    page.goto(f"{site.url}/threshold?point=3")
+    page.focus("#point")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#point").input_value() == "4"
+    assert page.locator("[data-show=above]").inner_text() == "4"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_using_a_threshold_asks_and_calibrates(site, look, scripts):
+    page = look(java_script_enabled=scripts)
+    page.goto(f"{site.url}/threshold?point=5")
+    wanted = float(page.locator("[data-show=threshold]").inner_text().replace("−", "-"))
+    page.click("button:has-text('Use this threshold')")
+    page.wait_for_url("**/threshold/confirm?**")
+    assert asked(site, lambda mine: mine.certificate.allowed) != 5  # nothing has happened yet
+    page.click("button:has-text('Calibrate')")
+    assert "Calibrated: at most" in page.locator(".said").inner_text()
+    made = asked(site, lambda mine: mine.certificate)
+    assert made.allowed == 5
+    assert made.threshold == pytest.approx(wanted, abs=0.006)
+
+
+# ---------------------------------------------------------------------- a mail
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_mail_is_pasted_explained_taught_and_forgotten(site, look, mails, scripts):
+    page = look(java_script_enabled=scripts)
+    raw = b"From: Ann <ann@example.org>\nSubject: lunch on Thursday\n\nShall we have lunch, at one?\n"
+    verdict = asked(site, lambda mine: mine.judge(raw, remember=False))
+    page.goto(f"{site.url}/mail")
+    page.fill("#mail", raw.decode())
+    page.click("button.primary")
+    card = page.get_by_label("Verdict", exact=True).inner_text()
+    assert card.startswith(verdict.label)
+    assert f"{abs(verdict.score):.2f}" in card
+    assert "would turn it" in card
+    assert page.get_by_label("Views").locator("svg").count() >= 3
+    assert page.locator(".mail-text").inner_text().strip() == sb.read_message(raw).text.strip()
+    page.click("button:has-text('It is ham')")
+    assert "Learnt as ham" in page.locator(".said").inner_text()
+    assert asked(site, lambda mine: mine.history(raw, 1))[0]["action"] == "learn"
+    page.fill("#mail", raw.decode())
+    page.click("button.primary")
+    page.click("button:has-text('Forget it')")
+    assert "Forgotten" in page.locator(".said").inner_text()
+    assert asked(site, lambda mine: mine.history(raw, 1))[0]["action"] == "forget"
+
+
+def test_a_file_is_chosen(site, look, mails, tmp_path):
+    (tmp_path / "one.eml").write_bytes(mails[200][0])
+    page = look()
+    page.goto(f"{site.url}/mail")
+    page.set_input_files("#file", tmp_path / "one.eml")
+    page.click("button.primary")
+    assert page.locator("mark").count() > 3
+
+
+def test_a_file_is_dropped(site, look, mails):
+    page = look()
+    page.goto(f"{site.url}/mail")
+    page.evaluate(
+        """text => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], "one.eml", {type: "message/rfc822"}));
+            const drop = new DragEvent("drop", {dataTransfer: data, bubbles: true});
+            document.querySelector("form.drop").dispatchEvent(drop);
+        }""",
+        "From: ann@example.org\nSubject: dropped\n\nA mail that was dropped.\n",
+    )
+    page.wait_for_selector("section[aria-label=Verdict]")
+    assert "dropped" in page.get_by_label("Verdict", exact=True).inner_text()
+
+
+def test_a_mail_of_ten_megabytes_stays_usable(site, look, tmp_path):
+    head = b"From: ann@example.org\nSubject: a large one\nContent-Type: text/plain\n\n"
+    (tmp_path / "large.eml").write_bytes(head + b"Minutes of the meeting, as agreed. " * 300_000)
+    page = look()
+    page.goto(f"{site.url}/mail")
+    page.set_input_files("#file", tmp_path / "large.eml")
+    page.click("button.primary")
+    page.wait_for_selector("section[aria-label=Verdict]")
+    assert "10.5 MB" in page.locator(".top").inner_text()
+    assert len(page.content()) < 1_000_000
+    assert "choose its file again" in page.locator("main").inner_text()
+    page.click("nav >> text=Today")
+    assert page.locator("h1").inner_text() == "Today"
