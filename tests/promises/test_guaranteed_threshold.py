@@ -254,6 +254,18 @@ def test_minimum_precision_is_stated_for_the_class_share():
         GuaranteedThreshold(Score(), max_fpr=None, min_precision=0.99).fit(np.round(rows), labels)
 
 
+def test_a_precision_is_found_above_a_gap_in_the_scores():
+    """Most positives lie far above everything else: a threshold above the rest is there, and has to be found."""
+    random = np.random.default_rng(3)
+    for _ in range(30):
+        truth = random.random(1600) < 0.5
+        is_clear = random.random(1600) < 0.9
+        scores = np.where(is_clear, np.where(truth, 18, -18) + random.normal(size=1600), random.normal(size=1600))
+        certificate = certify(scores, truth, max_fpr=None, min_precision=0.99)
+        assert certificate.recall > 0.3
+        assert (truth[scores > certificate.threshold]).mean() > 0.98
+
+
 def test_precision_violations_over_200_calibrations():
     violations = promised = 0
     for seed in range(200):

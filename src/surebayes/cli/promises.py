@@ -113,12 +113,15 @@ def certify(
 
 
 def _print_certificate(certificate: Certificate) -> None:
+    from surebayes.promises.certificate import interval_confidence
+
     low, high = certificate.recall_interval
+    level = _show.percent(interval_confidence(certificate.confidence))
     rows = [
         ("threshold", f"{certificate.threshold:.6g}", f"strictly above it is {certificate.pos_label}"),
         ("negatives", f"{certificate.n_negatives:,}", f"at most {certificate.allowed:,} of them above"),
         ("positives", f"{certificate.n_positives:,}", ""),
-        ("recall", f"{certificate.recall:.4f}", f"{low:.4f} to {high:.4f}"),
+        ("recall", f"{certificate.recall:.4f}", f"{level} interval: {low:.4f} to {high:.4f}"),
     ]
     _show.print_table(("", "value", ""), rows)
     for promise in certificate.promises:

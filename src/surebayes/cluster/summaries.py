@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.certificate import EXACT, Certificate
+from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
 from surebayes.promises.order_statistics import Mislabelled, allowed_above
 
 Floats = npt.NDArray[np.float64]
@@ -241,8 +241,8 @@ class ScoreSummary:
         self._both_classes()
         threshold, allowed = self.threshold(max_fpr, confidence, mislabelled)
         low, high = self.above(threshold)
-        n = self.n_positives
-        interval = Interval(rate_interval(low, n, confidence).low, rate_interval(high, n, confidence).high)
+        n, level = self.n_positives, interval_confidence(confidence)
+        interval = Interval(rate_interval(low, n, level).low, rate_interval(high, n, level).high)
         return Certificate(
             threshold=threshold,
             goal="max_fpr",

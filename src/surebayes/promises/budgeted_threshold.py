@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.promises.budget import AlarmBudget
-from surebayes.promises.certificate import PREQUENTIAL, Certificate, Certificates
+from surebayes.promises.certificate import PREQUENTIAL, Certificate, Certificates, interval_confidence
 from surebayes.promises.class_scores import (
     Floats,
     Kind,
@@ -330,7 +330,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         caught, recent = calibration.recent_recall()
         seen = calibration.negatives + calibration.positives
         measured = calibration.allowed >= 0
-        threshold = calibration.threshold
+        threshold, level = calibration.threshold, interval_confidence(self.confidence)
         other = protected_label(self.classes_, self._kind, target)
         return Certificate(
             threshold=threshold if np.isfinite(threshold) else float(np.finfo(float).max),
@@ -343,7 +343,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             min_recall=None,
             min_precision=None,
             recall=calibration.recall,
-            recall_interval=rate_interval(caught, recent) if recent else Interval(0.0, 1.0),
+            recall_interval=rate_interval(caught, recent, level) if recent else Interval(0.0, 1.0),
             positive_share=calibration.positives / seen if seen else 0.0,
             assumption=PREQUENTIAL,
             pos_label=self.classes_[target].item(),

@@ -51,7 +51,7 @@ class Certificate:
     recall : float
         Share of the calibration positives above the threshold.
     recall_interval : (float, float)
-        Its exact interval at `confidence`.
+        Its exact interval, see `interval_confidence`.
     positive_share : float
         Share of positives among the calibration rows; the promise of a precision holds for this share.
     assumption : str
@@ -89,7 +89,7 @@ class Certificate:
     True
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
     score > 4998: at most 0.1% of negatives like these, confidence 95% (5,000 calibration negatives, at most 1 above);
-    recall 80.1% (77.5% to 82.5%)
+    recall 80.1% (95% interval 77.5% to 82.5%)
     """
 
     threshold: float
@@ -199,7 +199,19 @@ class Certificate:
 
     def _recall(self) -> str:
         low, high = self.recall_interval
-        return f"recall {self.recall:.1%} ({low:.1%} to {high:.1%})"
+        level = percent(interval_confidence(self.confidence))
+        return f"recall {self.recall:.1%} ({level} interval {low:.1%} to {high:.1%})"
+
+
+def interval_confidence(confidence: float) -> float:
+    """Return the confidence of the interval of a certificate's recall: the promise's, and at least 95%.
+
+    Examples
+    --------
+    >>> interval_confidence(0.5), interval_confidence(0.99)
+    (0.95, 0.99)
+    """
+    return max(confidence, 0.95)
 
 
 class Certificates(dict[Any, Certificate]):

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import rate_interval
-from surebayes.promises.certificate import EXACT, Certificate
+from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
 from surebayes.promises.order_statistics import (
     Mislabelled,
     checked_mislabelled,
@@ -113,7 +114,7 @@ def certify(
         min_recall=min_recall,
         min_precision=min_precision,
         recall=caught / n_positives,
-        recall_interval=rate_interval(caught, n_positives, confidence),
+        recall_interval=rate_interval(caught, n_positives, interval_confidence(confidence)),
         positive_share=n_positives / truth.size,
         assumption=assumption,
         first=first,
@@ -182,9 +183,13 @@ def _precise(
     ranked = pilot[np.argsort(-values[pilot], kind="stable")]
     flagged = np.arange(1, ranked.size + 1)
     wrong = np.cumsum(~truth[ranked])
-    # The walk starts where the pilot makes the strongest case for the precision, and goes down from there.
-    score_of_case = (flagged - wrong - min_precision * flagged) / np.sqrt(flagged)
-    start = int(np.argmax(score_of_case))
+    # The walk goes down from the highest threshold that the other rows should accept with room to spare, by what the
+    # pilot has above it; where there is none, from where the pilot makes the strongest case for the precision.
+    times = rest.size / max(pilot.size, 1)
+    doubt = special.bdtr(np.ceil(times * wrong), (times * flagged).astype(np.int64), 1 - min_precision)
+    sure = np.flatnonzero(doubt <= (1 - confidence) / 10)
+    case = (flagged - wrong - min_precision * flagged) / np.sqrt(flagged)
+    start = int(sure[0]) if sure.size else int(np.argmax(case))
     below = np.unique(values[ranked[start:]])[::-1]
     steps = below[np.unique(np.linspace(0, below.size - 1, 200).astype(int))]
     threshold, _, errors = precision_threshold(values[rest], truth[rest], steps, min_precision, confidence)

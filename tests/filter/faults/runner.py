@@ -23,6 +23,7 @@ from surebayes.synthetic import mail_stream
 
 MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(24, seed=9)]
+SPAM = [(mail.raw, mail.label) for mail in mail_stream(20, seed=5) if mail.label == "spam"][:3]
 SMALL = {"model": "words", "width": 2**10}
 DEAD, REFUSED = 113, 7
 
@@ -207,6 +208,42 @@ def brief(path, lesson):
         durable.close()
 
 
+class Rescue(Scenario):
+    """False alarms under a budget: what was said and told is there once it was acknowledged, and counts once."""
+
+    def prepare(self, place):
+        with sb.Filter.create(place / "f", **SMALL) as mine:
+            mine.train([(mail.raw, mail.label) for mail in mail_stream(120, seed=3)], reserve=0.3)
+            mine.calibrate(budget=0.001, burst=20)
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            for i, (raw, _) in enumerate(SPAM):
+                say(pipe, f"said {i} {mine.judge(raw).label}")
+                mine.rescue(raw)
+                say(pipe, f"told {i}")
+
+    def check(self, place, done):
+        said = {int(words[1]): words[2] for words in map(str.split, done) if words[0] == "said"}
+        told = [int(words[1]) for words in map(str.split, done) if words[0] == "told"]
+        with sb.Filter.open(place / "f") as mine:
+            assert mine.problems() == []
+            by_fingerprint = {verdict.fingerprint: verdict for verdict in mine.remembered()}
+            for i, label in said.items():
+                found = by_fingerprint.get(sb.read_message(SPAM[i][0]).fingerprint)
+                assert label == "ham" or (found is not None and found.label == label), i
+            alarms, budget = [i for i in told if said[i] == "spam"], mine.budgets()["spam"]
+            assert len(alarms) <= budget["alarms"] <= len(SPAM)
+            assert budget["debt"] >= budget["alarms"] - 0.001 * budget["negatives"] - 1e-9
+            assert all(mine.teach(SPAM[i][0], "ham") == "already" for i in told)
+        with open(os.devnull, "wb") as nothing:
+            self.act(place, nothing.fileno())
+        with sb.Filter.open(place / "f") as mine:
+            assert mine.problems() == []
+            assert mine.budgets()["spam"]["negatives"] == len(SPAM)
+            assert len(alarms) <= mine.budgets()["spam"]["alarms"] <= len(SPAM)
+
+
 class Upkeep(Scenario):
     """What changes no count: whatever happens, the filter knows what it knew."""
 
@@ -258,7 +295,7 @@ class Erase(Upkeep):
 SCENARIOS = {
     "learn": Learn(), "compact": Compact(), "rebuild": Rebuild(), "erase": Erase(),
     "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),
-    "import": Import(), "export": Export(),
+    "import": Import(), "export": Export(), "rescue": Rescue(),
 }  # fmt: skip
 
 

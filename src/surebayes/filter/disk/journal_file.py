@@ -167,7 +167,7 @@ class errors_named:
         if "unable to open" in text or "readonly" in text or "permission" in text:
             self._permissions(error)
         if "full" in text or "disk I/O" in text or "unable to open" in text or "readonly" in text:
-            raise OSError(f"{self.path} could not be written: {text}.") from error
+            raise OSError(f"{self.path} could not be used: {text}. Is there room on the disk?") from error
         raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {text}.") from error
 
     def _permissions(self, error: sqlite3.Error) -> None:

@@ -159,7 +159,8 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
         return fields, int(positive and arguments.exit_code)
     except Exception as error:  # a mail is worth more than a verdict on it
         problem = _sentence(error)
-        _say(f"{problem}; the mail is passed on without a verdict")
+        _say(f"{problem} The mail is passed on without a verdict." if problem[-1:] in ".?" else
+             f"{problem}; the mail is passed on without a verdict")  # fmt: skip
         return [(b"X-Surebayes-Error", _ascii(problem))], FAILED if arguments.exit_code else 0
 
 
