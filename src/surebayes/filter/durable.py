@@ -322,7 +322,9 @@ class Durable:
     def _describe(self, state: State) -> None:
         """Write down in the journal what the filter is, so that it can be counted anew from the journal alone."""
         views = [view.to_json() for view in state.engine.views]
-        about = {"reader": state.engine.reader, "classes": state.names, "views": views}
+        about: dict[str, Any] = {"reader": state.engine.reader, "classes": state.names, "views": views}
+        if state.settings.base is not None:
+            about["base"] = state.settings.base
         self.open_journal().set_fact("about", dumped(about).decode("ascii"))
 
     def _before(self) -> dict[str, Any] | None:

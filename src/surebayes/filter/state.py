@@ -154,6 +154,7 @@ class Seen:
     __slots__ = ("content", "document", "fingerprint", "message_id", "opinions", "rows", "scores", "version")
 
     document: Document | None
+    message_id: str | bytes  # as bytes the hash of it that another journal has
 
     def __init__(self, document: Document, rows: list[Rows]) -> None:
         self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
@@ -163,7 +164,7 @@ class Seen:
         self.scores: Numbers = reals(())
 
     @classmethod
-    def of_terms(cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str) -> Seen:
+    def of_terms(cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str | bytes) -> Seen:
         """Return what is left of a document that is not at hand any more."""
         seen = cls.__new__(cls)
         seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
@@ -488,7 +489,7 @@ class State(OnBase):
             body, reader = pack_content(seen.kept(self.engine.views), moved), contents.VERSION
         else:
             body, reader = pack_rows(packable(seen.rows), moved), None
-        name = self._hashed(seen.message_id)
+        name = self._hashed(seen.message_id) if isinstance(seen.message_id, str) else seen.message_id or None
         return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
 
 

@@ -61,6 +61,56 @@ def pool_of(path):
         return opened._durable.loaded().engine.copy()
 
 
+# ---------------------------------------------------------------------- upkeep
+
+
+@pytest.mark.parametrize("lost", [(), ("manifest.json",)], ids=["whole", "without manifest"])
+def test_a_layer_counted_anew_stands_where_it_stood(site, tmp_path, lost):
+    with sb.Filter.create(tmp_path / "mine", base=site, own_weight=7) as mine:
+        for raw, label in MAILS[90:110]:
+            mine.teach(raw, label)
+        before = scores(mine)
+    for name in lost:
+        (tmp_path / "mine" / name).unlink()
+    assert sum(sb.Filter.rebuild(tmp_path / "mine")["documents"].values()) == 20
+    with sb.Filter.open(tmp_path / "mine") as mine:
+        assert mine.basis == "base"
+        assert scores(mine) == before
+        assert mine.problems() == []
+    assert lean_scores(tmp_path / "mine") == before
+
+
+def test_a_layer_has_other_views_only_with_its_base(site, tmp_path):
+    with sb.Filter.create(tmp_path / "mine", base=site) as mine:
+        for raw, label in MAILS[90:110]:
+            mine.teach(raw, label)
+    with pytest.raises(ValueError, match="A layer has the views of its base"):
+        sb.Filter.rebuild(tmp_path / "mine", model="words")
+    sb.Filter.rebuild(site, model="words")
+    with sb.Filter.open(tmp_path / "mine") as mine:
+        assert mine.basis == "own layer"
+        assert "surebayes rebuild" in mine.health().detail
+    sb.Filter.rebuild(tmp_path / "mine", model="words")
+    with sb.Filter.create(tmp_path / "new", base=site) as new:
+        for raw, label in MAILS[90:110]:
+            new.teach(raw, label)
+        expected = scores(new)
+    assert scores(tmp_path / "mine") == expected == lean_scores(tmp_path / "mine")
+
+
+def test_erasing_concerns_the_own_layer(site, tmp_path):
+    unseen = MAILS[110][0]
+    with sb.Filter.create(tmp_path / "mine", base=site) as mine:
+        mine.teach(*MAILS[90])
+        before = scores(mine)
+        mine.teach(unseen, "spam")
+        written = files_of(site)
+        assert mine.erase([sb.read_message(unseen).headers["message-id"]])["forgotten"] == 1
+        assert scores(mine) == before
+    assert files_of(site) == written
+    assert lean_scores(tmp_path / "mine") == before
+
+
 # ---------------------------------------------------------------------- the law
 
 

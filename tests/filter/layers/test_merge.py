@@ -158,3 +158,17 @@ def test_the_command_says_how_many_disagreed(tmp_path, capsys):
     assert main(["merge", str(tmp_path / "a"), "-m", str(tmp_path / "d")]) == 2
     assert main(["merge", str(tmp_path / "a"), str(tmp_path), "-m", str(tmp_path / "d")]) == 66
     assert not (tmp_path / "d").exists()
+
+
+def test_a_message_is_erased_by_its_message_id_wherever_it_was_learnt(tmp_path):
+    for name, mails in (("a", MAILS[:40]), ("b", MAILS[40:80])):
+        with sb.Filter.create(tmp_path / name, **SMALL) as made:
+            made.train(mails, reserve=0.0)
+    merging.merge([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path / "c"))
+    merging.merge([str(tmp_path / "c"), str(tmp_path / "a")], str(tmp_path / "d"))  # keys of keys
+    for folder in ("c", "d"):
+        for raw, _ in (MAILS[0], MAILS[60]):
+            with sb.Filter.open(tmp_path / folder) as merged:
+                assert merged.erase([sb.read_message(raw).headers["message-id"]])["forgotten"] == 1
+                assert merged.problems() == []
+                assert merged.forget(raw) == "unknown"

@@ -94,3 +94,12 @@ def test_the_command(site, tmp_path, capsys):
     assert main(["rollback", "-m", str(site), str(report["before"])]) == 0
     assert main(["promote", *users, "--into", str(site), "--all", "--no-json"]) == 0
     assert "Undo it: surebayes rollback" in capsys.readouterr().out
+
+
+def test_what_was_promoted_is_erased_by_its_message_id(site, tmp_path):
+    with sb.Filter.create(tmp_path / "mine", base=site) as mine:
+        mine.teach(*MAILS[70])
+        mine.promote(site)
+    with sb.Filter.open(site) as everybody:
+        assert everybody.erase([sb.read_message(MAILS[70][0]).headers["message-id"]])["forgotten"] == 1
+        assert everybody.forget(MAILS[70][0]) == "unknown"

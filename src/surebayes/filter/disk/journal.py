@@ -58,6 +58,13 @@ def _values(event: Event) -> tuple[Any, ...]:
 _LESSON = "seq, time, action, label, who"
 
 
+def _hash_of(message_id: str, key: str) -> bytes:
+    from surebayes.mail.message import blake2b
+
+    name = "".join(message_id.split()).encode("utf-8", "surrogatepass")
+    return blake2b(name, digest_size=16, key=bytes.fromhex(key)).digest()
+
+
 class Journal:
     """The journal of one filter.
 
@@ -164,12 +171,17 @@ class Journal:
 
     def hashed(self, message_id: str) -> bytes | None:
         """Return the keyed hash of a Message-ID, by which its rows are found; None for an empty one."""
-        from surebayes.mail.message import blake2b
+        return _hash_of(message_id, self.facts["key"]) if message_id else None
 
-        if not message_id:
-            return None
-        name = "".join(message_id.split()).encode("utf-8", "surrogatepass")
-        return blake2b(name, digest_size=16, key=bytes.fromhex(self.facts["key"])).digest()
+    @property
+    def keys(self) -> list[str]:
+        """The keys that Message-IDs are hashed with: the own one, and those of journals that rows were taken from."""
+        return [self.facts["key"], *self.facts.get("other keys", "").split()]
+
+    def know_keys(self, keys: Iterable[str]) -> None:
+        """Take note of the keys of another journal, so that rows taken from there are found by their Message-IDs."""
+        others = {*self.keys[1:], *keys} - {self.facts["key"]}
+        self.set_fact("other keys", " ".join(sorted(others)))
 
     # ---- adding rows
 
@@ -321,10 +333,15 @@ class Journal:
     def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
         """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
         fingerprints: set[str] = set()
-        for name in message_ids:
-            events = self._events("message_id = ?", (self.hashed(name),))
-            fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
+        for name in filter(None, message_ids):
+            for key in self.keys:
+                events = self._events("message_id = ?", (_hash_of(name, key),))
+                fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
         return fingerprints
+
+    def message_ids(self) -> dict[int, bytes]:
+        """Return the hashed Message-IDs of rows that have one."""
+        return {event.seq: event.message_id for event in self._events("message_id IS NOT NULL") if event.message_id}
 
     def rows_of(self, fingerprint: str) -> list[Event]:
         """Return the rows that hold a message, apart from those whose content was erased."""

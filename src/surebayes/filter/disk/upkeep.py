@@ -15,6 +15,7 @@ from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import RENEW_AFTER, Durable
+from surebayes.filter.layers.base import checked_link
 from surebayes.filter.state import State, check_classes
 from surebayes.filter.teaching import forget
 from surebayes.persist.folder import locked
@@ -110,11 +111,16 @@ def rebuild(
         with durable.writer, locked(path), durable.mutex:
             journal = durable.journal = Journal(path)
             _add_rows_that_came_with_the_model(durable)
-            reader, names, views = _about(durable, journal)
+            reader, names, views, base = _about(durable, journal)
             wanted = _wanted_views(views, reader, names, model, width)
             other = wanted != views
             _check_content(journal, wanted, other)
-            state = durable.state = _counted(journal, reader, names, wanted, other, drop_unjournaled, progress)
+            empty = State.new(reader, names, wanted)
+            if base is not None:
+                empty.become_layer(base)
+                _check_base(empty, path, other)
+            state = durable.state = _counted(journal, empty, other, drop_unjournaled, progress)
+            state.stand(path)
             write = Writing(state, journal)
             about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
             write.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
@@ -145,23 +151,50 @@ def _add_rows_that_came_with_the_model(durable: Durable) -> None:
     durable.add_pending(manifest)
 
 
-def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...]]:
-    """Return what documents are, the classes and the views: from the journal, or else from the manifest."""
+def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], dict[str, Any] | None]:
+    """Return what documents are, the classes, the views and the base of a layer.
+
+    All of it is in the journal; where an earlier release wrote it, in the manifest.
+    """
     try:
+        about: dict[str, Any] = {}
         if "about" in journal.facts:
             about = parsed(journal.facts["about"].encode(), "What the journal says of the filter")
-        else:
-            about = durable.folder.manifest()["scoring"]
+        if "base" not in about:
+            about = _in_manifest(durable, needed=not about) | about
         described = about["views"]
         for event in journal.of_actions("rebuild"):
             described = _rebuilt(journal, event)["views"]
         views = tuple(ViewSpec.from_json(view) for view in described)
         names = check_classes(about["classes"], max(view.width for view in views))
-        return str(about["reader"]), names, views
+        base = about.get("base")
+        return str(about["reader"]), names, views, None if base is None else checked_link(base)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
         raise BadModel(f"Nothing in {durable.path!r} says what the filter is: {error}. Restore it.") from error
+
+
+def _in_manifest(durable: Durable, needed: bool) -> dict[str, Any]:
+    """Return what the manifest says of the filter; nothing where it is damaged and isn't needed."""
+    try:
+        manifest = durable.folder.manifest()
+        return {**manifest["scoring"], "base": manifest["settings"].get("base")}
+    except (StoreError, KeyError, TypeError, AttributeError):
+        if needed:
+            raise
+        return {}
+
+
+def _check_base(layer: State, path: str, other: bool) -> None:
+    """Refuse other views than those of the base of a layer; a base that can't be read says nothing."""
+    layer.stand(path)
+    standing = layer.standing
+    if other and (standing is None or standing.base is None):
+        raise ValueError(
+            "A layer has the views of its base: rebuild it with other views only after its base, and where that can be "
+            f"read. {'' if standing is None else standing.problem}".rstrip()
+        )
 
 
 def _rebuilt(journal: Journal, event: Event) -> dict[str, Any]:
@@ -199,12 +232,8 @@ def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> 
         )
 
 
-def _counted(
-    journal: Journal, reader: str, names: list[str], views: tuple[ViewSpec, ...], other: bool, drop_unjournaled: bool,
-    progress: Progress | None,
-) -> State:  # fmt: skip
-    """Return the state that the rows of the journal come to, every message read by the reader of this release."""
-    state = State.new(reader, names, views)
+def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool, progress: Progress | None) -> State:
+    """Have a state that has learnt nothing learn what the rows of the journal say, by the reader of this release."""
     state.belong_to(journal)
     total, erased = journal.last(), journal.erased()
     state.reread = total, contents.VERSION

@@ -53,7 +53,9 @@ def health(state: State, path: str) -> Health | None:
         advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link['path'])}"
     elif "views" in standing.problem or "reader" in standing.problem or "classes" in standing.problem:
         what = "has other views than this layer"
-        advice = "make the layer anew on it and teach it again, or restore the base from a copy"
+        advice = (
+            f"count the layer anew with the base's views: surebayes rebuild -m {mine} --views NAME; or restore the base"
+        )
     return Health("problem", f"the base {what} ({standing.problem}) Mail is {judged}; {advice}")
 
 

@@ -163,6 +163,7 @@ def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progres
     content = all(journal.keeps_content for journal in journals)
     target = Durable.create(made, first.engine.reader, list(first.names), first.engine.views, False, content)
     with contextlib.closing(target):
+        target.open_journal().know_keys(key for journal in journals for key in journal.keys)
         _fill(target, known, journals, report, progress)
         _fit(target, known)
         note = f"merged from {', '.join(os.path.basename(os.path.abspath(source)) for source in sorted(sources))}"
@@ -177,10 +178,10 @@ def _fill(
     progress: Progress | None,
 ) -> None:  # fmt: skip
     """Write every message in the order of fingerprints, with its time and who said so."""
-    done = 0
+    done, names = 0, [journal.message_ids() for journal in journals]
     with target.bulk():
         for batch in batched(sorted(known.items()), BATCH):
-            target.submit(partial(_copy, batch=batch, journals=journals))
+            target.submit(partial(_copy, batch=batch, journals=journals, names=names))
             for _, lesson in batch:
                 report["learnt" if lesson.action == "learn" else "reserved"] += 1
             done += len(batch)
@@ -188,14 +189,17 @@ def _fill(
                 progress("merging", done, len(known))
 
 
-def _copy(write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal]) -> None:
+def _copy(
+    write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal], names: Sequence[dict[int, bytes]]
+) -> None:
     events, counted = [], []
     for fingerprint, lesson in batch:
         body, reader = journals[lesson.source].content(lesson.row)
         if lesson.action == "learn":
             counted.append((lesson.label, write.state.unpack(body, reader, lesson.row)[0]))
         columns = lesson.label, None, lesson.time, lesson.who or None
-        events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader))
+        name = names[lesson.source].get(lesson.row)
+        events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader, message_id=name))
         if lesson.judged is not None and lesson.action == "learn":
             source, row = lesson.judged
             events.append(Event("judged", fingerprint, *columns, journals[source].body(row)))

@@ -45,7 +45,8 @@ def promote(
         known = journal.messages("learn", "forget")
         chosen = known if wanted is None else {f: known[f] for f in wanted if f in known}
         rows = sorted((row, f, c) for f, (_, c, row) in chosen.items() if label in (None, c))
-        lessons = [(f, c, *journal.content(row), row) for row, f, c in rows]
+        names, keys = journal.message_ids(), journal.keys
+        lessons = [(f, c, *journal.content(row), row, names.get(row, b"")) for row, f, c in rows]
     unknown = 0 if wanted is None else len(set(wanted) - set(known))
     name = os.path.basename(os.path.abspath(mine.path))
     says = f"{who or name} (promoted from {name})"
@@ -61,10 +62,11 @@ def promote(
                 "unknown": unknown,
                 "before": write.state.seq,
             }
-            for fingerprint, c, body, reader, row in lessons:
-                done[_teach(write, state, fingerprint, c, body, reader, row, says)] += 1
+            for fingerprint, c, body, reader, row, name in lessons:
+                done[_teach(write, state, fingerprint, c, body, reader, row, name, says)] += 1
             return done
 
+        site.open_journal().know_keys(keys)
         report: dict[str, Any] = site.submit(carry_out)
         if report["learnt"] or report["moved"]:
             site.absorb_all(f"promoted {report['learnt'] + report['moved']} from {name}")
@@ -84,8 +86,9 @@ def _check_same(mine: State, theirs: State, into: str) -> None:
 
 
 def _teach(
-    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int, who: str
-) -> str:
+    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int, name: bytes,
+    who: str,
+) -> str:  # fmt: skip
     """Learn a message as it was learnt there: its content where that is kept, else its columns."""
     rows, _ = mine.unpack(body, reader, row)
     with_content = reader == contents.VERSION
@@ -93,6 +96,6 @@ def _teach(
     state, before = write.state, write.state.keeps_content
     state.keeps_content = before and with_content
     try:
-        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, ""), label, who)
+        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, name), label, who)
     finally:
         state.keeps_content = before
