@@ -10,7 +10,7 @@ from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Document, Rows, joined, rows_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
-from surebayes.pool.table import FileTable, Sums, Table, lesson_entries
+from surebayes.pool.table import FileTable, Sums, Table, lesson_entries, merged, scaled
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
 
 TYPE_CHECKING = False
@@ -185,7 +185,7 @@ class Engine:
 
     def _each_view(self, function: "Callable[[int], None]", documents: int) -> None:
         """Do something for each view; for many documents on threads, because the kernel lets go of the interpreter."""
-        if documents < MANY:
+        if documents < MANY or len(self.views) == 1:
             for v in range(len(self.views)):
                 function(v)
             return
@@ -224,15 +224,23 @@ class Engine:
     def load(self) -> None:
         """Read counts and second stages that are in files into memory, where a column is found at once."""
         for i, (sums, view, experts) in enumerate(zip(self.sums, self.views, self.experts)):
-            if not sums.in_memory:
-                files = [table for table, _ in sums.stack]
-                read = Sums.of_table(Table.of_stack(files, view.width, self.classes, self.documents))
-                if (read.alive, list(read.totals)) != (sums.alive, list(sums.totals)):
-                    raise BadModel("The tables don't add up to the totals in the manifest.")
-                self.sums[i] = read
+            if any(isinstance(table, FileTable) for table, _ in sums.stack):
+                self.sums[i] = self._unpacked(sums, view.width)
             for expert in experts:
                 if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
                     expert.table = Table.of_file(expert.table, view.width, 1 + len(self.contrasts))
+
+    def _unpacked(self, sums: Sums, width: int) -> Sums:
+        """Return the sums of tables in files as those of one table in memory."""
+        by_weight: dict[int, list[FileTable]] = {}
+        for table, weight in sums.stack:
+            by_weight.setdefault(weight, []).append(table)
+        files = by_weight.pop(1, [])
+        files += [FileTable.of_checked(scaled(merged(alike, self.classes), w)) for w, alike in by_weight.items()]
+        read = Sums.of_table(Table.of_stack(files, width, self.classes, self.documents))
+        if (read.alive, list(read.totals)) != (sums.alive, list(sums.totals)):
+            raise BadModel("The tables don't add up to the totals in the manifest.")
+        return read
 
     def count_one(self, rows: "list[Rows]", label: int, forget: bool) -> "list[bytes]":
         """Learn or forget one document; return what that adds to the counts of each view, as entries of a table.

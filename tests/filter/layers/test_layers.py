@@ -61,6 +61,20 @@ def pool_of(path):
         return opened._durable.loaded().engine.copy()
 
 
+@pytest.mark.parametrize("weight", [1, 50])
+def test_many_documents_are_judged_in_memory_as_one_is_by_the_files(site, tmp_path, weight):
+    with sb.Filter.create(tmp_path / "department", base=site, own_weight=3) as department:
+        department.teach(*MAILS[120])
+    with sb.Filter.create(tmp_path / "mine", base=tmp_path / "department", own_weight=weight) as mine:
+        for raw, label in MAILS[90:100]:
+            mine.teach(raw, OTHER[label])
+        mine.forget(MAILS[95][0])
+    judge = BulkJudge(str(tmp_path / "mine"))
+    decisions = judge.judge([raw for raw, _ in MAILS])
+    assert judge.in_memory
+    assert [score for _, score, *_ in decisions] == lean_scores(tmp_path / "mine")
+
+
 # ---------------------------------------------------------------------- upkeep
 
 

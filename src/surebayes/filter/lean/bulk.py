@@ -106,7 +106,7 @@ class BulkJudge:
     def _count(self, documents: int) -> None:
         self.judged += documents
         entries = sum(table.n for sums in self.engine.sums for table, _ in sums.stack if isinstance(table, FileTable))
-        if not self.basis and not self.in_memory and entries < PAYS * self.judged:
+        if not self.in_memory and entries < PAYS * self.judged:
             self.engine.load()  # threads that judge meanwhile see the counts of a view in one place or in the other
 
 
