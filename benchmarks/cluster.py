@@ -1,10 +1,11 @@
-"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|draw`.
+"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|pools|draw`.
 
 curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
 overhead   the CPU time of Dask and of Spark over plain processes on the same parts, start-up excluded; same file
 mail       `surebayes train --views words --no-journal` on two mailboxes of invented mails, end to end, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of the same decoded texts; same file
+pools      CPU time a document, peak memory and size of ViewPool("mail") by two processes on the same mails; same file
 draw       the curves into docs/images/scale.png
 
 The documents are invented: 60 common words each and 80 of a tail that grows as the vocabulary of mail does.
@@ -289,6 +290,52 @@ def mail(folder, n):
     record(mail=found | {"peer": tenth, "load": os.getloadavg()[0]})
 
 
+# ---- pools
+
+POOL_PART = 2_500
+
+
+def mail_parts(folder, n):
+    """Write n invented mails in parts; return the parts."""
+    parts = []
+    for first in range(0, n, POOL_PART):
+        path = Path(folder) / f"mails-{first:09}.pickle"
+        if not path.exists():
+            texts, labels, _ = bodies(first, POOL_PART)
+            head = HEAD.partition("\n")[2]
+            raw = [(head % (k % 50, k % 5000, text[:40], k, text)).encode() for k, text in enumerate(texts, first)]
+            path.write_bytes(pickle.dumps((raw, np.array(["ham", "spam"])[labels]), protocol=5))
+        parts.append(Part(path))
+    return parts
+
+
+def pool_point(folder, n):
+    """Fit a ViewPool on n mails by two processes; print what it took, and how large the model and an answer are."""
+    import surebayes as sb
+    from surebayes import cluster
+    from surebayes.cluster.pools.passes import Counting
+    from surebayes.pool.specs import views_of
+
+    parts, pool = mail_parts(folder, n), sb.ViewPool("mail")
+    with ProcessPoolExecutor(2) as executor:
+        list(executor.map(_warm, range(2)))
+        cpu, wall = measured(lambda: cluster.fit(pool, parts, executor))
+    here, there = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    answer = Counting("mail", views_of("pool", "mail", 2), 1)(0, parts[0])
+    print(json.dumps({"documents": n, "cpu": cpu, "wall": wall, "driver_mb": here / 1024, "worker_mb": there / 1024,
+                      "model_mb": len(pickle.dumps(pool, protocol=5)) / 2**20, "part": POOL_PART,
+                      "answer_mb": len(pickle.dumps(answer, protocol=5)) / 2**20}))  # fmt: skip
+
+
+def pools(folder, sizes):
+    mail_parts(folder, max(sizes))
+    points = []
+    for n in sizes:
+        points.append(in_process("pool_point", folder, n))
+        print(points[-1], flush=True)
+    record(pools=points)
+
+
 # ---- keeping and drawing
 
 
@@ -320,7 +367,8 @@ def draw():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["curve", "overhead", "mail", "draw", "point", "peer", "peer_of_mails"])
+    parser.add_argument("what", choices=["curve", "overhead", "mail", "pools", "draw", "point", "peer",
+                                         "peer_of_mails", "pool_point"])  # fmt: skip
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=int, default=3_000_000, help="the largest number of documents")
     parser.add_argument("--engines", default="dask,spark", help="engines to compare with plain processes")
@@ -328,8 +376,9 @@ def main():
     options = parser.parse_args()
     if options.what == "peer_of_mails":
         return peer_of_mails(int(options.rest[1]))
-    if options.what in ("point", "peer"):
-        return {"point": point, "peer": peer}[options.what](options.rest[0], int(options.rest[1]))
+    if options.what in ("point", "peer", "pool_point"):
+        part = {"point": point, "peer": peer, "pool_point": pool_point}[options.what]
+        return part(options.rest[0], int(options.rest[1]))
     if options.what == "draw":
         return draw()
     with tempfile.TemporaryDirectory() as temporary:
@@ -339,6 +388,8 @@ def main():
             return curve(folder, steps)
         if options.what == "mail":
             return mail(folder, options.documents)
+        if options.what == "pools":
+            return pools(folder, [n for n in (5_000, 10_000, 20_000, 40_000) if n <= options.documents])
         return overhead(folder, options.documents, options.engines.split(","))
 
 

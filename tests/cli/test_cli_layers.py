@@ -47,6 +47,18 @@ def filtered(monkeypatch, raw, *words):
     return code, {name.removeprefix("X-Surebayes-"): value.strip() for name, value in fields.items()}
 
 
+def test_a_layer_takes_no_views_of_its_own(place, capsys):
+    code, _, said = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--width", "4096")
+    assert code == 65
+    assert "A layer has the views of its base" in said
+    assert not os.path.exists("mine")
+    code, _, said = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--reader", "text")
+    assert code == 65
+    assert "reader of its base" in said
+    same = "--views", "words", "--width", str(2**14), "--reader", "mail"
+    assert run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", *same)[0] == 0
+
+
 def test_a_layer_by_command(place, capsys):
     ham = sorted(os.listdir("ham"))[0]
     code, [report], _ = run(capsys, "train", "-m", "mine", "--base", "site", "--spam", f"ham/{ham}")

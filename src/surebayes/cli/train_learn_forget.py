@@ -84,7 +84,9 @@ def train(
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
         kind["content"] = content is not False
         if base is not None:
-            trained, is_new = _layer_made_or_opened(model, renew, base, options["own_weight"], content is not False)
+            given = {name: kind[name] for name, option in _KIND.items() if _shared.is_flag(option)}
+            given["content"] = kind["content"]
+            trained, is_new = _layer_made_or_opened(model, renew, base, options["own_weight"], given)
             reserve = reserve if _shared.was_given("reserve") else 0.0
         else:
             trained, is_new = _made_or_opened(model, renew, classes, kind)
@@ -121,6 +123,10 @@ def train(
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
 
 
+_KIND = {"reader": "reader", "model": "views", "width": "width"}
+"""What a filter is made with, and the options that say so; a layer has its base's unless they are given."""
+
+
 def _spread(scheduler: str | None) -> DaskSpread | None:
     """Return what has documents read by a Dask cluster, if one is named."""
     if scheduler is None:
@@ -143,13 +149,15 @@ def _made_or_opened(model: str, renew: bool, classes: list[str], kind: dict[str,
     return Filter.open(model, renew=renew), False
 
 
-def _layer_made_or_opened(model: str, renew: bool, base: str, own_weight: int, content: bool) -> tuple[Filter, bool]:
+def _layer_made_or_opened(
+    model: str, renew: bool, base: str, own_weight: int, kind: dict[str, Any]
+) -> tuple[Filter, bool]:
     """Return a layer, and whether this process has made it; one that is there stands on the base from now on."""
     from surebayes.filter.filter import Filter, is_filter
 
     if not is_filter(model):
         try:
-            return Filter.create(model, base=base, own_weight=own_weight, renew=renew, content=content), True
+            return Filter.create(model, base=base, own_weight=own_weight, renew=renew, **kind), True
         except FileExistsError:
             if not is_filter(model):
                 raise

@@ -30,6 +30,11 @@ def was_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
 
 
+def is_flag(name: str) -> bool:
+    """Whether an option was given with this very command, and not by a variable or a file of settings."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
     """Hold a filter to the quota of persons, if it is for one or a quota is given."""
     from surebayes.filter.layers.persons import Quota
