@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.surebayes-installed
 
 .PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench bench-cluster clean sanitize fuzz bench-peers format-c docs dist
+.PHONY: test-sdist test-site changelog bench-check newcomer
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
@@ -52,6 +53,14 @@ test-slow: setup
 test-faults: setup
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/filter/test_faults.py tests/filter/test_crash.py
 
+# Pages in Chromium: the site, in light and dark, on a desk and on a phone. Needs npm for axe-core, which judges contrast.
+test-site: docs
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || \
+	  { echo "make test-site needs Chromium: install it and run again"; exit 1; }
+	$(BIN)/python -m pip install --quiet playwright
+	test -f build/axe/package/axe.min.js || { mkdir -p build/axe && cd build/axe && npm pack --silent axe-core && tar xzf axe-core-*.tgz; }
+	$(BIN)/python -m pytest -q -m site tests/documentation
+
 # Fits and scores on a Spark of two executors on this machine. Needs a Java runtime (installed here where apt-get can).
 test-spark: setup
 	command -v java >/dev/null || apt-get install -y --no-install-recommends openjdk-17-jre-headless || \
@@ -70,7 +79,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m cogapp --check ARCHITECTURE.md docs/*.md README.md
+	$(BIN)/python -m cogapp --check ARCHITECTURE.md docs/*.md docs/papers/*.md README.md
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \
@@ -79,9 +88,14 @@ check: setup
 bench: setup
 	$(BIN)/python benchmarks/run.py
 
+# The same ratios against those that were kept in benchmarks/baseline.json: fails where more than 30% was lost. BENCHMARKS names some;
+# `python benchmarks/check.py --keep` writes the file anew.
+bench-check: setup
+	$(BIN)/python benchmarks/check.py $(BENCHMARKS)
+
 # The site, into build/site: strict, so that a dead link or a page outside the navigation is an error.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html"
 
 # The source archive and the wheel, into dist/; then the wheel alone in a fresh environment, with what it depends on.
@@ -90,8 +104,21 @@ dist: setup
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tools/check_wheel.py dist
 
+# The source archive as a packager uses it: built and tested in an empty environment. SDIST_TESTS names some of the tests.
+SDIST_TESTS ?= tests
+test-sdist: dist
+	$(BIN)/python tools/check_sdist.py dist $(SDIST_TESTS)
+
+# What the next release would say; with VERSION=1.2.0 CHANGELOG.md and CITATION.cff are written for it.
+changelog: setup
+	$(BIN)/python tools/changelog.py $(VERSION)
+
+# README and each tutorial, to the letter, in a fresh clone and a new environment; what is committed counts.
+newcomer:
+	$(PYTHON) tools/newcomer.py
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info src/surebayes/_version.py src/surebayes/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 format-c: setup
 	$(BIN)/clang-format -i $(C_FILES)
@@ -107,7 +134,7 @@ sanitize: setup
 	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/filter/test_store.py tests/filter/test_bulk.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py
 
 # Coverage-guided fuzzing of the kernels and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with

@@ -65,6 +65,34 @@ def sections(paper: str) -> dict[int, str]:
     return anchors
 
 
+def links() -> str:
+    """Return a line for each paper, with a link to each of its equations, for a page beside theirs."""
+    lines = []
+    for paper, (_, count) in PAPERS.items():
+        page, anchors = Path(page_of(paper)).name, sections(paper)
+        cited = " ".join(f"[({equation})]({page}#{anchors[equation]})" for equation in range(1, count + 1))
+        lines.append(f"- {paper}: {cited}")
+    return "\n".join(lines)
+
+
+def linked(html: str, up: str = "../") -> str:
+    """Turn each citation in the HTML of a docstring into a link to the equation on the page of its paper.
+
+    Examples
+    --------
+    >>> print(linked("Kolcz &amp; Yih, eq. (4): how much"))
+    <a href="../papers/kolcz-yih.html#equation-4">Kolcz &amp; Yih, eq. (4)</a>: how much
+    """
+
+    def link(match: re.Match[str]) -> str:
+        paper, cited = match[1].replace("&amp;", "&"), match[2]
+        first = sections(paper)[numbers(cited)[0]]
+        said = match[0].rstrip(" ,")
+        return f'<a href="{up}{page_of(paper).replace(".md", ".html")}#{first}">{said}</a>{match[0][len(said) :]}'
+
+    return re.sub(CITED.pattern.replace("&", "&amp;"), link, html)
+
+
 def markdown() -> str:
     """Write the table."""
     lines = []

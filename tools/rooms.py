@@ -29,11 +29,14 @@ def rooms() -> dict[str, list[Path]]:
 
 
 def _files(room: Path) -> Iterator[Path]:
-    """Yield the files of a room; C code may lie in folders of its own, and a header speaks for its code."""
+    """Yield the files of a room; C code may lie in folders of its own, and a header speaks for its code.
+
+    What a build writes, `_version`, is left out.
+    """
     for path in room.iterdir():
         if path.is_dir() and not (path / "__init__.py").exists():
             yield from _files(path)
-        elif (path.suffix in (".py", ".c") and path.stem != "__init__") or (
+        elif (path.suffix in (".py", ".c") and path.stem not in ("__init__", "_version")) or (
             path.suffix == ".h" and not path.with_suffix(".c").exists()
         ):
             yield path

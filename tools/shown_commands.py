@@ -40,8 +40,8 @@ def commands(page: Path) -> Iterator[str]:
                 yield command
 
 
-def run(command: str, folder: Path, installing: bool = False) -> None:
-    """Run one command in a folder.
+def run(command: str, folder: Path, installing: bool = False, given: dict[str, str] | None = None) -> None:
+    """Run one command in a folder, with the running Python's programs or in an environment that is given.
 
     Raises
     ------
@@ -51,13 +51,13 @@ def run(command: str, folder: Path, installing: bool = False) -> None:
     if re.match(r"(python3? -m )?pip install|git clone|make setup|cd |\. ", command) and not installing:
         return
     if command.startswith("surebayes serve"):
-        serve(command, folder)
+        serve(command, folder, given or environment())
         return
     shell = ["bash", "-o", "pipefail", "-c", command]
     finished = subprocess.run(
         shell,
         cwd=folder,
-        env=environment(),
+        env=given or environment(),
         capture_output=True,
         text=True,
         timeout=600,
@@ -67,12 +67,12 @@ def run(command: str, folder: Path, installing: bool = False) -> None:
         raise RuntimeError(f"{command}\nexit code {finished.returncode}\n{finished.stdout}{finished.stderr}")
 
 
-def serve(command: str, folder: Path) -> None:
+def serve(command: str, folder: Path, given: dict[str, str]) -> None:
     """Start a server, wait until it says that it is ready, and stop it."""
     http = f"127.0.0.1:{free_port()}"
     elsewhere = re.sub(r"127\.0\.0\.1:\d+", lambda _: f"127.0.0.1:{free_port()}", command)
     with subprocess.Popen(
-        [*shlex.split(elsewhere), "--http", http], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+        [*shlex.split(elsewhere), "--http", http], cwd=folder, env=given, stderr=subprocess.PIPE, text=True
     ) as server:
         ready = False
         for _ in range(300):

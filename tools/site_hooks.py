@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import equations
 
 MOVED = {
     "../ARCHITECTURE.md": "architecture.md",
@@ -17,19 +22,58 @@ MOVED = {
 }
 """Links that leave docs/, and the page of the site that has the same text."""
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+FOLDERS = {
+    "examples/": [
+        "examples/index.md",
+        *(f"examples/{path.stem.replace('_', '-')}.md" for path in sorted(ROOT.glob("examples/gallery/*.py"))),
+    ],
+    "decisions/": [f"decisions/{path.name}" for path in sorted(ROOT.glob("docs/decisions/*.md"))],
+}
+"""Folders of the navigation, and the pages that each stands for."""
+
 DISPLAYED = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^<!-- code: ([\w.]+) -->$", re.MULTILINE)
 INLINE = re.compile(r"\$`([^`]+)`\$")
+
+
+def on_config(config: Any) -> Any:
+    """Put every decision and every example into the navigation."""
+    config["nav"] = listed(config["nav"])
+    return config
+
+
+def listed(entries: list[Any]) -> list[Any]:
+    """Return a navigation with the pages of a folder in place of the folder."""
+    filled: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            entry = {
+                title: listed(inner) if isinstance(inner, list) else FOLDERS.get(inner, inner)
+                for title, inner in entry.items()
+            }
+        filled.append(entry)
+    return filled
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Rewrite the Markdown of one page before it becomes HTML."""
     for target, page in MOVED.items():
         markdown = markdown.replace(f"]({target})", f"]({page})")
-    markdown = DISPLAYED.sub(lambda match: f"\n<div>{convert(match[1], display='block')}</div>\n", markdown)
+    markdown = DISPLAYED.sub(lambda match: formula(match[1]), markdown)
     markdown = CODE.sub(lambda match: folded(match[1]), markdown)
     return INLINE.sub(lambda match: convert(match[1]), markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Lead from the equation that a docstring names to its section on the page of the paper."""
+    return equations.linked(html) if page.file.src_uri.startswith("api/") else html
+
+
+def formula(latex: str) -> str:
+    """Return a displayed formula as MathML, in a box that scrolls where it is wider than the page."""
+    return f'\n<div class="sideways">{convert(latex, display="block")}</div>\n'
 
 
 def folded(name: str) -> str:

@@ -33,7 +33,11 @@ OPENINGS = {
 }
 """What a page begins with: here, the parameters that the classifiers share."""
 
-MODULES = {"metrics": ["metrics.measures", "metrics.ranking", "metrics.significance"], "cluster": ["cluster"]}
+MODULES = {
+    "metrics": ["metrics.measures", "metrics.ranking", "metrics.significance"],
+    "cluster": ["cluster"],
+    "core": [f"core.{name}" for name in ("represent", "weigh", "estimate", "score", "decide", "reversal", "freezing")],
+}
 
 
 def homes() -> dict[str, str]:

@@ -3,7 +3,7 @@
 Importing this package imports nothing heavy; each public name is loaded when it is first used.
 """
 
-__version__ = "0.1.0"
+__version__: str
 
 # public name -> the module that defines it
 _HOME = {
@@ -54,10 +54,21 @@ def __getattr__(name: str) -> object:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
         globals()[name] = value
         return value
+    if name == "__version__":
+        return _own_version()
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _own_version() -> str:
+    """Return the version that setuptools-scm wrote when the package was built; it comes from the tag."""
+    try:
+        from surebayes._version import version
+    except ImportError:  # the files of a clone, used where nothing was built
+        return "0+unknown"
+    return version
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -141,6 +141,59 @@ def test_killed_while_training(tmp_path):
         assert sum(status["documents"].values()) + sum(status["reserved"].values()) == len(MAILS)
 
 
+def in_child(work):
+    """Let a child do something; it ends with 0 if nothing was raised."""
+    child = fork()
+    if child == 0:  # pragma: no cover - it never comes back
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+@needs_fork
+def test_two_learn_while_a_third_folds_and_a_fourth_judges(tmp_path):
+    path, over = tmp_path / "f", tmp_path / "over"
+    sb.Filter.create(path, **SMALL).close()
+
+    def learn(mine_of):
+        with sb.Filter.open(path) as mine:
+            for raw, label in mine_of:
+                assert mine.teach(raw, label) == "learnt"
+
+    def until_over(step):
+        times = 0
+        while not over.exists() or not times:
+            step()
+            times += 1
+
+    def fold():
+        with sb.Filter.open(path) as mine:
+            mine.absorb()
+            mine.compact()
+
+    def judge():
+        MappedModel(str(path)).scores(MAILS[0][0])
+        with sb.Filter.open(path) as mine:
+            mine.judge(MAILS[1][0])
+
+    learners = [in_child(lambda: learn(MAILS[::2])), in_child(lambda: learn(MAILS[1::2]))]
+    others = [in_child(lambda: until_over(fold)), in_child(lambda: until_over(judge))]
+    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in learners]
+    over.touch()
+    ended += [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in others]
+    assert ended == [0, 0, 0, 0]
+    with sb.Filter.open(path) as mine, sb.Filter.create(tmp_path / "alone", **SMALL) as alone:
+        for raw, label in MAILS:
+            alone.teach(raw, label)
+        assert mine.problems() == []
+        assert mine.status()["documents"] == alone.status()["documents"]
+        assert [mine.judge(raw).score for raw, _ in MAILS] == [alone.judge(raw).score for raw, _ in MAILS]
+
+
 # ---- damage
 
 

@@ -15,7 +15,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent / "faults"
 SCENARIOS = [
     "teach", "learn", "train", "train-no-journal", "create", "import", "export", "compact", "rebuild", "erase",
-    "rescue",
+    "rescue", "fold", "layer", "promote",
 ]  # fmt: skip
 MODES = ["kill", "eio", "enospc", "short", "power"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import surebayes as sb
 from surebayes.corpora import CorpusMissing
 
 Key = tuple[str, str, str, "int | None"]
@@ -69,13 +70,24 @@ class SuitePart:
 
     def stamp(self) -> dict[str, Any]:
         """Return what a result of a file must agree with to be taken for one of this part."""
-        from surebayes import __version__
         from surebayes.pool.specs import views_of
         from surebayes.research.suite_peers import SETTINGS
 
         settings = views_of("pool", self.suite) if self.system == "ViewPool" else SETTINGS.get(self.system)
         marked = sha256(repr(settings).encode()).hexdigest()[:12]
-        return {"suite": self.suite, "version": __version__, "share": self.share, "settings": marked}
+        return {"suite": self.suite, "version": release(), "share": self.share, "settings": marked}
+
+
+def release(version: str = sb.__version__) -> str:
+    """Return the release that a version belongs to or leads to: results last from one commit to the next.
+
+    Examples
+    --------
+    >>> release("0.1.dev350+g38c2d81"), release("1.4.2")
+    ('0.1.0', '1.4.2')
+    """
+    numbers = [part for part in version.split("+")[0].split(".") if part.isdecimal()]
+    return ".".join([*numbers, "0", "0"][: max(3, len(numbers))])
 
 
 # ---------------------------------------------------------------------- running

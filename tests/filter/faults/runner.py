@@ -292,7 +292,58 @@ class Erase(Upkeep):
             assert mine._durable.reading(anew=True).erased() == {1}
 
 
+class Fold(Teach):
+    """Lessons of a block, in the journal at once and folded into the tables at its end."""
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            with mine.bulk("a block"):
+                for i in range(4, 7):
+                    mine.teach(*MAILS[i])
+                    say(pipe, i)
+                mine.forget(MAILS[0][0])
+                say(pipe, "forgotten")
+            mine.absorb("at the end")
+
+
+class Layer(Teach):
+    """Lessons of a person's filter, which stands on a site's: the site's stays as it was."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        os.rename(place / "f", place / "site")
+        with sb.Filter.create(place / "f", base=place / "site") as mine:
+            for raw, label in MAILS[:4]:
+                mine.teach(raw, label)
+
+    def check(self, place, done):
+        assert check_filter(place / "site")[0] == 4
+        super().check(place, done)
+
+
+class Promote(Layer):
+    """Lessons of a person taken to the site: all of them or none."""
+
+    def prepare(self, place):
+        super().prepare(place)
+        with sb.Filter.open(place / "f") as mine:
+            for raw, label in MAILS[4:7]:
+                mine.teach(raw, label)
+
+    def act(self, place, pipe):
+        with sb.Filter.open(place / "f") as mine:
+            mine.promote(place / "site")
+        say(pipe, "promoted")
+
+    def check(self, place, done):
+        assert check_filter(place / "f")[0] == 7
+        assert check_filter(place / "site")[0] in ((7,) if done else (4, 7))
+        self.act(place, os.open(os.devnull, os.O_WRONLY))
+        assert check_filter(place / "site")[0] == 7
+
+
 SCENARIOS = {
+    "fold": Fold(), "layer": Layer(), "promote": Promote(),
     "learn": Learn(), "compact": Compact(), "rebuild": Rebuild(), "erase": Erase(),
     "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),
     "import": Import(), "export": Export(), "rescue": Rescue(),

@@ -1,0 +1,93 @@
+"""Be a newcomer: follow README.md and each tutorial to the letter, in a fresh clone and a new environment.
+
+`python tools/newcomer.py [REPOSITORY]` clones this repository, or the one that is named, runs every command and every
+Python session of these pages, fails at the first step that does, and says how long it took from `git clone` to the
+first verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import shown_commands
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 120.0
+"""Seconds that a newcomer may wait for the first verdict."""
+
+MAILBOXES = """
+import mailbox, pathlib, sys
+from surebayes import synthetic
+home, here = map(pathlib.Path, sys.argv[1:])
+boxes = {"ham": mailbox.Maildir(home / "Maildir"), "spam": mailbox.Maildir(home / "Maildir" / ".Junk")}
+mails, labels = synthetic.as_lists(6000, seed=11)
+for mail, label in zip(mails, labels):
+    boxes[label].add(mail)
+for name, mail in zip(("mail", "missed.eml", "surprising.eml"), synthetic.as_lists(3, seed=12)[0]):
+    (here / name).write_bytes(mail)
+"""
+"""A home with mail in it, and the files that README.md speaks of: what a reader has and we have not."""
+
+
+class Newcomer:
+    """Somebody with git, Python and a home, and nothing else."""
+
+    def __init__(self, repository: str, folder: Path) -> None:
+        self.repository, self.folder = repository, folder
+        self.bin = folder / "environment" / "bin"
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("SUREBAYES_", "PYTHON"))}
+        self.environment = {**own, "HOME": str(folder / "home"), "PATH": f"{self.bin}{os.pathsep}{own['PATH']}"}
+
+    def run(self, *words: str | Path, cwd: Path) -> None:
+        """Run a program as the newcomer."""
+        finished = subprocess.run(list(map(str, words)), cwd=cwd, env=self.environment, check=False)
+        if finished.returncode:
+            raise SystemExit(f"{' '.join(map(str, words))}: exit code {finished.returncode}")
+
+    def clone(self, name: str) -> Path:
+        """Clone the repository into a folder of this name."""
+        self.run("git", "clone", "--quiet", self.repository, name, cwd=self.folder)
+        return self.folder / name
+
+    def follow(self, page: str, clone: Path) -> Iterator[str]:
+        """Run the commands of a page, giving each when it is done, then its Python sessions."""
+        for command in shown_commands.commands(clone / page):
+            print(f"{page}$ {command}", flush=True)
+            shown_commands.run(command, clone, installing=True, given=self.environment)
+            yield command
+        self.run(self.bin / "python", "-m", "doctest", "-o", "ELLIPSIS", page, cwd=clone)
+
+    def prepare_mail(self, clone: Path) -> None:
+        """Put mail where README.md says that a reader has it."""
+        self.run(self.bin / "python", "-c", MAILBOXES, self.folder / "home", clone, cwd=self.folder)
+
+
+def main(repository: str = str(ROOT)) -> None:
+    """Follow every page."""
+    with tempfile.TemporaryDirectory() as name:
+        reader = Newcomer(repository, Path(name))
+        (reader.folder / "home").mkdir()
+        start = time.monotonic()
+        clone = reader.clone("surebayes")
+        venv.create(reader.folder / "environment", with_pip=True)
+        for command in reader.follow("README.md", clone):
+            if command == "surebayes demo":  # the first verdict
+                taken = time.monotonic() - start
+                print(f"{taken:.0f} s since git clone", flush=True)
+                reader.prepare_mail(clone)
+        for page in sorted((clone / "docs" / "tutorials").glob("*.md")):
+            list(reader.follow(f"docs/tutorials/{page.name}", reader.clone(page.stem)))
+    print(f"Every step works. From git clone to the first verdict: {taken:.0f} s")
+    if taken > LIMIT:
+        raise SystemExit(f"That is more than {LIMIT:.0f} s.")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
