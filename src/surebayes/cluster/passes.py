@@ -20,7 +20,7 @@ from surebayes.core import sampling
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
-from surebayes.core.sums import ExactSums
+from surebayes.core.sums import ExactSums, fits_plain
 from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")
@@ -113,6 +113,7 @@ class Answer:
         if self.classes is not None and other.classes is not None and not self.multilabel:
             self._share_classes(other)
         self._share_columns(other)
+        self.statistics = [mine.with_tables(_plain) for mine in self.statistics]
         for mine, theirs in zip(self.statistics, other.statistics):
             mine += theirs
         self.lengths = [(a + c, b + d) for (a, b), (c, d) in zip(self.lengths, other.lengths)]
@@ -195,6 +196,13 @@ def kind_of(labels: np.ndarray) -> str:
     if labels.dtype.kind != "O":
         return kinds.get(labels.dtype.kind, str(labels.dtype))
     return "text" if all(isinstance(label, str) for label in labels) else "objects"
+
+
+def _plain(table: ExactSums) -> ExactSums:
+    """Return a table to which many others are added: in place, at the cost of what they have, where it is plain."""
+    if not table.sparse or not fits_plain(*table.shape):
+        return table
+    return ExactSums(table.values.toarray(), table.bits, table.totals)
 
 
 def _light(table: ExactSums) -> ExactSums:

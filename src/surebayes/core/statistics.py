@@ -303,19 +303,28 @@ class _Members:
         member, times = self.times
         q, bits = self._fixed(z)
         k, v = self.n_classes, z.shape[1]
-        if k <= 3 and fits_plain(k + 1, v) and 8 * q.nnz >= v:  # one pass over the entries, a few additions each
-            if self.partition and k <= 2:
-                everything = q.T @ times
-                if k == 1:
-                    return ExactSums(np.stack([everything, everything]), bits)
-                second = q.T @ member[:, [1]].toarray()[:, 0]
-                return ExactSums(np.stack([everything - second, second, everything]), bits)
-            return ExactSums(np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T), bits)
+        if k <= 3 and fits_plain(k + 1, v) and q.nnz >= v:
+            return ExactSums(self._plain_sums(q), bits)
+        if k <= 3 and 64 * q.nnz >= v:  # few of many columns: a table of all of them would cost more than the sums
+            narrow, used = _in_used_columns(q)
+            some = csr_array(self._plain_sums(narrow))
+            return ExactSums(csr_array((some.data, used[some.indices], some.indptr), shape=(k + 1, v)), bits)
         each = csr_array(vstack([member.T, times[None, :]], format="csr"))
         values = each @ q
         values.eliminate_zeros()
         values.sort_indices()
         return ExactSums(values, bits)
+
+    def _plain_sums(self, q: csr_array) -> IntArray:
+        """Sum rows by class, and all of them, in one pass over the entries: a few additions each."""
+        member, times = self.times
+        if self.partition and self.n_classes <= 2:
+            everything = q.T @ times
+            if self.n_classes == 1:
+                return np.stack([everything, everything])
+            second = q.T @ member[:, [1]].toarray()[:, 0]
+            return np.stack([everything - second, second, everything])
+        return np.ascontiguousarray((q.T @ np.column_stack([member.toarray(), times])).T)
 
     def sums_by_class(self, rows: csr_array, represent: Represent) -> ExactSums:
         """Sum rows that every class represents in its own way: inside each class, then everything for each."""
@@ -356,6 +365,16 @@ class _Members:
             each = times if c == self.n_classes else np.asarray(member[:, [c]].toarray())[:, 0]
             if (q.T @ each.astype(np.float64)).max(initial=0.0) >= _LIMIT:
                 raise SumOverflow(c)
+
+
+def _in_used_columns(q: csr_array) -> tuple[csr_array, IntArray]:
+    """Return rows without the columns that none of them has, and the columns that are left, ascending."""
+    is_used = np.zeros(q.shape[1], bool)
+    is_used[q.indices] = True
+    used = np.flatnonzero(is_used)
+    place = np.empty(q.shape[1], np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    return csr_array((q.data, place[q.indices], q.indptr), shape=(q.shape[0], len(used))), used
 
 
 def _all_whole(values: npt.NDArray[Any]) -> bool:

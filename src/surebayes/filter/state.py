@@ -151,24 +151,28 @@ def _no_hash(message_id: str) -> None:
 class Seen:
     """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
 
-    __slots__ = ("content", "document", "fingerprint", "message_id", "opinions", "rows", "scores", "version")
+    __slots__ = (
+        "content", "document", "fingerprint", "hashed_id", "message_id", "opinions", "rows", "scores", "version",
+    )  # fmt: skip
 
     document: Document | None
-    message_id: str | bytes  # as bytes the hash of it that another journal has
+    hashed_id: bytes | None  # the hash of its Message-ID that another journal has
 
     def __init__(self, document: Document, rows: list[Rows]) -> None:
         self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
-        self.message_id, self.content = document.message_id, b""
+        self.message_id, self.hashed_id, self.content = document.message_id, None, b""
         self.version = -1
         self.opinions: Numbers = reals(())
         self.scores: Numbers = reals(())
 
     @classmethod
-    def of_terms(cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str | bytes) -> Seen:
+    def of_terms(
+        cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
+    ) -> Seen:
         """Return what is left of a document that is not at hand any more."""
         seen = cls.__new__(cls)
         seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
-        seen.content, seen.message_id = content, message_id
+        seen.content, seen.message_id, seen.hashed_id = content, message_id, hashed_id
         seen.opinions = seen.scores = reals(())
         return seen
 
@@ -489,7 +493,7 @@ class State(OnBase):
             body, reader = pack_content(seen.kept(self.engine.views), moved), contents.VERSION
         else:
             body, reader = pack_rows(packable(seen.rows), moved), None
-        name = self._hashed(seen.message_id) if isinstance(seen.message_id, str) else seen.message_id or None
+        name = seen.hashed_id or self._hashed(seen.message_id)
         return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
 
 

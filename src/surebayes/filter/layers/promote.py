@@ -46,7 +46,7 @@ def promote(
         chosen = known if wanted is None else {f: known[f] for f in wanted if f in known}
         rows = sorted((row, f, c) for f, (_, c, row) in chosen.items() if label in (None, c))
         names, keys = journal.message_ids(), journal.keys
-        lessons = [(f, c, *journal.content(row), row, names.get(row, b"")) for row, f, c in rows]
+        lessons = [(f, c, *journal.content(row), row, names.get(row)) for row, f, c in rows]
     unknown = 0 if wanted is None else len(set(wanted) - set(known))
     name = os.path.basename(os.path.abspath(mine.path))
     says = f"{who or name} (promoted from {name})"
@@ -86,8 +86,8 @@ def _check_same(mine: State, theirs: State, into: str) -> None:
 
 
 def _teach(
-    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int, name: bytes,
-    who: str,
+    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
+    name: bytes | None, who: str,
 ) -> str:  # fmt: skip
     """Learn a message as it was learnt there: its content where that is kept, else its columns."""
     rows, _ = mine.unpack(body, reader, row)
@@ -96,6 +96,6 @@ def _teach(
     state, before = write.state, write.state.keeps_content
     state.keeps_content = before and with_content
     try:
-        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, name), label, who)
+        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, "", name), label, who)
     finally:
         state.keeps_content = before
