@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from surebayes import errors
 from surebayes.cli import commands
@@ -52,6 +53,18 @@ def test_every_option_says_what_it_does(words):
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
     assert (ALL[words].help or "").strip().partition("\n")[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("words", [(), *ALL], ids=" ".join)
+def test_help_fits_into_80_columns_and_breaks_no_word(words):
+    shown = CliRunner().invoke(commands, [*words, "--help"], terminal_width=80, prog_name="surebayes").output
+    assert "Usage: " in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert re.findall(r"\w-$", shown, re.MULTILINE) == []  # "--no-" on one line and "journal" on the next
+
+
+def test_help_of_the_lean_command_fits_into_80_columns():
+    assert max(map(len, one_shot.USAGE.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)

@@ -340,6 +340,7 @@ def test_skops_saves_what_it_can_load(estimator, tmp_path):
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
+@pytest.mark.filterwarnings("ignore:.*Any type hint")  # mlflow says so of a type hint of its own
 def test_mlflow_saves_what_it_can_load(estimator, tmp_path):
     """By its default, skops, which wants to be told which classes of other packages are trusted."""
     mlflow = pytest.importorskip("mlflow.sklearn", reason="needs mlflow or mlflow-skinny, which bring much along")

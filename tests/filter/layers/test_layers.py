@@ -346,6 +346,17 @@ def test_a_base_that_goes_away(site, tmp_path):
     assert scores(tmp_path / "mine") == expected
 
 
+def test_a_base_that_cannot_be_read_is_no_other_filter(site, tmp_path):
+    with sb.Filter.create(tmp_path / "mine", base=site) as mine:
+        mine.teach(*MAILS[100])
+    (site / "manifest.json").write_text("no JSON")
+    with sb.Filter.open(tmp_path / "mine") as mine:
+        health = mine.health()
+    assert health.state == "problem"
+    assert f"the base at {site} can't be read" in health.detail
+    assert "another filter" not in health.detail
+
+
 def test_a_base_that_is_moved_together_with_its_layer_is_found(site, tmp_path):
     with sb.Filter.create(tmp_path / "mine", base=site) as mine:
         mine.teach(*MAILS[100])

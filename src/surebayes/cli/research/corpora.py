@@ -75,7 +75,8 @@ def info(name: str, data: str | None, as_json: bool | None) -> None:
         _show.print_json(facts)
         return
     facts["path"] = facts["path"] or "no"
-    _show.print_facts({called: _in_words(facts[key]) for key, called in _FACTS.items() if key in facts}, name)
+    facts["notes"] = " ".join(facts.get("notes", ()))
+    _show.print_facts({called: _in_words(facts[key]) for key, called in _FACTS.items() if facts.get(key)}, name)
 
 
 def _plain(entry: Entry) -> Entry:

@@ -37,6 +37,45 @@ SECTIONS = {
 """The commands as the overview shows them."""
 
 
+_HYPHEN = "\u2011"
+
+
+class _Formatter(click.HelpFormatter):
+    """Help in which no line ends within a word that has hyphens, such as an option."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Any, *args: Any, **options: Any) -> None:
+        super().write_dl([(first, second.replace("-", _HYPHEN)) for first, second in rows], *args, **options)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_HYPHEN, "-")
+
+
+class _Context(click.Context):
+    formatter_class = _Formatter
+
+
+def folded(line: str, width: int) -> list[str]:
+    r"""Fold a command before an option, a bar or a redirection, with a backslash at the end of each line but the last.
+
+    Examples
+    --------
+    >>> print("\n".join(folded("surebayes compare --reader text --csv reviews.csv", 40)))
+    surebayes compare --reader text \
+        --csv reviews.csv
+    """
+    lines = []
+    while len(line) > width:
+        ends = [at for mark in (" -", " |", " >") for at in range(5, width - 1) if line.startswith(mark, at)]
+        if not ends:
+            break
+        lines.append(line[: max(ends)] + " \\")
+        line = "    " + line[max(ends) + 1 :]
+    return [*lines, line]
+
+
 OWN, JUDGE, TEACH = "own", "judge", "teach"
 
 
@@ -80,6 +119,8 @@ class Command(click.Command):
     sections : mapping from str to sequence of str
         Headings of the help, and the options (by the names of their parameters) below each; the rest comes last.
     """
+
+    context_class = _Context
 
     def __init__(
         self,
@@ -149,9 +190,14 @@ class Command(click.Command):
         if not self.examples:
             return
         with formatter.section("Examples"):
-            for line, what in self.examples:
-                formatter.write(f"{' ' * formatter.current_indent}{line}\n")
-                formatter.write(f"{' ' * formatter.current_indent}    {what}\n")
+            for line, meaning in self.examples:
+                start = " " * formatter.current_indent
+                formatter.write("".join(f"{start}{piece}\n" for piece in folded(line, formatter.width - 4)))
+                formatter.indent()
+                formatter.indent()
+                formatter.write_text(meaning)
+                formatter.dedent()
+                formatter.dedent()
 
 
 class Lazily(dict[str, click.Command]):
@@ -193,6 +239,7 @@ class Group(click.Group):
     """Commands of commands (`corpora list`), and the overview in sections."""
 
     command_class = Command
+    context_class = _Context
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings."""
@@ -212,6 +259,7 @@ class Subgroup(click.Group):
     """A command that is a group of commands."""
 
     command_class = Command
+    context_class = _Context
 
 
 def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> Callable[[Any], Any]:

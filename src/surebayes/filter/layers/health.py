@@ -9,6 +9,9 @@ from surebayes.errors import NoModel
 from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of, places_of
 from surebayes.filter.state import State
 
+_UNREADABLE = "?"
+"""The identity of a base that is there and can't be read: no filter has it."""
+
 
 class Health(NamedTuple):
     """How a layer stands: "ok", "note" or "problem", and a sentence that says what to do."""
@@ -48,6 +51,9 @@ def health(state: State, path: str) -> Health | None:
     ids = [_identity(place) for place in places_of(path, link)]
     if not any(ids):
         what = f"is gone or was moved from {link['path']}"
+    elif link["id"] not in ids and _UNREADABLE in ids:
+        what = f"at {link['path']} can't be read"
+        advice = f"mend it or put a copy back, or say where it is: surebayes rebase -m {mine} --base DIR"
     elif link["id"] not in ids:
         what = f"is not at {link['path']}: another filter is there"
         advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link['path'])}"
@@ -84,4 +90,4 @@ def _identity(place: str) -> str:
     except NoModel:
         return ""
     except (OSError, ValueError):
-        return "?"
+        return _UNREADABLE

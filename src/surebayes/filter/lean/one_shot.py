@@ -22,17 +22,24 @@ OWN = b"x-surebayes-"
 _X_SPAM = b"x-spam-"
 
 USAGE = """\
-usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code] [--x-spam] [--config FILE] < mail > mail
+usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code]
+                        [--x-spam] [--config FILE] < mail > mail
 
 Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
-  -m, --model DIR  the filter's folder (or the environment variable SUREBAYES_MODEL)
+  -m, --model DIR  the filter's folder (or the environment variable
+                   SUREBAYES_MODEL)
   --users DIR --user NAME
-                   judge by that person's layer in a folder of persons, or by -m DIR until there is one
-                   (or SUREBAYES_USERS, SUREBAYES_USER)
-  --exit-code      exit with 1 for the positive class, 75 after an error; otherwise 0, or 75 if the mail was not written
-  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and remove those that came with the mail
-                   (or SUREBAYES_X_SPAM=1, or x_spam = true in the filter's config.toml); --no-x-spam: don't
-  --config FILE    a file of settings (or SUREBAYES_CONFIG); without it, config.toml in the filter's folder
+                   judge by that person's layer in a folder of persons, or by
+                   -m DIR until there is one (or SUREBAYES_USERS,
+                   SUREBAYES_USER)
+  --exit-code      exit with 1 for the positive class, 75 after an error;
+                   otherwise 0, or 75 if the mail was not written
+  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and
+                   remove those that came with the mail (or SUREBAYES_X_SPAM=1,
+                   or x_spam = true in the filter's config.toml);
+                   --no-x-spam: don't
+  --config FILE    a file of settings (or SUREBAYES_CONFIG); without it,
+                   config.toml in the filter's folder
 """
 
 
