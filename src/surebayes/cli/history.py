@@ -57,13 +57,20 @@ def history(
     elif versions:
         _show.print_lines(("version", "time", "who", "what"), [(*_start(row), row["who"], row["note"]) for row in rows])
     else:
-        cells = [(*_start(row), row["action"], row["label"], row["who"], row["fingerprint"]) for row in rows]
-        _show.print_lines(("version", "time", "action", "class or note", "who", "fingerprint"), cells)
+        cells = [(*_start(row), row["action"], *_class_who_and_rest(row)) for row in rows]
+        _show.print_lines(("version", "time", "action", "class", "who", "fingerprint or note"), cells)
     if budgets and not _show.wants_json(as_json):
         from surebayes.cli.train_learn_forget import budget_sentence
 
         for label, budget in budgets.items():
             _show.say(budget_sentence(label, budget))
+
+
+def _class_who_and_rest(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the last three cells of a row: a lesson has a class and a fingerprint, all else a note in their place."""
+    if row["fingerprint"] is None:
+        return None, row["who"], row["label"]
+    return row["label"], row["who"], row["fingerprint"]
 
 
 def _print_alarms(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -228,7 +228,7 @@ def _lessons(
     verb: str,
     quota: Mapping[str, int] | None = None,
 ) -> None:
-    """Give every document to a lesson; print what became of each, or of all."""
+    """Pass every document to a lesson; print what became of each, or of all."""
     json_lines = _show.wants_json(as_json)
     outcomes: Counter[str] = Counter()
     set_aside: Counter[str] = Counter()

@@ -325,7 +325,7 @@ class ScoreMonitor:
         return gains
 
     def report(self) -> str:
-        """Say what to do."""
+        """Return what to do, as a sentence or two."""
         if not self.alarm:
             return "Nothing to do: the scores look as they did."
         return (

@@ -244,7 +244,7 @@ class Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings."""
         for heading, names in SECTIONS.items():
-            rows = [(name, self.commands[name].get_short_help_str(88)) for name in names if name in self.commands]
+            rows = [(name, self.commands[name].get_short_help_str(120)) for name in names if name in self.commands]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
