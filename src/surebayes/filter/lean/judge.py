@@ -2,7 +2,6 @@
 
 import os
 from math import exp, isfinite
-from operator import index
 
 from surebayes.errors import BadModel
 from surebayes.filter.lean.tables import TableFiles
@@ -219,7 +218,7 @@ class MappedModel:
                 self.x_spam, self.has_budget = bool(config.get("x_spam")), bool(config.get("budget"))
                 self.files = TableFiles(folder, manifest, hold, None if before is None else before.files)
                 self.own = self.judge = judge_of(manifest.get("scoring"), self.files)
-                self.rows = index(manifest["journal"]["absorbed"])
+                self.rows = manifest["journal"]["absorbed"].__index__()  # as operator.index, which costs an import
                 self.tuned = f"{manifest['journal']['id']}:{manifest['settings']['weights_since']}"
                 if manifest["settings"].get("base") is not None:
                     self._stand(folder, manifest, hold, above, before)
