@@ -36,7 +36,7 @@ def mails(n: int, seed: int) -> tuple[list[bytes], list[str]]:
 
 
 def cpu(pid: int) -> float:
-    """Return the seconds of CPU that a process and its children have used."""
+    """Return the seconds of CPU that a process and its children have used, those that have ended included."""
     total, ticks = 0.0, os.sysconf("SC_CLK_TCK")
     for entry in os.listdir("/proc"):
         try:
@@ -44,17 +44,17 @@ def cpu(pid: int) -> float:
         except (OSError, ValueError):
             continue
         if entry.isdigit() and (int(entry) == pid or int(fields[1]) == pid):
-            total += (int(fields[11]) + int(fields[12])) / ticks
+            total += sum(map(int, fields[11:15] if int(entry) == pid else fields[11:13])) / ticks
     return total
 
 
 class Served:
     """`surebayes serve` in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         script = Path(sys.executable).with_name("surebayes")
         self.process = subprocess.Popen(
-            [script, "serve", "-m", folder, "--http", "127.0.0.1:0", "--spamd", "127.0.0.1:0"],
+            [script, "serve", "-m", folder, "--http", "127.0.0.1:0", "--spamd", "127.0.0.1:0", *flags],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.ports: dict[str, int] = {}

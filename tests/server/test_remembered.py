@@ -165,7 +165,7 @@ def test_it_can_be_turned_off_and_is_bounded(folder):
         assert (facts["keep_most"], facts["keep_bytes"], facts["keep_days"]) == (1000, 2**20, 1.0)
         texts = [mail(n, subject=b"%d" % n).decode() + "x" * 50 for n in range(1000)]
         for _ in range(2):
-            client.post("/v1/classify", json={"documents": texts})
+            client.post("/v1/classify?remember=true", json={"documents": texts})
         assert client.get("/v1/status").json()["remembered"]["bytes"] < 2**21
     with Server(folder, "--no-remember", doors=("http",)) as server, server.http() as client:
         count = client.get("/v1/status").json()["remembered"]["verdicts"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,6 +26,7 @@ from surebayes.server.process.options import Options
 from surebayes.server.scale import points
 from surebayes.server.surge import Surge
 from surebayes.server.testmail import is_test
+from surebayes.server.turns import Turns
 
 Answer = TypeVar("Answer")
 
@@ -86,9 +87,10 @@ class Service(Answers):
         self._set_memory()
         # Judging is short and takes turns inside the filter; a lesson waits for the disk, and lessons that wait
         # together share one write; what takes long must not keep either from its turn.
-        self._judges = ThreadPoolExecutor(2, "judge")
+        self._judges = ThreadPoolExecutor(3, "judge")
         self._teachers = ThreadPoolExecutor(16, "teach")
         self._others = ThreadPoolExecutor(2, "other")
+        self._turns = Turns(self._judges)
         self._rows_seen = -1
         self._tell_state()
 
@@ -173,11 +175,14 @@ class Service(Answers):
 
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], Answer]) -> Answer:
         """Do work in a thread; whoever waits for it is told when it takes too long (the work itself goes on)."""
+        loop = asyncio.get_running_loop()
+        return await self._in_time(lambda: loop.run_in_executor(pool, call), pool is not self._others)
+
+    async def _in_time(self, begin: Callable[[], Awaitable[Answer]], limited: bool = True) -> Answer:
         async with self.slots.slot():
-            work = asyncio.get_running_loop().run_in_executor(pool, call)
             try:
-                async with asyncio.timeout(None if pool is self._others else self.options.timeout):
-                    return await work
+                async with asyncio.timeout(self.options.timeout if limited else None):
+                    return await begin()
             except TimeoutError:
                 raise TooBusy(f"The answer took longer than {self.options.timeout:g} s. Try again.") from None
 
@@ -194,7 +199,10 @@ class Service(Answers):
                     for document in documents
                 ]
 
-        verdicts = await self._run(self._judges, judge_all)
+        if len(documents) == 1:
+            verdicts = await self._in_time(lambda: self._turns.do(judge_all))
+        else:
+            verdicts = await self._run(self._judges, judge_all)
         seconds = time.perf_counter() - began
         self.counters.seconds.labels(door).observe(seconds / max(len(verdicts), 1))
         for verdict in verdicts:

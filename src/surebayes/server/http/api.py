@@ -90,7 +90,7 @@ def _version(about: str) -> Parameter:
 ENDPOINTS = (
     Endpoint("/v1/classify", "POST", "read", "Judge one document or several.", calls.classify,
              _either(VERDICT, "verdicts", VERDICT), "documents",
-             {"remember": Parameter(bool, "Whether somebody acts on it, so that it is remembered.", True)}),
+             {"remember": Parameter(bool, "Whether it is remembered; by default one document is, a list isn't.")}),
     Endpoint("/v1/explain", "POST", "read", "Say why documents are judged as they are.", calls.explain,
              _either(_EXPLAINED, "explanations", _EXPLAINED), "documents", {"top": _TOP}),
     Endpoint("/v1/learn", "POST", "teach", "Teach documents; they are on disk when this is answered.", calls.learn,

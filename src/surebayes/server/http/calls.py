@@ -20,7 +20,8 @@ DOOR = "http"
 
 async def classify(call: Call) -> dict[str, Any]:
     """Judge documents."""
-    judged = await call.service.verdicts(call.documents, DOOR, call.person, call.query["remember"])
+    remember = call.query.get("remember", not call.several)
+    judged = await call.service.verdicts(call.documents, DOOR, call.person, remember)
     verdicts = [verdict.to_dict() for verdict in judged]
     return {"verdicts": verdicts} if call.several else verdicts[0]
 

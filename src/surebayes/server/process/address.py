@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 
 from surebayes.errors import BadConfig
 
@@ -153,8 +154,13 @@ def is_local(peer: object) -> bool:
     """
     if not isinstance(peer, tuple) or not peer:
         return True  # the name of a unix socket
+    return _is_loopback(str(peer[0]))
+
+
+@lru_cache(1000)
+def _is_loopback(host: str) -> bool:
     try:
-        address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+        address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -33,7 +34,7 @@ class Log:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
         # in ASCII: a log is read on terminals, which names of classes must not steer
-        line = json.dumps({"time": stamp, "level": level, "event": event, **fields}, separators=(",", ":"), default=str)
+        line = _encode({"time": stamp, "level": level, "event": event, **fields})
         stream = sys.stderr if self._stream is None else self._stream
         try:
             stream.write(line + "\n")
