@@ -188,20 +188,14 @@ def spamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -
                            check=True, capture_output=True)  # fmt: skip
         for path in place.glob("bayes*"):
             path.chmod(0o666)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = _free_port()
         process = subprocess.Popen(
             [spamd, "-L", "-x", "-u", "nobody", "-C", place / "rules", "--siteconfigpath", place / "rules",
              "-i", "127.0.0.1", "-p", str(port), "-m", "2", "--min-children=2", "-s", "null"],
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            for _ in range(300):
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
+            _wait_for(port)
             load(over_spamd(port, asked), 2)
             before = cpu(process.pid)
             times = load(over_spamd(port, asked))
@@ -209,6 +203,88 @@ def spamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
+
+
+_RSPAMD = """
+options {{ pidfile = "{place}/pid"; dns {{ nameserver = ["127.0.0.1:{dns}"]; timeout = 0.1s; }} }}
+logging {{ type = "console"; level = "error"; }}
+worker "normal" {{ bind_socket = "127.0.0.1:{port}"; count = 1; }}
+worker "controller" {{ bind_socket = "127.0.0.1:{teach}"; count = 1; secure_ip = "127.0.0.1"; }}
+classifier "bayes" {{
+  tokenizer {{ name = "osb"; }}
+  min_learns = 10;
+  statfile {{ symbol = "BAYES_HAM"; path = "{place}/ham.sqlite"; spam = false; }}
+  statfile {{ symbol = "BAYES_SPAM"; path = "{place}/spam.sqlite"; spam = true; }}
+  backend = "sqlite3";
+}}
+"""
+
+
+def over_rspamd(port: int, raws: list[bytes]):
+    """Return what makes a client of rspamd."""
+
+    def ask(k: int):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+        def question(n: int) -> bytes:
+            connection.request("POST", "/checkv2", raws[(k * 997 + n) % len(raws)])
+            response = connection.getresponse()
+            body = response.read()
+            if response.status != 200:
+                raise AssertionError(body)
+            return body
+
+        return question
+
+    return ask
+
+
+def rspamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -> float | None:
+    """Return the CPU seconds of rspamd a mail, with its Bayes classifier and no rules; None where it isn't installed."""
+    rspamd = shutil.which("rspamd")
+    if not rspamd or os.getuid() != 0:
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        ports = [_free_port() for _ in range(3)]
+        written = _RSPAMD.format(place=place, port=ports[0], teach=ports[1], dns=ports[2])
+        (place / "rspamd.conf").write_text(written)
+        process = subprocess.Popen(
+            [rspamd, "-i", "-f", "-c", place / "rspamd.conf", f"--var=RUNDIR={place}", f"--var=DBDIR={place}"],
+            stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            for port in ports[:2]:
+                _wait_for(port)
+            for raw, label in zip(raws, labels):
+                connection = http.client.HTTPConnection("127.0.0.1", ports[1], timeout=60)
+                connection.request("POST", f"/learn{label}", raw)
+                connection.getresponse().read()
+                connection.close()
+            ask = over_rspamd(ports[0], asked)
+            if not any(b'"BAYES_' in over_rspamd(ports[0], raws)(0)(n) for n in range(20)):
+                raise AssertionError("rspamd answers without its Bayes classifier")
+            load(ask, 2)
+            before = cpu(process.pid)
+            times = load(ask)
+            return (cpu(process.pid) - before) / len(times)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(300):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.1)
 
 
 def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
@@ -247,3 +323,6 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
         peer = spamd_bayes_only(raws, labels, asked)
         if peer is not None:
             yield "CPU ms a mail, SPAMD, against spamd with Bayes alone", 1e3 * spamd, 1e3 * peer, spamd / peer, 0.1
+        peer = rspamd_bayes_only(raws, labels, asked)
+        if peer is not None:
+            yield "CPU ms a mail, HTTP, against rspamd with Bayes alone", 1e3 * single, 1e3 * peer, single / peer, None
