@@ -240,7 +240,7 @@ def over_rspamd(port: int, raws: list[bytes]):
 
 
 def rspamd_bayes_only(raws: list[bytes], labels: list[str], asked: list[bytes]) -> float | None:
-    """Return the CPU seconds of rspamd a mail, with its Bayes classifier and no rules; None where it isn't installed."""
+    """Return the CPU seconds of rspamd a mail, with its Bayes classifier and no rules; None if it isn't installed."""
     rspamd = shutil.which("rspamd")
     if not rspamd or os.getuid() != 0:
         return None
