@@ -138,7 +138,7 @@ class Keeping:
         if message is None:
             return About(person or "", content=kept)
         sender, others = message.headers.get("from"), said_by_others(message.headers)
-        return About(person or "", sender, message.subject, seen.message_id, kept, others)
+        return About(person or "", sender, message.subject, seen.document.message_id, kept, others)
 
     def _truth_told(self, seen: Seen, label: str, who: str | None, person: str | None) -> Told | None:
         """Count a truth before it is learnt; a document without a remembered verdict is judged first.
