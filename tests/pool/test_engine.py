@@ -349,7 +349,8 @@ def test_the_gain_is_what_the_optimizer_finds(seed):
     scores, inside = scores_of(120, seed)
     for z in (scores[:, 0], -scores[:, 0], scores[:, 2], np.zeros(120)):
         gain, bias = gain_and_bias(z, inside)
-        (expected,), expected_bias = logistic_model(z[:, None], inside)
+        share = np.where(inside, 60 / inside.sum(), 60 / (~inside).sum())
+        (expected,), expected_bias = drawn_model([(z[:, None], inside, share)], np.zeros(1), 1.0)
         assert gain == pytest.approx(expected, abs=1e-3)
         assert bias == pytest.approx(expected_bias, abs=1e-3)
 
@@ -534,6 +535,14 @@ def test_the_stack_is_the_best_of_its_kind(seed):
     best = minimize(loss, start, jac=True, bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000})
     assert weights.min() >= 0
     assert loss(np.append(weights, bias))[0] <= best.fun + 1e-8
+
+
+def test_the_bias_of_a_stack_is_that_of_classes_that_are_equally_common():
+    random, inside = np.random.default_rng(0), np.arange(4000) < 400
+    z = random.normal(size=(4000, 1)) + np.where(inside, 1.0, -1.0)[:, None]
+    weights, bias = logistic_model(z, inside)
+    assert weights[0] == pytest.approx(2.0, abs=0.2)  # the log-odds of two normal distributions
+    assert bias == pytest.approx(0.0, abs=0.2)
 
 
 def strengths(table):

@@ -27,7 +27,8 @@ UNITS_OF_ONE = 1 << 40
 """Units that an alarm costs; a rate is rounded down to one of them."""
 LIFTED_SHARE, LIFTED_POWER = 0.4, 1.5
 """How far debt lifts a threshold, see `lifted`. Chosen on SpamAssassin and Enron-Spam in the order of time: a threshold
-that stays flat until the burst is spent keeps the same bound with a recall of .69 to .85, this one with .83 to .98."""
+that stays flat until the burst is spent keeps the same bound with a recall of .69 to .85, this one with .83 to .98. On
+harder streams more lift is better (`benchmarks/choose_lift.py`); docs/guarantee.md says what it would cost on mail."""
 
 
 @dataclass(frozen=True)
