@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from strategies import TABLE_WIDTH as WIDTH
-from strategies import column_sets
+from strategies import column_sets, repeated_pieces
 from surebayes.kernels import pool_twin as twin
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts
@@ -152,10 +152,31 @@ def test_a_table_goes_to_a_file_and_back(sets, classes, seed):
     columns = sorted(set().union(*sets)) if sets else []
     for module in KERNELS:
         place = bytearray(4 * WIDTH)
-        values = module.load(file, classes, place, most)
+        values = module.load([file], classes, place, most)
         again = SimpleNamespace(place=place, values=values)
         assert twin.gather(again, classes, range(WIDTH)) == counts.tolist()
     assert twin.gather(file, classes, columns) == counts[columns].tolist()
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_tables_of_a_stack_are_added_up_in_memory(classes, more, seed):
+    rng = np.random.default_rng(seed)
+    large, small = rng.integers(0, 9, (WIDTH, classes)), rng.integers(-3, 4, (more, WIDTH, classes))
+    small[-1] -= np.minimum(large + small.sum(0), 0)  # no sum is below zero
+    total, files = large + small.sum(0), [in_file(table_with(counts)) for counts in (large, *small)]
+    for module in KERNELS:
+        place = bytearray(4 * WIDTH)
+        values = module.load(files, classes, place, array("q", [int(total.max())] * classes))
+        again = SimpleNamespace(place=place, values=values)
+        assert twin.gather(again, classes, range(WIDTH)) == total.tolist()
+        for most in ([int(total.max()) - 1] * classes, [-1] * classes):
+            with pytest.raises(ValueError, match="above the number"):
+                module.load(files, classes, bytearray(4 * WIDTH), array("q", most))
+    sums = Sums([(file, 1) for file in files], classes)
+    sums.fold()
+    assert len(sums.stack) <= 2
+    assert twin.counts_of(sums, range(WIDTH)) == total.tolist()
 
 
 # ---------------------------------------------------------------------- opinions
@@ -436,7 +457,7 @@ def test_a_table_outside_of_its_file_is_refused(kernel, n, places):
     with pytest.raises(ValueError, match="outside"):
         ask(kernel, Sums([(table, 1)], 2, 1, [1, 1]), [expert(1.0)], flat([{1}]), [1])
     with pytest.raises(ValueError, match="outside"):
-        kernel.load(table, 2, bytearray(40), None)
+        kernel.load([table], 2, bytearray(40), None)
     for changed in (
         {"n": -1},
         {"n": 2**60},
@@ -445,7 +466,7 @@ def test_a_table_outside_of_its_file_is_refused(kernel, n, places):
     ):
         wrong = SimpleNamespace(**{**{name: getattr(table, name) for name in FileTable.__slots__}, "n": 1, **changed})
         with pytest.raises((ValueError, OverflowError)):
-            kernel.load(wrong, 2, bytearray(40), None)
+            kernel.load([wrong], 2, bytearray(40), None)
 
 
 def test_every_flipped_bit_of_a_touched_block_is_noticed(kernel):
@@ -468,7 +489,7 @@ def test_every_flipped_bit_of_a_touched_block_is_noticed(kernel):
 def test_a_table_that_can_not_be_is_refused(kernel, entries):
     parts, places = file_parts(np.array(entries, "<u4").tobytes())
     with pytest.raises(ValueError, match="table"):
-        kernel.load(FileTable.of_places(b"".join(parts), places), 2, bytearray(4 * WIDTH), array("q", [3, 3]))
+        kernel.load([FileTable.of_places(b"".join(parts), places)], 2, bytearray(4 * WIDTH), array("q", [3, 3]))
 
 
 # ---------------------------------------------------------------------- bytes
@@ -516,6 +537,66 @@ def test_both_hash_as_scikit_learn_does(tokens, width):
         if token and token.isascii():
             hashed = FeatureHasher(width, input_type="string").transform([[token.decode("latin-1")]])
             assert hashed.indices.tolist() == [column]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=10), st.sampled_from([2, 1000, 2**31 - 1]))
+def test_listed_tokens_are_hashed_as_a_list_of_them(tokens, width):
+    listed = b"".join(len(token).to_bytes(2, "little") + token for token in tokens)
+    for module in KERNELS:
+        assert module.hash_listed(listed, width) == compiled.hash_tokens(tokens, width)
+        for wrong in (listed + b"\1", listed + b"\3\0ab"):
+            with pytest.raises(ValueError, match="cut short"):
+                module.hash_listed(wrong, width)
+
+
+# ---------------------------------------------------------------------- compressed content
+
+
+@settings(max_examples=150, deadline=None)
+@given(repeated_pieces)
+@example([(b"a", 13)])
+@example([(b"abcd", 300), (b"xyz", 1), (b"abcd", 300)])
+def test_both_compress_alike_and_back(pieces):
+    content = b"".join(piece * times for piece, times in pieces)
+    packed = compiled.compress([content, b"", content[:20]])
+    assert packed == twin.compress([content, b"", content[:20]])
+    for module in KERNELS:
+        assert [module.decompress(one, 2**20) for one in packed] == [content, b"", content[:20]]
+    assert len(packed[0]) <= len(content) + len(content) // 255 + 21
+
+
+def test_a_match_farther_back_than_a_block_can_say_is_not_taken():
+    # an even step of bytes that don't repeat, so that only the start is found again
+    between = b"".join(i.to_bytes(4, "big") for i in range(1 << 20, (1 << 20) + 20000))
+    content = b"once upon a time" + between + b"once upon a time" * 2
+    for module in KERNELS:
+        assert module.decompress(module.compress([content])[0], 2**20) == content
+
+
+@settings(max_examples=200, deadline=None)
+@given(repeated_pieces, st.data())
+def test_a_damaged_block_is_refused_by_both_or_read_alike(pieces, data):
+    packed = bytearray(compiled.compress([b"".join(piece * times for piece, times in pieces)])[0])
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    cut = bytes(packed[: data.draw(st.integers(len(packed) // 2, len(packed)))])
+    answers = []
+    for module in KERNELS:
+        try:
+            answers.append(module.decompress(cut, 2**16))
+        except ValueError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+
+
+def test_what_can_not_be_compressed_is_refused(kernel):
+    for wrong in ((b"",), b"", ["text"]):
+        with pytest.raises(TypeError):
+            kernel.compress(wrong)
+    packed = kernel.compress([b"one two three"])[0]
+    with pytest.raises(ValueError, match="LZ4"):
+        kernel.decompress(packed, 12)
+    assert kernel.decompress(packed, 13) == b"one two three"
 
 
 # ---------------------------------------------------------------------- one stack above another

@@ -9,7 +9,7 @@ from strategies import attachment_lists, header_blocks, header_limits, subjects
 from surebayes import kernels
 from surebayes.kernels import mail_twin
 from surebayes.mail import header_tokens as reader
-from surebayes.mail.header_tokens import addresses, header_columns, header_tokens, words
+from surebayes.mail.header_tokens import addresses, header_columns, header_tokens, listed_tokens, words
 from surebayes.mail.headers import Headers
 from surebayes.mail.message import Limits, Message, read_message
 
@@ -60,6 +60,9 @@ def same(message):
     """Check that both give the same."""
     assert header_tokens(message) == in_python(header_tokens, message)
     assert header_columns(message, 1000) == in_python(header_columns, message, 1000)
+    listed = listed_tokens(message)
+    assert listed == in_python(listed_tokens, message)
+    assert kernels.kernel("pool").hash_listed(listed, 1000) == header_columns(message, 1000)
 
 
 @pytest.fixture

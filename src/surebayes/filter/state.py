@@ -13,7 +13,7 @@ from surebayes.filter.layers.on_base import OnBase
 from surebayes.filter.lean.judge import judge_of
 from surebayes.filter.lean.tables import TableFiles
 from surebayes.persist.manifest import parsed
-from surebayes.pool.buffers import ints, reals
+from surebayes.pool.buffers import reals
 from surebayes.pool.document import joined, packable, unpackable
 from surebayes.pool.engine import Engine, weights_of
 from surebayes.pool.table import MAX_KEYS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LEARNING = ("learn", "forget", "bulk")
 """Actions after which scores are others."""
+_UNDOING = {"forget": "learn", "release": "reserve"}
 RELOADING = ("bulk", "rebuild", "erase")
 """Actions after which the model's files have what the journal alone hasn't."""
 FEW_LESSONS = 48
@@ -357,7 +358,7 @@ class State(OnBase):
 
     def _remember(self, event: Event) -> None:
         self.lessons += event.action in LEARNING
-        what = {"forget": "learn", "release": "reserve"}.get(event.action, event.action)
+        what = _UNDOING.get(event.action, event.action)
         if what in self.known and event.label in self.known[what]:
             self.known[what][event.label] += 1 if what == event.action else -1
 
@@ -382,6 +383,14 @@ class State(OnBase):
         if rows is None:
             raise BadModel(f"Row {row} of the journal has other views than the model.")
         return rows, moved
+
+    def unpack_many(self, rows: Sequence[int], bodies: Sequence[tuple[bytes, int | None]]) -> list[Rows]:
+        """Cut messages that rows of the journal hold: one batch for each view."""
+        readers = {self.reread[1] if row <= self.reread[0] else reader for row, (_, reader) in zip(rows, bodies)}
+        if len(readers) == 1 and all(reader is not None for _, reader in bodies):
+            kept = [unpack_content(body)[0] for body, _ in bodies]
+            return contents.rows_of_kept(self.engine.views, kept, readers.pop() or 0)
+        return batch_of([self.unpack(body, reader, row)[0] for row, (body, reader) in zip(rows, bodies)])
 
     def change(self, change: dict[str, Any], body_of: Any) -> None:
         """Change settings; `body_of` reads a row of the journal, for the second stages that one may hold."""
@@ -434,12 +443,6 @@ class State(OnBase):
     def _set_weights(self, weights: PoolWeights) -> None:
         self.engine.weights = weights
         self.settings.weights = weights.units
-
-    def count_many(self, lessons: Sequence[tuple[str, list[Rows]]]) -> None:
-        """Add messages, each a label and its rows in every view, to the counts."""
-        if lessons:
-            batch = batch_of([rows for _, rows in lessons])
-            self.count_batches([(batch, ints([self.code(c) for c, _ in lessons]), None)])
 
     def count_batches(self, batches: Sequence[Batch]) -> None:
         """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
@@ -495,6 +498,10 @@ class State(OnBase):
             body, reader = pack_rows(packable(seen.rows), moved), None
         name = seen.hashed_id or self._hashed(seen.message_id)
         return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
+
+    def hashed(self, message_id: str) -> bytes | None:
+        """Return what a row of the journal has of a Message-ID."""
+        return self._hashed(message_id)
 
 
 def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:

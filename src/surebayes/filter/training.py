@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from surebayes.filter.disk import contents
+from surebayes.filter.disk.bodies import pack_content, pack_rows
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Spool, SpooledMessage
+from surebayes.filter.disk.spool import Spool
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import Durable
@@ -18,7 +21,7 @@ from surebayes.filter.state import Seen, State, batch_of
 from surebayes.filter.teaching import teach
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
-from surebayes.pool.document import Rows
+from surebayes.pool.document import Rows, packable
 from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
 
@@ -74,12 +77,14 @@ class _Training:
         self.handled = 0
         self.known: set[str] = set()  # fingerprints of what was read and had been learnt or set aside before
         self.learnt: list[str] = []  # fingerprints of what was learnt together
+        self.stands_at: tuple[int, int] | None = None  # up to this row the journal has messages of this training alone
         self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
 
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
-
+        if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
+            threading.Thread(target=__import__, args=("numpy",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages in spread(cut, _chunks(documents, state.names)):
             self.done["already"] += self.spool.add(rows, messages)
@@ -109,37 +114,56 @@ class _Training:
         new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
         return new >= max(sum(state.engine.documents), 1)
 
-    def learn(self, write: Writing, batch: Sequence[SpooledMessage], together: bool) -> None:
+    def learn(self, write: Writing, batch: Sequence[str], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
         state, now = write.state, time.time()
-        lessons: list[tuple[str, list[Rows]]] = []
+        anew = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
         events: list[Event] = []
-        for message in batch:
-            fingerprint, label = message.fingerprint, message.label
-            seen = Seen.of_terms(fingerprint, message.rows, message.content, message.message_id)
-            known = write.known(fingerprint)
+        learnt: list[str] = []
+        for fingerprint in batch:
+            label, known = self.spool.label_of(fingerprint), None if anew else write.known(fingerprint)
             if known is None and fingerprint[:8] < self.limits[label]:
-                events.append(state.event("reserve", seen, label, now, self.who))
+                events.append(self._row(state, "reserve", fingerprint, now))
                 self.done["reserved"] += 1
             elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
                 self.done["already"] += 1  # set aside before: training again must not use it up
             elif known is None and together:
                 if self.journal:
-                    events.append(state.event("learn", seen, label, now, self.who))
-                else:
-                    self.unjournaled.append((fingerprint, state.code(label)))
-                lessons.append((label, message.rows))
-                self.learnt.append(fingerprint)
+                    events.append(self._row(state, "learn", fingerprint, now))
+                learnt.append(fingerprint)
             else:
                 write.add_many(events)
                 events = []
-                self._step(write, seen, label)
+                self._step(write, fingerprint, label)
         write.add_many(events)
-        self.done["learnt"] += len(lessons)
-        state.count_many(lessons)
+        self._count(state, learnt)
         self._tell(len(batch))
+        if anew:
+            self.stands_at = state.seq, state.chain
 
-    def _step(self, write: Writing, seen: Seen, label: str) -> None:
+    def _row(self, state: State, action: str, fingerprint: str, now: float) -> Event:
+        """Return the row of the journal that holds a message."""
+        message = self.spool.message(fingerprint, rows=not state.keeps_content)
+        if state.keeps_content:
+            body, reader = pack_content(message.content), contents.VERSION
+        else:
+            body, reader = pack_rows(packable(message.rows)), None
+        name = state.hashed(message.message_id)
+        return Event(action, fingerprint, message.label, None, now, self.who, body, reader=reader, message_id=name)
+
+    def _count(self, state: State, new: Sequence[str]) -> None:
+        """Count messages as they lie together: the order of lessons changes no count."""
+        if new:
+            for some in self.spool.together(new, max(BATCH // CHUNK, 1)):
+                state.count_batches([(rows, labels, which) for rows, which, labels in _parts(state, some)])
+        self.done["learnt"] += len(new)
+        self.learnt += new
+        if not self.journal:
+            self.unjournaled += [(fingerprint, state.code(self.spool.label_of(fingerprint))) for fingerprint in new]
+
+    def _step(self, write: Writing, fingerprint: str, label: str) -> None:
+        message = self.spool.message(fingerprint)
+        seen = Seen.of_terms(fingerprint, message.rows, message.content, message.message_id)
         if self.journal:
             self.done[teach(write, seen, label, self.who)] += 1
         else:
@@ -180,15 +204,9 @@ class _Training:
         return again
 
     def _learn_grouped(self, write: Writing, new: Sequence[str]) -> None:
-        """Learn new messages that no journal asks for, as they lie together: the order of lessons changes no count."""
-        state = write.state
-        for some in batched(self.spool.grouped(new), max(BATCH // CHUNK, 1)):  # so few that they take little memory
-            state.count_batches([(rows, labels, which) for rows, which, labels in _parts(state, some)])
-            self._tell(sum(len(messages) for _, messages in some))
-        self.done["learnt"] += len(new)
-        self.learnt += new
-        codes = {label: state.code(label) for label in state.names}
-        self.unjournaled += [(fingerprint, codes[self.spool.places[fingerprint][0]]) for fingerprint in new]
+        """Learn new messages that no journal asks for."""
+        self._count(write.state, new)
+        self._tell(len(new))
 
     def _tell(self, messages: int) -> None:
         self.handled += messages
@@ -229,7 +247,7 @@ class _Training:
         if not state.engine.stages or not fingerprints:
             return
         ordered = sorted(fingerprints)
-        labels = ints([state.code(self.spool.places[f][0]) for f in ordered])
+        labels = ints([state.code(self.spool.label_of(f)) for f in ordered])
         which = chosen(labels, len(ordered))
         rows = batch_of([self.spool.rows_of(ordered[i]) for i in which])
         state.engine.freeze(rows, ints([labels[i] for i in which]))

@@ -120,6 +120,6 @@ def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], l
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
-        flat = state.pool.scores(batch_of([state.unpack(body, reader, row)[0] for row, (body, reader) in batch]))
+        flat = state.pool.scores(state.unpack_many([row for row, _ in batch], [body for _, body in batch]))
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
     return scores, [label for _, label in reserved], rows

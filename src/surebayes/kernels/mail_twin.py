@@ -9,12 +9,11 @@ from surebayes.kernels.mime_twin import read_mail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
-    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text", "mail_head",
-    "read_mail",
-    "unquote_from", "without_fields",
+    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text",
+    "listed_header_tokens", "mail_head", "read_mail", "unquote_from", "without_fields",
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
@@ -261,6 +260,28 @@ def header_tokens(
     fields = [(name.decode("latin-1").lower(), value[:longest]) for name, value in split_fields(head, most)]
     tokens = tokens_of_fields(fields, subject, attachments, encoded_words, odd)
     return tokens if width is None else columns_of(tokens, width)
+
+
+def listed_header_tokens(
+    head: bytes,
+    subject: str,
+    attachments: "tuple[tuple[str, str], ...]",
+    most: int,
+    longest: int,
+    encoded_words: int,
+    odd: "Callable[[str, list[bytes | str], int], list[str]]",
+    /,
+) -> bytes:
+    """Return the tokens that `header_tokens` gives, as UTF-8 one after the other, each after its size as uint16."""
+    tokens = header_tokens(head, subject, attachments, most, longest, encoded_words, odd)
+    assert isinstance(tokens, list)
+    return listed(tokens)
+
+
+def listed(tokens: "Iterable[str]") -> bytes:
+    """Put tokens one after the other, each after its size as uint16."""
+    encoded = [token.encode("utf-8", "replace")[:65535] for token in tokens]
+    return b"".join([len(token).to_bytes(2, "little") + token for token in encoded])
 
 
 def columns_of(tokens: list[str], width: int) -> bytes:

@@ -249,29 +249,43 @@ def take(table: MemoryTable, rows: DocumentRows, labels: Buffer, which: Buffer |
     return -sum(not any(values[first : first + each]) for first in firsts)
 
 
-def load(table: FileTable, each: int, place: Buffer, documents: Buffer | None) -> bytearray:
-    """Return the values of a table in a file as a table in memory has them, and fill `place` in."""
-    file, row_of, most = (
-        _CheckedFile(table, each),
-        cast(place, "i"),
-        None if documents is None else cast(documents, "q"),
-    )
-    mask, before = (1 << file.bits) - 1, -1
+def load(tables: list[FileTable], each: int, place: Buffer, documents: Buffer | None) -> bytearray:
+    """Return the values of tables in files, added up, as a table in memory has them, and fill `place` in."""
+    if not isinstance(tables, list):
+        raise TypeError("load takes a list of tables")
+    row_of, most = cast(place, "i"), None if documents is None else cast(documents, "q")
     rows: list[list[int]] = []
+    for table in tables:
+        for column, which, value in _entries_of(table, each, len(row_of)):
+            if len(tables) == 1 and most is not None and not 1 <= value <= most[which]:
+                raise ValueError(_COUNT_BEYOND)
+            if not row_of[column]:
+                rows.append([0] * each)
+                row_of[column] = len(rows)
+            row = rows[row_of[column] - 1]
+            row[which] += value
+            if not -(2**31) <= row[which] < 2**31:
+                raise ValueError("counts go beyond 2**31")
+    if most is not None and any(not 0 <= value <= most[c] for row in rows for c, value in enumerate(row)):
+        raise ValueError(_COUNT_BEYOND)
+    return bytearray(uint32(value for row in rows for value in row))
+
+
+_COUNT_BEYOND = "a count of the table is below 1, or above the number of documents"
+
+
+def _entries_of(table: FileTable, each: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Yield column, which value and the value of every entry of a table in a file."""
+    file, before = _CheckedFile(table, each), -1
+    mask = (1 << file.bits) - 1
     for number in range(file.blocks):
         words = file.block("entries", number)
         for key, value in zip(words[::2], map(_signed, words[1::2])):
             column, which = key >> file.bits, key & mask
-            if key <= before or column >= len(row_of) or which >= each:
+            if key <= before or column >= width or which >= each:
                 raise ValueError("an entry of the table is out of order, or of another table")
-            if most is not None and not 1 <= value <= most[which]:
-                raise ValueError("a count of the table is below 1, or above the number of documents")
-            if not row_of[column]:
-                rows.append([0] * each)
-                row_of[column] = len(rows)
-            rows[-1][which] = value
+            yield column, which, value
             before = key
-    return bytearray(uint32(value for row in rows for value in row))
 
 
 def totals(table: MemoryTable) -> tuple[int, list[int]]:

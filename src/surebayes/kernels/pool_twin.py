@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import log, sqrt
 
+from surebayes.kernels.compression_twin import compress, decompress
 from surebayes.kernels.pool_tables_twin import (
     add,
     block_checksums,
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "add", "block_checksums", "counts_of", "end_on_bus_error", "gather", "hash_tokens", "key_bits", "lacking",
-    "lesson_alive", "lesson_entries", "load", "log_odds", "merge", "opinion", "pack_entries", "pack_views", "score",
-    "staged", "strongest", "take", "totals", "unpack_columns", "weigh",
+    "add", "block_checksums", "compress", "counts_of", "decompress", "end_on_bus_error", "gather", "hash_listed",
+    "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds", "merge", "opinion",
+    "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns", "weigh",
 ]  # fmt: skip
 
 _LONG = 65535
@@ -302,3 +303,21 @@ def hash_tokens(tokens: Iterable[bytes], width: int) -> bytes:
     from surebayes.kernels.text_twin import hashed
 
     return uint32(hashed(token, width)[0] for token in tokens)
+
+
+def hash_listed(listed: bytes, width: int) -> bytes:
+    r"""Return the columns of tokens that lie one after the other, each after its size as uint16.
+
+    Examples
+    --------
+    >>> list(memoryview(hash_listed(b"\x04\0gold\x08\0from:ann", 1000)).cast("I"))
+    [427, 897]
+    """
+    tokens, at = [], 0
+    while at + 2 <= len(listed):
+        size = int.from_bytes(listed[at : at + 2], "little")
+        tokens.append(listed[at + 2 : at + 2 + size])
+        at += 2 + size
+    if at != len(listed):
+        raise ValueError("the last token is cut short")
+    return hash_tokens(tokens, width)

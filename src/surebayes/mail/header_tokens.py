@@ -74,6 +74,30 @@ def header_columns(message: "Message", width: int) -> bytes:
     return columns
 
 
+def listed_tokens(message: "Message") -> bytes:
+    r"""Return the tokens of `header_tokens` as UTF-8 one after the other, each after its size as uint16.
+
+    Examples
+    --------
+    >>> from surebayes.mail.message import read_message
+    >>> listed_tokens(read_message(b"From: ann@example.org\n\n"))[:22]
+    b'\x14\x00from:ann@example.org'
+    """
+    head = getattr(message, "_head", b"")
+    tokens: bytes | None = kernel("mail").listed_header_tokens(*_asked(message, head)) if head else None
+    if tokens is None:
+        from surebayes.kernels.mail_twin import listed
+
+        tokens = listed(_tokens(message))
+    return tokens
+
+
+def _asked(message: "Message", head: bytes) -> "tuple[Any, ...]":
+    limits = message._limits
+    sizes = limits.headers, limits.header_length, limits.encoded_words
+    return head, message.subject, message.attachments, *sizes, _odd_tokens
+
+
 def _tokens(message: "Message", width: "int | None" = None) -> "Any":
     """Let the kernel do it; its twin does a few oddities, and messages made by hand (fields, and no block of them)."""
     head = getattr(message, "_head", b"")
@@ -83,13 +107,13 @@ def _tokens(message: "Message", width: "int | None" = None) -> "Any":
         limits, fields = message._limits, message.headers._fields
         by_hand = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
         return by_hand if width is None else columns_of(by_hand, width)
-    limits = message._limits
-    sizes = limits.headers, limits.header_length, limits.encoded_words
-    tokens = kernel("mail").header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+    mail, asked = kernel("mail"), (*_asked(message, head), width)
+    tokens = mail.header_tokens(*asked)
     if tokens is None:
-        from surebayes.kernels.mail_twin import header_tokens
+        from surebayes.kernels import mail_twin
 
-        tokens = header_tokens(head, message.subject, message.attachments, *sizes, _odd_tokens, width)
+        mail = mail_twin
+        tokens = mail.header_tokens(*asked)
     return tokens
 
 

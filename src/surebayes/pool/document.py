@@ -7,7 +7,7 @@ once for all views of words.
 from itertools import accumulate
 
 from surebayes.kernels import kernel
-from surebayes.mail.header_tokens import header_columns, header_tokens
+from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
 from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.specs import ViewSpec
@@ -32,7 +32,7 @@ class Document:
         Which of the two it is.
     """
 
-    __slots__ = ("_content", "_raw", "message", "text")
+    __slots__ = ("_content", "_listed", "_raw", "message", "text")
 
     def __init__(self, content: "bytes | str", reader: str) -> None:
         if not isinstance(content, (bytes, str)):
@@ -40,6 +40,7 @@ class Document:
                 raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
             content = bytes(content)
         self._raw: bytes | None = None
+        self._listed: bytes | None = None
         self.message: Message | None = None
         if reader == "mail":
             self._content = raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
@@ -68,8 +69,18 @@ class Document:
         """The header tokens of a mail; a text has none."""
         return [] if self.message is None else header_tokens(self.message)
 
+    @property
+    def listed_tokens(self) -> bytes:
+        """The header tokens one after the other, each after its size as uint16; made once."""
+        if self._listed is None:
+            self._listed = b"" if self.message is None else listed_tokens(self.message)
+        return self._listed
+
     def header_columns(self, width: int) -> bytes:
         """Return the columns of the header tokens."""
+        if self._listed is not None:
+            columns: bytes = kernel("pool").hash_listed(self._listed, width)
+            return columns
         return b"" if self.message is None else header_columns(self.message, width)
 
     @property

@@ -191,7 +191,8 @@ class Engine:
             return
         from surebayes.pool.threads import ahead
 
-        list(ahead(function, range(len(self.views))))
+        largest_first = sorted(range(len(self.views)), key=lambda v: -self.sums[v].alive)
+        list(ahead(function, largest_first))
 
     def forget(
         self,
@@ -241,6 +242,11 @@ class Engine:
         if (read.alive, list(read.totals)) != (sums.alive, list(sums.totals)):
             raise BadModel("The tables don't add up to the totals in the manifest.")
         return read
+
+    def fold(self) -> None:
+        """Put the smaller tables of counts that are stacks in files together: see `Sums.fold`."""
+        for sums in self.sums:
+            sums.fold()
 
     def count_one(self, rows: "list[Rows]", label: int, forget: bool) -> "list[bytes]":
         """Learn or forget one document; return what that adds to the counts of each view, as entries of a table.

@@ -90,9 +90,14 @@ class Table:
     @classmethod
     def of_file(cls, file: "FileTable", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
         """Read a table of a file whole; BadModel where it is damaged, or has more than `documents` of a class."""
+        return cls.of_stack([file], width, each, documents)
+
+    @classmethod
+    def of_stack(cls, files: "list[FileTable]", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
+        """Read tables of files whole, added up; BadModel where one is damaged, or a sum can't be."""
         table = cls(width, each)
         try:
-            table.values = _kernel.load(file, each, table.place, documents)
+            table.values = _kernel.load(sorted(files, key=_size, reverse=True), each, table.place, documents)
         except ValueError as error:
             raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
         table.size = len(table.values) // (4 * each)
@@ -105,13 +110,6 @@ class Table:
             raise BadModel("A table of counts has another shape than this release knows.")
         image, places = file_parts(entries)
         return cls.of_file(FileTable.of_places(b"".join(image), places), width, each, documents)
-
-    @classmethod
-    def of_stack(cls, files: "list[FileTable]", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
-        """Read tables of files whole, added up; BadModel where one is damaged, or a sum can't be."""
-        if len(files) == 1:
-            return cls.of_file(files[0], width, each, documents)
-        return cls.of_file(FileTable.of_checked(merged(files, each)), width, each, documents)
 
     def beside(self, each: int) -> "Table":
         """Return a table with `each` values of 0 for the columns that this one has, found where this one has them.
@@ -194,6 +192,10 @@ class FileTable:
         table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
         table.checked[:] = b"\1" * len(table.checked)
         return table
+
+
+def _size(file: FileTable) -> int:
+    return file.n
 
 
 def merged(files: "list[FileTable]", each: int) -> bytes:
@@ -289,6 +291,16 @@ class Sums:
     def in_memory(self) -> bool:
         """Whether the counts are those of one table in memory."""
         return len(self.stack) == 1 and isinstance(self.own, Table)
+
+    def fold(self) -> None:
+        """Put the smaller tables of a stack in files together, in memory, so that columns are looked up in two."""
+        tables = [table for table, weight in self.stack if weight == 1 and isinstance(table, FileTable)]
+        if len(tables) == len(self.stack) > 2:
+            large = max(tables, key=_size)
+            entries = merged([table for table in tables if table is not large], self.classes)
+            small = FileTable.of_parts(b"".join(file_parts(entries)[0]), len(entries) // 8, 0)
+            small.checked[:] = b"\1" * len(small.checked)
+            self.stack = [(large, 1), (small, 1)]
 
     def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
         """Learn or forget one document by a table of its own on top of the stack; return that table's entries.

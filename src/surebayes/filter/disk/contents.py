@@ -21,7 +21,7 @@ and keep the former reader in `_READERS`; a test holds the columns of some mails
 _READERS = {VERSION: rows_of}
 """How documents are cut, by version: functions of views and documents, as `rows_of`."""
 
-_LEVEL = 1  # of zlib: training `words` on SpamAssassin takes 1.2 s of CPU, with level 6 1.5 s and 3% less room
+_ZLIB = b"\x78"  # how content begins that was compressed with zlib, before there was LZ4
 _MOST = 2**26  # bytes that are unpacked: four times what a document is read of
 
 
@@ -43,38 +43,40 @@ def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
     >>> read_kept(kept).text
     'lunch\nAt nine?'
     """
-    import zlib
-
-    most_raw, most_text = _limits(views)
-    raw = document.raw[:most_raw] if most_raw else b""
-    text = document.text[:most_text].encode("utf-8", "surrogatepass")
-    tokens = [token.encode("utf-8", "surrogatepass") for token in document.tokens] if _wants_tokens(views) else []
-    head = b"%d %d %d %d %d\n" % (most_raw, most_text, len(raw), len(text), len(tokens))
-    listed = [len(token).to_bytes(2, "little") + token[:65535] for token in tokens]
-    return zlib.compress(b"".join([head, raw, text, *listed]), _LEVEL)
+    return keep_many(views, [document])[0]
 
 
-def _wants_tokens(views: "Sequence[ViewSpec]") -> bool:
-    return any(view.tokens for view in views)
+def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[bytes]":
+    """Do for many documents what `keep` does for one."""
+    (most_raw, most_text), tokens = _limits(views), any(view.tokens for view in views)
+    contents = []
+    for document in documents:
+        raw = document.raw[:most_raw] if most_raw else b""
+        text = document.text[:most_text].encode("utf-8", "surrogatepass")
+        listed = document.listed_tokens if tokens else b""
+        contents.append(b"%d %d %d %d\n%b%b%b" % (most_raw, most_text, len(raw), len(text), raw, text, listed))
+    packed: list[bytes] = kernel("pool").compress(contents)
+    return packed
 
 
 class Kept(Document):
     """A document of which only what views have read is left."""
 
-    __slots__ = ("_tokens", "limits")
+    __slots__ = ("limits",)
 
-    def __init__(self, raw: bytes, text: str, tokens: "list[bytes]", limits: "tuple[int, int]") -> None:
+    def __init__(self, raw: bytes, text: str, listed: bytes, limits: "tuple[int, int]") -> None:
         self._content, self._raw, self.message, self.text = b"", raw, None, text
-        self._tokens, self.limits = tokens, limits
+        self._listed, self.limits = listed, limits
 
     @property
     def tokens(self) -> "list[str]":
         """The header tokens."""
-        return [token.decode("utf-8", "surrogatepass") for token in self._tokens]
-
-    def header_columns(self, width: int) -> bytes:
-        """Return the columns of the header tokens."""
-        return kernel("pool").hash_tokens(self._tokens, width)  # type: ignore[no-any-return]
+        tokens, listed = [], self.listed_tokens
+        while listed:
+            size = 2 + int.from_bytes(listed[:2], "little")
+            tokens.append(listed[2:size].decode("utf-8", "surrogatepass"))
+            listed = listed[size:]
+        return tokens
 
     def is_enough_for(self, views: "Sequence[ViewSpec]") -> bool:
         """Whether nothing is missing that these views would read."""
@@ -86,25 +88,33 @@ class Kept(Document):
 
 def read_kept(packed: bytes) -> Kept:
     """Read what `keep` gave; BadModel where it can't be that."""
+    try:
+        content = _of_zlib(packed) if packed[:1] == _ZLIB else kernel("pool").decompress(packed, _MOST)
+        end = content.index(b"\n") + 1
+        # there was a fifth number before: how many tokens there are
+        most_raw, most_text, raw, text = map(int, content[:end].split()[:4])
+        if min(most_raw, most_text, raw, text) < 0 or end + raw + text > len(content):
+            raise ValueError("its parts are of other sizes")
+        start, listed = end + raw, content[end + raw + text :]
+        kernel("pool").hash_listed(listed, 1)  # ValueError where they can't be tokens
+        shown = content[start : start + text].decode("utf-8", "surrogatepass")
+        return Kept(content[end:start], shown, listed, (most_raw, most_text))
+    except ValueError as error:
+        raise BadModel(f"The content of a row of the journal can't be read: {error}.") from None
+
+
+def _of_zlib(packed: bytes) -> bytes:
+    """Read content as it was compressed before; ValueError where it can't be that."""
     import zlib
 
+    unpacker = zlib.decompressobj()
     try:
-        unpacker = zlib.decompressobj()
         content = unpacker.decompress(packed, _MOST)
-        head, _, rest = content.partition(b"\n")
-        most_raw, most_text, raw, text, n = map(int, head.split())
-        if not unpacker.eof or min(most_raw, most_text, raw, text, n) < 0:
-            raise ValueError("it is cut short")
-        tokens, at = [], raw + text
-        for _ in range(n):
-            size = int.from_bytes(rest[at : at + 2], "little")
-            tokens.append(rest[at + 2 : at + 2 + size])
-            at += 2 + size
-        if at != len(rest):
-            raise ValueError("its parts are of other sizes")
-        return Kept(rest[:raw], rest[raw : raw + text].decode("utf-8", "surrogatepass"), tokens, (most_raw, most_text))
-    except (ValueError, zlib.error) as error:
-        raise BadModel(f"The content of a row of the journal can't be read: {error}.") from None
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacker.eof:
+        raise ValueError("it is cut short")
+    return content
 
 
 def rows_of_kept(views: "Sequence[ViewSpec]", contents: "list[bytes]", version: int) -> "list[Rows]":
@@ -142,13 +152,9 @@ class Reading:
     ) -> "tuple[list[Rows], list[tuple[str, str, bytes, str]]]":
         """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
         seen = [Document(content, self.reader) for content, _ in documents]
+        kept = keep_many(self.views, seen) if self.keeps else [b""] * len(seen)  # first: the header tokens stay
         messages = [
-            (
-                document.fingerprint,
-                label,
-                keep(self.views, document) if self.keeps else b"",
-                document.message_id if self.named else "",
-            )
-            for document, (_, label) in zip(seen, documents)
+            (document.fingerprint, label, content, document.message_id if self.named else "")
+            for document, content, (_, label) in zip(seen, kept, documents)
         ]
         return rows_of(self.views, seen), messages

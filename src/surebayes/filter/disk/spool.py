@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-from surebayes.pool.document import Rows
+from surebayes.pool.document import Rows, joined
 
-HELD = 64 * 2**20
+Group = tuple[list[Rows], list[tuple[int, str, str]]]
+"""Rows of messages that lie together, and (place, fingerprint, label) of those that are meant."""
+HELD = 128 * 2**20
 """Bytes of terms that a training holds in memory before it goes on in a file."""
 
 
@@ -138,29 +141,53 @@ class Spool:
             self.end = chunk.spill(self.file, self.end)
         return already
 
-    def sorted(
-        self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()
-    ) -> Iterable[SpooledMessage]:
-        """Yield all messages, or some, in the order of fingerprints."""
-        for fingerprint in sorted(self.places if only is None else only):
-            if fingerprint not in without and fingerprint not in self.contradictory:
-                label, number, i = self.places[fingerprint]
-                chunk = self.chunks[number]
-                yield SpooledMessage(fingerprint, label, chunk.of(i), chunk.content(i), self.ids.get(fingerprint, ""))
+    def sorted(self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()) -> list[str]:
+        """Return the fingerprints of all messages, or some, in their order."""
+        wanted = self.places.keys() if only is None else only
+        return sorted(wanted - without - self.contradictory)
+
+    def label_of(self, fingerprint: str) -> str:
+        """Return the class that a message was given as."""
+        return self.places[fingerprint][0]
+
+    def message(self, fingerprint: str, rows: bool = True) -> SpooledMessage:
+        """Return a message, with its rows or without."""
+        label, number, i = self.places[fingerprint]
+        chunk = self.chunks[number]
+        terms = chunk.of(i) if rows else []
+        return SpooledMessage(fingerprint, label, terms, chunk.content(i), self.ids.get(fingerprint, ""))
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""
         _, number, i = self.places[fingerprint]
         return self.chunks[number].of(i)
 
-    def grouped(self, fingerprints: Iterable[str]) -> Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]:
+    def grouped(self, fingerprints: Iterable[str]) -> Iterable[Group]:
         """Yield some messages as they lie together: rows of a chunk, and (place, fingerprint, label) of those meant."""
         by_chunk: dict[int, list[tuple[int, str, str]]] = {}
         for fingerprint in fingerprints:
             label, number, i = self.places[fingerprint]
             by_chunk.setdefault(number, []).append((i, fingerprint, label))
-        for number in sorted(by_chunk):
-            yield self.chunks[number].batch(), sorted(by_chunk[number])
+        for number, meant in sorted(by_chunk.items()):
+            chunk = self.chunks[number]
+            if chunk.file is None or 4 * len(meant) > len(chunk.rows[0]):
+                yield chunk.batch(), sorted(meant)
+            else:  # of a few no more is read from the file
+                rows = [joined(list(of_view)) for of_view in zip(*[chunk.of(i) for i, _, _ in sorted(meant)])]
+                yield rows, [(k, fingerprint, label) for k, (_, fingerprint, label) in enumerate(sorted(meant))]
+
+    def together(self, fingerprints: Iterable[str], most: int) -> Iterable[list[Group]]:
+        """Yield groups of messages, as `grouped` gives them: all that are in memory, then some at a time of a file."""
+        in_file: list[str] = []
+        held: list[str] = []
+        for fingerprint in fingerprints:
+            _, number, _ = self.places[fingerprint]
+            (held if self.chunks[number].file is None else in_file).append(fingerprint)
+        if held:
+            yield list(self.grouped(held))
+        groups = iter(self.grouped(in_file))
+        while some := list(islice(groups, most)):
+            yield some
 
     def close(self) -> None:
         """Drop the file."""

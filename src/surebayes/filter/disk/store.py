@@ -23,7 +23,7 @@ from surebayes.pool.table import FileTable, Table, file_parts, merged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from surebayes.filter.lean.judge import Judge
@@ -33,6 +33,7 @@ SMALLER = 12
 """Files that may be on top of the large one."""
 TOGETHER = 8
 """Tables that are merged at a time, where there are many of the same size."""
+_MANY_BYTES = 2**20  # threads take longer to start than fewer to write
 _PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
 
 Lesson = list[bytes]
@@ -45,8 +46,8 @@ def write_tables(
     """Write the entries of tables as one file; return its manifest entry, and where in it each table's parts lie."""
     parts: dict[str, bytes] = {}
     places: dict[str, dict[str, int]] = {}
-    for name, entries in tables.items():
-        written, about = file_parts(entries)
+    prepared = side_by_side(file_parts, list(tables.values()), sum(map(len, tables.values())))
+    for name, (written, about) in zip(tables, prepared):
         places[name] = {"n": about["n"]}
         parts.update({f"{name}.{part}": content for part, content in zip(_PARTS, written)})
     header, starts = _header(parts)
@@ -211,13 +212,14 @@ class ModelFolder:
 
     def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Write all counts and second stages as one file."""
-        tables = {}
+        wanted: dict[str, tuple[list[Any], int]] = {}
         for v, (stack, experts) in enumerate(zip(stacks, engine.experts)):
-            tables[str(v)] = entries_of(stack, engine.classes)
+            wanted[str(v)] = stack, engine.classes
             for s, stage in enumerate(_stages(experts)):
                 if stage.table is not None:
-                    tables[f"{v}.stage{s}"] = entries_of([stage.table], 1 + len(engine.contrasts))
-        entry, written = write_tables(self.folder, tables, self.packs)
+                    wanted[f"{v}.stage{s}"] = [stage.table], 1 + len(engine.contrasts)
+        entries = side_by_side(entries_of, list(wanted.values()), 8 * sum(sums.alive for sums in engine.sums))
+        entry, written = write_tables(self.folder, dict(zip(wanted, entries)), self.packs)
         places: list[dict[str, Any]] = []
         for v, experts in enumerate(engine.experts):
             stages = [
@@ -265,8 +267,18 @@ def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
     return parts[0] if parts else []
 
 
-def entries_of(stack: Sequence[Table | FileTable], each: int) -> bytes:
-    """Return the entries of a table in memory, or of tables in files added up."""
+def side_by_side(function: Callable[[Any], Any], items: list[Any], size: int) -> list[Any]:
+    """Call a function with each item; on threads where there are many bytes to go through."""
+    if size < _MANY_BYTES:
+        return [function(item) for item in items]
+    from surebayes.pool.threads import ahead
+
+    return list(ahead(function, items))
+
+
+def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes:
+    """Return the entries of a table in memory, or of tables in files added up, with so many values each."""
+    stack, each = stack_and_each
     if isinstance(stack[0], Table):
         return stack[0].entries()
     return merged([table for table in stack if isinstance(table, FileTable)], each)

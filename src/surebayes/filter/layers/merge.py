@@ -21,9 +21,11 @@ from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.durable import Durable
-from surebayes.filter.state import State
+from surebayes.filter.state import State, batch_of
 from surebayes.filter.training import BATCH, batched, is_held_out
 from surebayes.persist.folder import flush_folder
+from surebayes.pool.buffers import ints
+from surebayes.pool.document import Rows
 
 Progress = Callable[[str, int, "int | None"], None]
 
@@ -192,11 +194,14 @@ def _fill(
 def _copy(
     write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal], names: Sequence[dict[int, bytes]]
 ) -> None:
-    events, counted = [], []
+    events: list[Event] = []
+    counted: list[list[Rows]] = []
+    labels: list[int] = []
     for fingerprint, lesson in batch:
         body, reader = journals[lesson.source].content(lesson.row)
         if lesson.action == "learn":
-            counted.append((lesson.label, write.state.unpack(body, reader, lesson.row)[0]))
+            counted.append(write.state.unpack(body, reader, lesson.row)[0])
+            labels.append(write.state.code(lesson.label))
         columns = lesson.label, None, lesson.time, lesson.who or None
         name = names[lesson.source].get(lesson.row)
         events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader, message_id=name))
@@ -204,7 +209,8 @@ def _copy(
             source, row = lesson.judged
             events.append(Event("judged", fingerprint, *columns, journals[source].body(row)))
     write.add_many(events)
-    write.state.count_many(counted)
+    if counted:
+        write.state.count_batches([(batch_of(counted), ints(labels), None)])
 
 
 def _fit(target: Durable, known: dict[str, Lesson]) -> None:

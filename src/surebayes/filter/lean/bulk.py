@@ -1,7 +1,8 @@
 """Many documents to verdicts, from a filter's files alone: what `surebayes classify` does, without numpy.
 
-The first documents are looked up in the mapped tables; when there are so many that it pays, the tables are unpacked
-into memory, where a column is found at once. Scores are those of `Filter.judge`, to the last bit.
+The first documents are looked up in the mapped tables; when there are so many that it pays, the smaller tables of a
+stack are put together, and then all are unpacked into memory, where a column is found at once. Scores are those of
+`Filter.judge`, to the last bit.
 """
 
 from __future__ import annotations
@@ -105,9 +106,14 @@ class BulkJudge:
 
     def _count(self, documents: int) -> None:
         self.judged += documents
-        entries = sum(table.n for sums in self.engine.sums for table, _ in sums.stack if isinstance(table, FileTable))
-        if not self.in_memory and entries < PAYS * self.judged:
-            self.engine.load()  # threads that judge meanwhile see the counts of a view in one place or in the other
+        if self.in_memory:
+            return
+        stacks = [[table.n for table, _ in sums.stack if isinstance(table, FileTable)] for sums in self.engine.sums]
+        # threads that judge meanwhile see the counts of a view in one place or in the other
+        if sum(map(sum, stacks)) < PAYS * self.judged:
+            self.engine.load()
+        elif sum(sum(sizes) - max(sizes, default=0) for sizes in stacks) < PAYS * self.judged:
+            self.engine.fold()
 
 
 def is_absorbed(folder: str) -> bool:

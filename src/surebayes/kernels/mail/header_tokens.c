@@ -548,10 +548,33 @@ static bool put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const ch
     return true;
 }
 
-/* The tokens as a list of str; with a width hashed, as bytes. */
-static PyObject *tokens_result(const Tokens *t, uint32_t width)
+/* The tokens one after the other, each after its size as uint16. */
+static PyObject *listed_tokens(const Tokens *t)
+{
+    size_t start = 0, room = t->size + 2 * (size_t)t->n, written = 0;
+    PyObject *result = NULL;
+    uint8_t *out = malloc(room + 1);
+    if (!out)
+        return PyErr_NoMemory();
+    for (int i = 0; i < t->n; start = t->end[i++]) {
+        size_t size = at_most(t->end[i] - start, 65535);
+        out[written] = (uint8_t)size;
+        out[written + 1] = (uint8_t)(size >> 8);
+        memcpy(out + written + 2, t->text + start, size);
+        written += 2 + size;
+    }
+    result = PyBytes_FromStringAndSize((const char *)out, (Py_ssize_t)written);
+    free(out);
+    return result;
+}
+
+/* The tokens as a list of str; with a width hashed, as bytes; listed if it is below 0. */
+static PyObject *tokens_result(const Tokens *t, Py_ssize_t wanted)
 {
     size_t start = 0;
+    if (wanted < 0)
+        return listed_tokens(t);
+    uint32_t width = (uint32_t)wanted;
     PyObject *result = width ? PyBytes_FromStringAndSize(NULL, 4 * (Py_ssize_t)t->n) : PyList_New(t->n);
     char *out = result && width ? PyBytes_AsString(result) : NULL;
     for (int i = 0; result && i < t->n; start = t->end[i++]) {
@@ -576,15 +599,15 @@ PyDoc_STRVAR(
     "values,\n"
     "encoded_words)` gives the list. None for more lines than are cut, and attachments that aren't pairs of ASCII.");
 
-static PyObject *header_tokens(PyObject *module, PyObject *args)
+static PyObject *tokens_of(PyObject *args, bool listed)
 {
     PyObject *head, *subject, *attachments, *most_object, *longest_object, *width_object = Py_None, *result = NULL;
     Py_ssize_t head_size, subject_size;
     Odd odd;
     char *head_data;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "SUOOOOO|O:header_tokens", &head, &subject, &attachments, &most_object, &longest_object,
-                          &odd.encoded_words, &odd.function, &width_object))
+    if (!PyArg_ParseTuple(args, listed ? "SUOOOOO:listed_header_tokens" : "SUOOOOO|O:header_tokens", &head, &subject,
+                          &attachments, &most_object, &longest_object, &odd.encoded_words, &odd.function,
+                          &width_object))
         return NULL;
     Py_ssize_t most = PyNumber_AsSsize_t(most_object, NULL), longest,
                width = 0; /* clipped: Python cuts by any number */
@@ -642,7 +665,7 @@ static PyObject *header_tokens(PyObject *module, PyObject *args)
     if (t->no_memory)
         PyErr_NoMemory();
     else
-        result = whole ? tokens_result(t, (uint32_t)width) : Py_NewRef(Py_None);
+        result = whole ? tokens_result(t, listed ? -1 : width) : Py_NewRef(Py_None);
 done:
     if (t && block)
         free(t->text);
@@ -651,7 +674,24 @@ done:
     return result;
 }
 
+static PyObject *header_tokens(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return tokens_of(args, false);
+}
+
+PyDoc_STRVAR(listed_header_tokens_doc,
+             "listed_header_tokens(head, subject, attachments, most, longest, encoded_words, odd, /)\n--\n\n"
+             "The tokens that `header_tokens` gives, as UTF-8 one after the other, each after its size as uint16.");
+
+static PyObject *listed_header_tokens(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return tokens_of(args, true);
+}
+
 PyMethodDef header_token_functions[] = {
     {"header_tokens", header_tokens, METH_VARARGS, header_tokens_doc},
+    {"listed_header_tokens", listed_header_tokens, METH_VARARGS, listed_header_tokens_doc},
     {NULL, NULL, 0, NULL},
 };

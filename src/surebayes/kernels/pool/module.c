@@ -2,7 +2,8 @@
  * them.
  *
  * tables.c has the tables, in memory and in a file, stack.c those that add up; score.c what experts say of a document;
- * machine.c fits second stages; packing.c rows of the journal and hashed tokens. `pool_twin.py` is all of it in Python;
+ * machine.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
+ * the journal keeps of a document. `pool_twin.py` is all of it in Python;
  * keep them equal, to the last bit of a score.
  */
 #include "pool.h"
@@ -155,6 +156,9 @@ static PyMethodDef functions[] = {
     {"pack_views", pool_pack_views, METH_O, pack_views_doc},
     {"unpack_columns", pool_unpack_columns, METH_VARARGS, unpack_columns_doc},
     {"hash_tokens", pool_hash_tokens, METH_VARARGS, hash_tokens_doc},
+    {"hash_listed", pool_hash_listed, METH_VARARGS, hash_listed_doc},
+    {"compress", pool_compress, METH_O, compress_doc},
+    {"decompress", pool_decompress, METH_VARARGS, decompress_doc},
     {NULL, NULL, 0, NULL}};
 
 static int start(PyObject *module)

@@ -137,3 +137,32 @@ PyObject *pool_hash_tokens(PyObject *module, PyObject *args)
     }
     return result;
 }
+
+const char hash_listed_doc[] = "hash_listed(listed, width)\n--\n\nThe columns of tokens that lie one after the other, "
+                               "each after its size as uint16: as `hash_tokens` of a list.";
+PyObject *pool_hash_listed(PyObject *module, PyObject *args)
+{
+    const char *listed;
+    Py_ssize_t size, n = 0, at;
+    unsigned int width;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y#I:hash_listed", &listed, &size, &width))
+        return NULL;
+    const uint8_t *p = (const uint8_t *)listed;
+#define SIZE_AT(place) ((Py_ssize_t)(p[place] | p[(place) + 1] << 8))
+    for (at = 0; at + 2 <= size; at += 2 + SIZE_AT(at))
+        n++;
+    if (at != size || width < 1 || width > 0x7FFFFFFF) {
+        PyErr_SetString(PyExc_ValueError,
+                        at == size ? "width must be between 1 and 2147483647" : "the last token is cut short");
+        return NULL;
+    }
+    PyObject *result = PyBytes_FromStringAndSize(NULL, 4 * n);
+    char *out = result ? PyBytes_AsString(result) : NULL;
+    for (at = 0; result && at < size; at += 2 + SIZE_AT(at), out += 4) {
+        uint32_t column = column_of(murmur3_of(p + at + 2, (size_t)SIZE_AT(at), false), width);
+        memcpy(out, &column, 4);
+    }
+#undef SIZE_AT
+    return result;
+}

@@ -16,9 +16,11 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define PREFETCH(p) __builtin_prefetch(p)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define HIDDEN __attribute__((visibility("hidden")))
 #else
 #define PREFETCH(p) ((void)(p))
+#define ALWAYS_INLINE inline
 #define HIDDEN
 #endif
 
@@ -156,9 +158,13 @@ HIDDEN PyObject *pool_separate(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
 HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_hash_listed(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_compress(PyObject *module, PyObject *contents);
+HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
-    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[], lacking_doc[],
-    lesson_alive_doc[], lesson_entries_doc[], merge_doc[];
+    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
+    hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
+    merge_doc[];
 HIDDEN void make_crc_table(void);
 
 #endif

@@ -210,14 +210,13 @@ static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_
         if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->checked + b))
             return -1;
         size_t start = b * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
-        size_t from = start, to = end; /* the first entry of at least `low` */
-        while (from < to) {
-            size_t middle = from + (to - from) / 2;
-            if (word(t->entries + 8 * middle) < low)
-                from = middle + 1;
-            else
-                to = middle;
+        size_t from = start; /* the first entry of at least `low`, found without branches that nobody can foresee */
+        for (size_t left = end - start; left > 1;) {
+            size_t half = left / 2;
+            from += word(t->entries + 8 * (from + half - 1)) < low ? half : 0;
+            left -= half;
         }
+        from += word(t->entries + 8 * from) < low;
         for (; from < end && word(t->entries + 8 * from) <= last; from++) {
             size_t which = word(t->entries + 8 * from) & (last - low);
             if (which < t->each)
@@ -229,13 +228,14 @@ static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_
     return 0;
 }
 
-/* Blocks lie all over a file that is larger than any cache: they are asked for some columns ahead. */
-enum { BLOCKS_AHEAD = 16 };
+/* Blocks lie all over a file that may be larger than any cache: then they are asked for some columns ahead. */
+enum { BLOCKS_AHEAD = 16, IN_A_CACHE = 1 << 20 };
 
 static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *out)
 {
     uint32_t mask = t->bits ? (uint32_t)(((uint64_t)1 << t->bits) - 1) : 0, first;
     size_t at[BLOCKS_AHEAD], block = 0;
+    const int far = t->n > IN_A_CACHE / 8;
     memset(out, 0, n * t->each * 4);
     if (!t->n || !n)
         return 0;
@@ -254,9 +254,10 @@ static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *o
             if (find_block(t, (uint32_t)columns[i] << t->bits, block, &block) < 0)
                 return -1;
             at[i % BLOCKS_AHEAD] = block;
-            for (size_t line = 0; line < BLOCK && block * BLOCK + line < t->n * 8; line += 64)
+            for (size_t line = 0; far && line < BLOCK && block * BLOCK + line < t->n * 8; line += 64)
                 PREFETCH(t->entries + block * BLOCK + line);
-            PREFETCH(t->entry_crcs + 4 * block);
+            if (far)
+                PREFETCH(t->entry_crcs + 4 * block);
         }
     }
     return 0;
@@ -453,12 +454,29 @@ PyObject *pool_take(PyObject *module, PyObject *args)
 /* ------------------------------------------------------------------------------------------------ between file and
  * memory */
 
-/* Put every entry of a file into place and values; what is wrong with it, or NULL. `most`: what the values may be at
- * most, or NULL. */
-static const char *unpack(Table *t, int32_t *place, int32_t *values, size_t width, const int64_t *most)
+/* Tables in files on their way into memory. `most`: what the values may be at most, or NULL. */
+typedef struct {
+    Table *tables;
+    size_t n_tables, each, width, rows;
+    int32_t *place, *values;
+    const int64_t *most;
+} Loading;
+
+static const char count_beyond[] = "a count of the table is below 1, or above the number of documents";
+
+/* How many columns a table in a file has, if its entries are in order. */
+static size_t columns_of(const Table *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += !i || (uint64_t)word(t->entries + 8 * i) >> t->bits != (uint64_t)word(t->entries + 8 * i - 8) >> t->bits;
+    return n;
+}
+
+/* Put every entry of a file into place and values, or add it to what is there; what is wrong with it, or NULL. */
+static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, const int64_t *most)
 {
     uint32_t before = 0;
-    int32_t rows = 0;
     for (size_t b = 0; b < t->blocks; b++) {
         size_t end = (b + 1) * ENTRIES < t->n ? (b + 1) * ENTRIES : t->n;
         if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->checked + b))
@@ -467,64 +485,104 @@ static const char *unpack(Table *t, int32_t *place, int32_t *values, size_t widt
             uint32_t key = word(t->entries + 8 * i), column = (uint32_t)((uint64_t)key >> t->bits);
             uint32_t which = key & (uint32_t)(((uint64_t)1 << t->bits) - 1);
             int32_t value = (int32_t)word(t->entries + 8 * i + 4);
-            if ((i && key <= before) || column >= width || which >= t->each)
+            if ((i && key <= before) || column >= to->width || which >= t->each)
                 return "an entry of the table is out of order, or of another table";
             if (most && (value < 1 || value > most[which]))
-                return "a count of the table is below 1, or above the number of documents";
-            if (!place[column])
-                place[column] = ++rows;
-            values[(size_t)(place[column] - 1) * t->each + which] = value;
+                return count_beyond;
+            if (!to->place[column])
+                to->place[column] = (int32_t)++to->rows;
+            int32_t *at = &to->values[(size_t)(to->place[column] - 1) * t->each + which];
+            if (first)
+                *at = value;
+            else {
+                int64_t sum = (int64_t)*at + value;
+                if (sum > INT32_MAX || sum < INT32_MIN)
+                    return "counts go beyond 2**31";
+                *at = (int32_t)sum;
+            }
             before = key;
         }
     }
     return NULL;
 }
 
-const char load_doc[] = "load(table, each, place, documents)\n--\n\n"
-                        "The values of a table in a file as a table in memory has them: a bytearray, `each` int32 a "
-                        "row. `place` is filled in.\n\n"
+/* Add all tables up, the first one, which should be the largest, as it is. */
+static const char *unpack_all(Loading *to)
+{
+    const char *wrong = NULL;
+    if (to->n_tables)
+        wrong = unpack(to, &to->tables[0], 1, to->n_tables > 1 ? NULL : to->most);
+    for (size_t i = 1; i < to->n_tables && !wrong; i++)
+        wrong = unpack(to, &to->tables[i], 0, NULL);
+    if (wrong || !to->most || to->n_tables < 2)
+        return wrong;
+    int32_t beyond = 0;
+    for (size_t row = 0; row < to->rows; row++)
+        for (size_t k = 0; k < to->each; k++) {
+            int32_t value = to->values[row * to->each + k];
+            beyond |= value < 0 || value > to->most[k];
+        }
+    return beyond ? count_beyond : NULL;
+}
+
+const char load_doc[] = "load(tables, each, place, documents)\n--\n\n"
+                        "The values of tables in files, added up, as a table in memory has them: a bytearray, `each` "
+                        "int32 a row. `place` is filled in.\n\n"
                         "documents: int64, what each of the values may be at most (and at least 1), or None. Every "
                         "block is checked; ValueError where one is\n"
                         "damaged or an entry can't be.";
 PyObject *pool_load(PyObject *module, PyObject *args)
 {
-    PyObject *from, *placed, *documents, *result = NULL;
+    PyObject *list, *placed, *documents, *result = NULL;
     Py_ssize_t each;
-    if (!PyArg_ParseTuple(args, "OnOO:load", &from, &each, &placed, &documents))
+    if (!PyArg_ParseTuple(args, "O!nOO:load", &PyList_Type, &list, &each, &placed, &documents))
         return NULL;
-    Buffers buffers = {.n = 0};
-    Table t;
-    size_t width, n_most = 0, rows = 0;
-    int32_t *place;
-    const int64_t *most = NULL;
+    Loading to = {.n_tables = (size_t)PyList_Size(list), .each = (size_t)each};
+    size_t n_most = 0, room = 0;
     const char *wrong = NULL;
-    if (each < 1 || table_open(&t, &buffers, from, (size_t)each, 0) < 0 ||
-        !(place = buffers_add(&buffers, placed, 4, 1, &width, "place")) ||
-        (documents != Py_None && !(most = buffers_add(&buffers, documents, 8, 0, &n_most, "documents"))))
-        goto done;
-    if (!t.in_file || width > INT32_MAX || (most && n_most != t.each)) {
-        PyErr_SetString(PyExc_ValueError,
-                        "load takes a table in a file, and for each of its values how large it may be");
+    Buffers *buffers = calloc(1, sizeof *buffers);
+    to.tables = calloc(to.n_tables + 1, sizeof *to.tables);
+    if (!buffers || !to.tables) {
+        PyErr_NoMemory();
         goto done;
     }
-    for (size_t i = 0; i < t.n; i++)
-        rows += !i || (uint64_t)word(t.entries + 8 * i) >> t.bits != (uint64_t)word(t.entries + 8 * i - 8) >> t.bits;
-    result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * rows * t.each));
-    if (!result)
+    int good = each >= 1;
+    for (size_t i = 0; good && i < to.n_tables; i++) {
+        if (table_open(&to.tables[i], buffers, PyList_GetItem(list, (Py_ssize_t)i), (size_t)each, 0) < 0)
+            goto done;
+        good = to.tables[i].in_file;
+        room += good ? columns_of(&to.tables[i]) : 0;
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError,
+                        each < 1 ? "a table needs at least one value a column" : "load takes tables in files");
         goto done;
-    int32_t *values = (int32_t *)PyByteArray_AsString(result);
+    }
+    if (!(to.place = buffers_add(buffers, placed, 4, 1, &to.width, "place")) ||
+        (documents != Py_None && !(to.most = buffers_add(buffers, documents, 8, 0, &n_most, "documents"))))
+        goto done;
+    if (to.width > INT32_MAX || (to.most && n_most != to.each)) {
+        PyErr_SetString(PyExc_ValueError, "load takes for each of the values how large it may be");
+        goto done;
+    }
+    room = room < to.width ? room : to.width;
+    if (!(result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * room * to.each))))
+        goto done;
+    to.values = (int32_t *)PyByteArray_AsString(result);
     Py_BEGIN_ALLOW_THREADS
-    memset(values, 0, 4 * rows * t.each);
-    wrong = unpack(&t, place, values, width, most);
+    memset(to.values, 0, 4 * room * to.each);
+    wrong = unpack_all(&to);
     Py_END_ALLOW_THREADS
-    if (wrong) {
+    if (wrong || PyByteArray_Resize(result, (Py_ssize_t)(4 * to.rows * to.each)) < 0) {
         Py_CLEAR(result);
-        PyErr_SetString(PyExc_ValueError, wrong);
+        if (wrong)
+            PyErr_SetString(PyExc_ValueError, wrong);
     }
 done:
-    if (!result && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "a table needs at least one value a column");
-    buffers_close(&buffers);
+    free(to.tables);
+    if (buffers)
+        buffers_close(buffers);
+    free(buffers);
     return result;
 }
 
