@@ -224,3 +224,30 @@ def test_a_debt_that_was_lost_is_not_forgiven(tmp_path):
             opened.judge(b"Subject: x\n\ncheap pills")
         opened.calibrate(budget=0.01, burst=2)
         assert opened.judge(b"Subject: x\n\ncheap pills").budgets
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_where_nothing_can_be_written_mail_comes_out_and_no_alarm_is_risked(mine):
+    import resource
+
+    def no_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    def run(command, mail):
+        words = [sys.executable, "-m", "surebayes", command, "-m", mine.path, *(["-"] if command == "rescue" else [])]
+        return subprocess.run(words, input=mail, capture_output=True, check=False, timeout=60, preexec_fn=no_room)
+
+    mine.calibrate(budget=0.01, burst=5)
+    flagged = next(mail for mail in SPAM[100:] if mine.judge(mail, remember=False).label == "spam")
+    before = mine.budgets()
+    mine.close()
+    done = run("filter", flagged)
+    assert done.returncode == 0, done.stderr
+    assert b"X-Surebayes-Label: spam" not in done.stdout
+    assert done.stdout.endswith(flagged.replace(b"\r\n", b"\n").split(b"\n\n", 1)[1])
+    done = run("rescue", flagged)
+    assert done.returncode != 0
+    assert b"Traceback" not in done.stderr
+    with sb.Filter.open(mine.path) as again:
+        assert again.budgets() == before
+        assert again.problems() == []
