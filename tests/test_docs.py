@@ -45,9 +45,9 @@ def test_the_table_of_variants_names_every_classifier():
 
 
 def test_every_equation_of_the_five_papers_resolves():
-    found = equations.found()
+    places = equations.found()
     for paper, (_, count) in equations.PAPERS.items():
-        missing = [n for n in range(1, count + 1) if n not in found[paper]]
+        missing = [n for n in range(1, count + 1) if n not in places[paper]]
         assert not missing, f"{paper}: no function names equation {missing}"
 
 

@@ -154,18 +154,18 @@ def test_no_input_there(run, mine, tmp_path):
 
 
 def test_permission_denied(run, mine, tmp_path, monkeypatch, mails):
-    one = sorted(mails[0].iterdir())[0]
+    mail = sorted(mails[0].iterdir())[0]
     real = open
 
     def refuse(path, *args, **kwargs):
-        if str(path) == str(one):
+        if str(path) == str(mail):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, *args, **kwargs)
 
     monkeypatch.setattr("builtins.open", refuse)
-    ran = run("classify", "-m", mine, one)
+    ran = run("classify", "-m", mine, mail)
     assert ran.code == 77
-    assert one_line(ran) == f"surebayes: Permission denied: {one}."
+    assert one_line(ran) == f"surebayes: Permission denied: {mail}."
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == 65
     assert "can't be read: Permission denied" in one_line(ran)
@@ -234,7 +234,7 @@ def test_filter_in_use_is_try_again(run, mine, mails, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (RuntimeError("odd"), 70, "An error inside surebayes: RuntimeError: odd"),
         (MemoryError(), 71, "not enough memory"),
@@ -242,18 +242,18 @@ def test_filter_in_use_is_try_again(run, mine, mails, monkeypatch):
         (KeyboardInterrupt(), 130, "Interrupted"),
     ],
 )
-def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, said):
+def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, message):
     def fail(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(bulk.BulkJudge, "_judged", fail)
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == code
-    assert said in one_line(ran)
+    assert message in one_line(ran)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("trian",), "No such command 'trian'"),
         (("train", "--hma", "x"), "No such option"),
@@ -265,10 +265,10 @@ def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, 
         (("completion", "tcsh"), "'tcsh' is not one of"),
     ],
 )
-def test_usage_errors_exit_with_2(run, words, said):
+def test_usage_errors_exit_with_2(run, words, message):
     ran = run(*words)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
     assert "--help" in ran.err
 
 

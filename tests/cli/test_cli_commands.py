@@ -144,13 +144,13 @@ def tables_of(folder):
 
 
 def test_learn_then_forget_leaves_the_model_as_it_was(run, mine, later):
-    one = sorted(later[1].iterdir())[0]
+    mail = sorted(later[1].iterdir())[0]
     before = tables_of(mine)
-    assert run("learn", "-m", mine, "--as", "spam", one).records() == [{"path": str(one), "outcome": "learnt"}]
-    assert run("learn", "-m", mine, "--as", "spam", one).records()[0]["outcome"] == "already"
-    assert run("learn", "-m", mine, "--as", "ham", one).records()[0]["outcome"] == "moved"
-    assert run("forget", "-m", mine, "-", stdin=one.read_bytes()).records()[0]["outcome"] == "forgotten"
-    assert run("forget", "-m", mine, one).records()[0]["outcome"] == "unknown"
+    assert run("learn", "-m", mine, "--as", "spam", mail).records() == [{"path": str(mail), "outcome": "learnt"}]
+    assert run("learn", "-m", mine, "--as", "spam", mail).records()[0]["outcome"] == "already"
+    assert run("learn", "-m", mine, "--as", "ham", mail).records()[0]["outcome"] == "moved"
+    assert run("forget", "-m", mine, "-", stdin=mail.read_bytes()).records()[0]["outcome"] == "forgotten"
+    assert run("forget", "-m", mine, mail).records()[0]["outcome"] == "unknown"
     assert tables_of(mine) == before
 
 
@@ -206,13 +206,13 @@ def test_classify_exit_code(run, trained, later):
 
 
 def test_explain_adds_up(run, trained, later):
-    one = sorted(later[1].iterdir())[1]
-    (record,) = run("explain", "-m", trained, one).records()
+    mail = sorted(later[1].iterdir())[1]
+    (record,) = run("explain", "-m", trained, mail).records()
     shares = [sum(t["share"] for t in view["terms"]) + view["rest"] for view in record["views"]]
     assert record["bias"] + sum(shares) == pytest.approx(record["score"])
     assert record["label"] == "spam"
     assert record["reversal"] == 4
-    ran = run("explain", "-m", trained, one, "--no-json", "--top", "3")
+    ran = run("explain", "-m", trained, mail, "--no-json", "--top", "3")
     assert "threshold" in ran.out
     assert re.search(r"correction", ran.out)
     assert "█" in ran.out
@@ -220,8 +220,8 @@ def test_explain_adds_up(run, trained, later):
 
 def test_explain_shows_passages_of_byte_views(run, tmp_path, mails, later):
     assert run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1], "--reserve", "0").code == 0
-    one = sorted(later[1].iterdir())[1]
-    (record,) = run("explain", "-m", tmp_path / "f", one).records()
+    mail = sorted(later[1].iterdir())[1]
+    (record,) = run("explain", "-m", tmp_path / "f", mail).records()
     spans = [span for view in record["views"] for span in view["spans"]]
     assert spans
     assert all(span["stop"] > span["start"] and span["text"] for span in spans)
@@ -280,11 +280,11 @@ def test_calibrate_promises_and_doctor_knows(run, mine, later):
     ran = run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9")
     (certificate,) = ran.records()
     assert (certificate["max_fpr"], certificate["confidence"], certificate["stale"]) == (0.05, 0.9, False)
-    one = sorted(later[0].iterdir())[0]
-    assert run("classify", "-m", mine, one).records()[0]["threshold"] == certificate["threshold"]
+    mail = sorted(later[0].iterdir())[0]
+    assert run("classify", "-m", mine, mail).records()[0]["threshold"] == certificate["threshold"]
     checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
     assert checks["certificate"]["state"] == "ok"
-    run("learn", "-m", mine, "--as", "ham", one)
+    run("learn", "-m", mine, "--as", "ham", mail)
     checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
     assert "stale" in checks["certificate"]["detail"]
 
@@ -301,12 +301,12 @@ def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, 
     assert f"Renew it now: surebayes calibrate -m {mine}" in detail
     assert run("learn", "-m", mine, "--as", "spam", later[1]).code == 0  # far more than a hundredth of all
     assert doctor()[0] == "ok"
-    one = sorted(later[0].iterdir())[0]
-    threshold = run("classify", "-m", mine, one).records()[0]["threshold"]
+    mail = sorted(later[0].iterdir())[0]
+    threshold = run("classify", "-m", mine, mail).records()[0]["threshold"]
     monkeypatch.setenv("SUREBAYES_RENEW", "no")
     run("forget", "-m", mine, later[1])
     assert doctor()[0] == "note"
-    assert run("classify", "-m", mine, one).records()[0]["threshold"] == threshold
+    assert run("classify", "-m", mine, mail).records()[0]["threshold"] == threshold
     (again,) = run("calibrate", "-m", mine).records()  # the promise that it had, not the default one
     assert (again["max_fpr"], again["confidence"], again["stale"]) == (0.05, 0.9, False)
     assert again["n_negatives"] == first["n_negatives"]
@@ -363,9 +363,9 @@ def test_calibrate_says_how_many_more_are_needed(run, mine):
 
 
 def test_tune_weighs_the_experts(run, mine):
-    (found,) = run("tune", "-m", mine).records()
-    assert found["documents"] > 40
-    assert all(weight >= 0 for weight in found["weights"].values())
+    (outcome,) = run("tune", "-m", mine).records()
+    assert outcome["documents"] > 40
+    assert all(weight >= 0 for weight in outcome["weights"].values())
     assert "expert" in run("tune", "-m", mine, "--weights", "equal", "--no-json").out
 
 
@@ -391,11 +391,11 @@ def test_compare_on_documents(run, mails, tmp_path):
     names = ("MultinomialNB", "sklearn.feature_extraction.text.TfidfTransformer + sklearn.svm.LinearSVC")
     words = ("compare", "--ham", mails[0], "--spam", mails[1], "-c", names[0], "-c", names[1], "--repeats", "3")
     ran = run(*words, "--train-size", "0.1", "--out", tmp_path)
-    (found,) = ran.records()
-    assert found["splits"] == 3
-    assert list(found["means"]) == list(names)
-    assert all(0.3 < means["auc_0.1"] <= 1 for means in found["means"].values())
-    (test,) = found["tests"]
+    (record,) = ran.records()
+    assert record["splits"] == 3
+    assert list(record["means"]) == list(names)
+    assert all(0.3 < means["auc_0.1"] <= 1 for means in record["means"].values())
+    (test,) = record["tests"]
     assert test["won"] + test["lost"] <= 3
     assert (tmp_path / "results.md").exists()
     assert (tmp_path / "roc.svg").exists()
@@ -434,8 +434,8 @@ def test_history_and_rollback(run, mine, later):
     before = run("classify", "-m", mine, later[0]).records()
     run("learn", "-m", mine, "--as", "spam", later[0])
     assert run("classify", "-m", mine, later[0]).records() != before
-    one = sorted(later[0].iterdir())[0]
-    rows = run("history", "-m", mine, "--document", one).records()
+    mail = sorted(later[0].iterdir())[0]
+    rows = run("history", "-m", mine, "--document", mail).records()
     assert [row["action"] for row in rows] == ["learn"]
     ran = run("rollback", "-m", mine, str(version))
     assert ran.records()[0]["undone"] > 0
@@ -492,11 +492,11 @@ def test_export_import_dump_restore(run, mine, tmp_path, later):
 def test_config_show_tells_where_a_value_is_from(run, mine, monkeypatch):
     (mine / "config.toml").write_text("top = 3\n")
     monkeypatch.setenv("SUREBAYES_JOBS", "2")
-    (found,) = run("config", "show", "-m", mine).records()
-    assert found["top"] == {"value": 3, "source": str(mine / "config.toml")}
-    assert found["jobs"] == {"value": 2, "source": "SUREBAYES_JOBS"}
-    assert found["model"] == {"value": str(mine), "source": "flag"}
-    assert found["max_fpr"]["source"] == "default"
+    (settings,) = run("config", "show", "-m", mine).records()
+    assert settings["top"] == {"value": 3, "source": str(mine / "config.toml")}
+    assert settings["jobs"] == {"value": 2, "source": "SUREBAYES_JOBS"}
+    assert settings["model"] == {"value": str(mine), "source": "flag"}
+    assert settings["max_fpr"]["source"] == "default"
 
 
 def test_config_init_set_unset(run, mine, tmp_path):
@@ -513,18 +513,18 @@ def test_config_init_set_unset(run, mine, tmp_path):
 
 
 def test_settings_reach_the_commands(run, mine, monkeypatch, later):
-    one = sorted(later[1].iterdir())[0]
+    mail = sorted(later[1].iterdir())[0]
     run("config", "set", "-m", mine, "top", "2")
-    (record,) = run("explain", "-m", mine, one).records()
+    (record,) = run("explain", "-m", mine, mail).records()
     assert len(record["views"][0]["terms"]) == 2
     monkeypatch.setenv("SUREBAYES_TOP", "4")
     monkeypatch.setenv("SUREBAYES_MODEL", str(mine))
-    (record,) = run("explain", one).records()
+    (record,) = run("explain", mail).records()
     assert len(record["views"][0]["terms"]) == 4
-    (record,) = run("explain", "--top", "1", one).records()
+    (record,) = run("explain", "--top", "1", mail).records()
     assert len(record["views"][0]["terms"]) == 1
     monkeypatch.setenv("SUREBAYES_TOP", "none")
-    ran = run("explain", one)
+    ran = run("explain", mail)
     assert ran.code == 2
     assert "top must be a whole number" in ran.err
 
@@ -566,7 +566,7 @@ def test_reproduce_gives_a_list(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("reproduce", "kolz-yih"), 2, "Did you mean 'kolcz-yih'"),
         (("reproduce", "frank-bouckaert", "--figure", "9"), 2, "has no 'figure 9'"),
@@ -585,10 +585,10 @@ def test_reproduce_gives_a_list(run, tmp_path):
         (("compare", "--ham", "x", "--spam", "y", "-c", "nothing:MyNB"), 2, "can't be imported"),
     ],
 )
-def test_what_is_wrong_is_said(run, words, code, said):
+def test_what_is_wrong_is_said(run, words, code, message):
     ran = run(*words)
     assert ran.code == code
-    assert said in ran.err
+    assert message in ran.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -136,9 +136,9 @@ def test_quotas_from_the_settings_of_the_site(place, capsys):
     words = ["learn", "-m", "site", "--user", "ann", "--as", "spam"]
     paths = [f"spam/{name}" for name in sorted(os.listdir("spam"))[:3]]
     assert run(capsys, *words, *paths[:2])[0] == 0
-    code, _, said = run(capsys, *words, paths[2])
+    code, _, stderr = run(capsys, *words, paths[2])
     assert code == 77
-    assert "quota" in said
+    assert "quota" in stderr
     assert run(capsys, *words, paths[0])[1] == [{"path": paths[0], "outcome": "already"}]
     code, _, _ = run(capsys, "train", "-m", "site", "--user", "ann", "--spam", "spam")
     assert code == 77
@@ -157,9 +157,9 @@ def test_doctor_and_rebase(place, capsys, monkeypatch):
     code, check = base_check()
     assert (code, check["state"]) == (1, "problem")
     assert "rebase -m mine" in check["detail"]
-    code, verdicts, said = run(capsys, "classify", "-m", "mine", ham)
+    code, verdicts, stderr = run(capsys, "classify", "-m", "mine", ham)
     assert verdicts[0]["basis"] == "own layer"
-    assert "doctor" in said
+    assert "doctor" in stderr
     code, fields = filtered(monkeypatch, (place / ham).read_bytes(), "-m", "mine")
     os.chdir(place)
     assert fields["Basis"] == "own layer"

@@ -48,12 +48,12 @@ def test_every_kind_of_table_gives_the_same_threshold(capsys, monkeypatch, tmp_p
     table = write_table(tmp_path / f"scores{suffix}", rows)
     done = run_here(capsys, monkeypatch, "certify", table, "--max-fpr", "0.01", "--json")
     assert done.code == 0
-    (found,) = done.records()
+    (record,) = done.records()
     ham = sorted(score for score, label in rows if label == "ham")
-    assert found["threshold"] == ham[-1 - found["allowed"]]
-    assert (found["pos_label"], found["neg_label"], found["left_out"]) == ("spam", "ham", 0)
-    assert found["promises"] == ["at most 1% of ham like these, confidence 95%"]
-    assert found["recall"] > 0.9
+    assert record["threshold"] == ham[-1 - record["allowed"]]
+    assert (record["pos_label"], record["neg_label"], record["left_out"]) == ("spam", "ham", 0)
+    assert record["promises"] == ["at most 1% of ham like these, confidence 95%"]
+    assert record["recall"] > 0.9
 
 
 def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_path, rows):
@@ -125,32 +125,32 @@ def mails(n=900, missing=0.0, header="X-Spam-Status", seed=0):
 
 def test_an_audit_of_known_scores():
     every = list(mails())
-    found = audit(every, "X-Spam-Status", max_fpr=0.05)
-    assert (found.ham, found.spam) == (
+    report = audit(every, "X-Spam-Status", max_fpr=0.05)
+    assert (report.ham, report.spam) == (
         sum(label == "ham" for _, label in every), sum(label == "spam" for _, label in every),
     )  # fmt: skip
-    assert found.without_score == {"ham": 0, "spam": 0}
-    assert found.in_use.threshold == 3.0
-    assert found.in_use.false_alarms.low <= found.in_use.false_alarms.value <= found.in_use.false_alarms.high
-    assert found.in_use.false_alarms.value < 0.02
-    assert found.in_use.recall.value > 0.97
-    assert found.certificate.guaranteed
-    theirs, ours = found.rankings
+    assert report.without_score == {"ham": 0, "spam": 0}
+    assert report.in_use.threshold == 3.0
+    assert report.in_use.false_alarms.low <= report.in_use.false_alarms.value <= report.in_use.false_alarms.high
+    assert report.in_use.false_alarms.value < 0.02
+    assert report.in_use.recall.value > 0.97
+    assert report.certificate.guaranteed
+    theirs, ours = report.rankings
     assert (theirs.system, ours.system) == ("X-Spam-Status", "surebayes")
     assert theirs.partial_auc > 0.97
     assert ours.partial_auc > 0.9
-    assert not found.ours.guaranteed
-    plain = found.to_dict()
+    assert not report.ours.guaranteed
+    plain = report.to_dict()
     assert plain["rankings"][1]["tpr_at_fpr_0.001"] == ours.recall_at[0.001]
-    assert json.loads(json.dumps(plain))["in_use"]["false_alarms"]["of"] == found.ham
+    assert json.loads(json.dumps(plain))["in_use"]["false_alarms"]["of"] == report.ham
 
 
 def test_half_of_the_mail_without_the_header_is_left_out_and_counted():
-    found = audit(mails(missing=0.5), "X-Spam-Status", max_fpr=0.05, beside=False)
-    left = sum(found.without_score.values())
+    report = audit(mails(missing=0.5), "X-Spam-Status", max_fpr=0.05, beside=False)
+    left = sum(report.without_score.values())
     assert 350 < left < 550
-    assert found.ham + found.spam + left == 900
-    assert len(found.rankings) == 1
+    assert report.ham + report.spam + left == 900
+    assert len(report.rankings) == 1
     with pytest.raises(BadInput, match=r"needs ham and spam with the header X-Bogosity: none of \d+ ham has it"):
         audit(mails(), "X-Bogosity")
     with pytest.raises(BadInput, match="there is no spam at all"):
@@ -158,10 +158,10 @@ def test_half_of_the_mail_without_the_header_is_left_out_and_counted():
 
 
 def test_a_threshold_of_the_caller_and_none_at_all():
-    found = audit(mails(header="X-Mine"), "X-Mine", threshold=2.0, beside=False)
-    assert found.in_use.threshold == 2.0
-    assert found.certificate is None
-    assert "needs at least 2,995 negatives" in found.too_few
+    report = audit(mails(header="X-Mine"), "X-Mine", threshold=2.0, beside=False)
+    assert report.in_use.threshold == 2.0
+    assert report.certificate is None
+    assert "needs at least 2,995 negatives" in report.too_few
     silent = [(raw.replace(b"Yes, ", b"").replace(b"No, ", b""), label) for raw, label in mails(header="X-Mine")]
     assert audit(silent, "X-Mine", beside=False).in_use is None
 
@@ -188,11 +188,11 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     words = ["audit", *paths, "--by", "x-spam-status", "--max-fpr", "0.05"]
     done = run_here(capsys, monkeypatch, *words, "--json", "--plot", tmp_path / "roc.png")
     assert done.code == 0
-    (found,) = done.records()
-    assert found["certificate"]["max_fpr"] == 0.05
-    assert found["plots"] == [str(tmp_path / "roc.png")]
+    (record,) = done.records()
+    assert record["certificate"]["max_fpr"] == 0.05
+    assert record["plots"] == [str(tmp_path / "roc.png")]
     assert (tmp_path / "roc.png").read_bytes().startswith(b"\x89PNG")
-    assert [row["system"] for row in found["rankings"]] == ["x-spam-status", "surebayes"]
+    assert [row["system"] for row in record["rankings"]] == ["x-spam-status", "surebayes"]
     done = run_here(capsys, monkeypatch, *words, "--no-json", "--no-beside")
     assert done.code == 0
     for part in ("Left out, without it:", "The threshold in use (from 3 on):", "is called spam: at most 5% of ham"):

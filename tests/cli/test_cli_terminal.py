@@ -48,19 +48,19 @@ def test_bar_goes_to_stderr_and_json_to_the_pipe(tmp_path, mails):
 
 
 def test_classify_is_a_table_on_a_terminal_and_json_lines_in_a_pipe(trained, mails):
-    one = sorted(mails[1].iterdir())[0]
-    ran = run_on_terminal("classify", "-m", trained, one)
+    mail = sorted(mails[1].iterdir())[0]
+    ran = run_on_terminal("classify", "-m", trained, mail)
     header, row = plain(ran.out).strip().splitlines()
     assert header.split() == ["label", "score", "threshold", "probability", "path"]
     assert row.split()[0] == "spam"
-    assert row.endswith(str(one))
-    piped = run_script("classify", "-m", trained, one)
-    assert piped.records()[0]["path"] == str(one)
+    assert row.endswith(str(mail))
+    piped = run_script("classify", "-m", trained, mail)
+    assert piped.records()[0]["path"] == str(mail)
 
 
 def test_explain_marks_the_text_on_a_terminal(trained, mails):
-    one = sorted(mails[1].iterdir())[0]
-    ran = run_on_terminal("explain", "-m", trained, one)
+    mail = sorted(mails[1].iterdir())[0]
+    ran = run_on_terminal("explain", "-m", trained, mail)
     assert re.search(r"\x1b\[(1;)?3[12]m", ran.out)  # red and green
     shown = plain(ran.out)
     assert "the text as seen by" in shown
@@ -250,11 +250,11 @@ def test_judging_one_document_needs_no_scikit_learn(trained, mails, tmp_path):
     """It costs a second of start-up, and a mail server starts the command once for each lesson."""
     import sys
 
-    mine, one = copy_of(trained, tmp_path / "mine"), sorted(mails[1].iterdir())[0]
+    mine, mail = copy_of(trained, tmp_path / "mine"), sorted(mails[1].iterdir())[0]
     code = (
         "import sys\nfrom surebayes.cli import main\n"
-        f"assert main(['classify', '-m', {str(mine)!r}, {str(one)!r}]) == 0\n"
-        f"assert main(['learn', '-m', {str(mine)!r}, '--as', 'spam', {str(one)!r}]) == 0\n"
+        f"assert main(['classify', '-m', {str(mine)!r}, {str(mail)!r}]) == 0\n"
+        f"assert main(['learn', '-m', {str(mine)!r}, '--as', 'spam', {str(mail)!r}]) == 0\n"
         "print([name for name in ('sklearn', 'scipy.optimize', 'scipy.sparse', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment())

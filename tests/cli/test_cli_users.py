@@ -87,8 +87,8 @@ def owned_by(owner, mode, place, name):
 
 
 def looks(folder):
-    found = {path.name: path.stat() for path in folder.iterdir()}
-    return {name: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for name, s in found.items()}
+    stats = {path.name: path.stat() for path in folder.iterdir()}
+    return {name: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for name, s in stats.items()}
 
 
 def test_who_may_only_read_reads_everything_and_leaves_no_trace(place, warm):

@@ -16,45 +16,45 @@ def documents(seed=0, n=60, labels=None):
 
 
 def test_folds_follow_contents_not_order():
-    own = documents()
+    training = documents()
     order = np.random.default_rng(1).permutation(60)
-    shuffled = TrainingDocuments(own.rows[order], own.labels[order], 2, [1])
-    np.testing.assert_array_equal(cross_validation.deal(shuffled), cross_validation.deal(own)[order])
-    counts = np.bincount(cross_validation.deal(own) * 2 + own.labels)
+    shuffled = TrainingDocuments(training.rows[order], training.labels[order], 2, [1])
+    np.testing.assert_array_equal(cross_validation.deal(shuffled), cross_validation.deal(training)[order])
+    counts = np.bincount(cross_validation.deal(training) * 2 + training.labels)
     assert counts.min() >= 9  # both classes in every fold
 
 
 def test_copies_stay_together():
-    own = documents()
-    twice = TrainingDocuments(own.rows[np.repeat(np.arange(60), 2)], np.repeat(own.labels, 2), 2, [1])
+    training = documents()
+    twice = TrainingDocuments(training.rows[np.repeat(np.arange(60), 2)], np.repeat(training.labels, 2), 2, [1])
     fold = cross_validation.deal(twice)
     np.testing.assert_array_equal(fold[::2], fold[1::2])
 
 
 def test_held_out_scores_are_those_of_models_without_the_fold():
-    own, z = documents(), Representation("binary", norm="l1")
+    training, z = documents(), Representation("binary", norm="l1")
 
     def model(statistics):
         rates = estimate.multinomial(*statistics.contrast(classes=[1]), 0.1, 15)
         return [Linear.of(z, rates.log_odds(), np.zeros(1))]
 
-    (scores,) = cross_validation.held_out_scores(own, z, ("mass",), model)
-    fold = cross_validation.deal(own)
+    (scores,) = cross_validation.held_out_scores(training, z, ("mass",), model)
+    fold = cross_validation.deal(training)
     for f in range(cross_validation.FOLDS):
-        rest = cross_validation.part(own, fold != f)
-        alone = model(rest.statistics(z, ("mass",)))[0].scores(own.rows[np.flatnonzero(fold == f)])
+        rest = cross_validation.part(training, fold != f)
+        alone = model(rest.statistics(z, ("mass",)))[0].scores(training.rows[np.flatnonzero(fold == f)])
         np.testing.assert_array_equal(scores[fold == f], alone)
 
 
 def test_the_best_candidate_wins_and_the_usual_one_breaks_ties():
-    own = documents()
-    good = own.labels[:, None] + 0.0
+    training = documents()
+    good = training.labels[:, None] + 0.0
     bad = -good
 
     def accuracy(y, s):
         return float(((s > 0.5) == y).mean())
 
-    assert cross_validation.best_by_class(own, [bad, good], accuracy, 0) == [1]
-    assert cross_validation.best_by_class(own, [good, bad, good], accuracy, 2) == [2]
+    assert cross_validation.best_by_class(training, [bad, good], accuracy, 0) == [1]
+    assert cross_validation.best_by_class(training, [good, bad, good], accuracy, 2) == [2]
     rare = documents(labels=np.array([1] * 3 + [0] * 57))
     assert cross_validation.best_by_class(rare, [bad, good], accuracy, lambda n: 0 if n == 3 else 1) == [0]

@@ -109,10 +109,10 @@ def test_the_best_terms_of_a_document_are_those_of_a_sort(seed, longest, columns
     z = Representation("count", ranking=places(worth), top=top, keep=keep)
     if not rows.nnz:
         return
-    found = z.selected(rows)
-    np.testing.assert_array_equal(found, by_sorting(z, rows))
+    selected = z.selected(rows)
+    np.testing.assert_array_equal(selected, by_sorting(z, rows))
     one_by_one = [z.selected(rows[[i]]) for i in range(40) if rows[[i]].nnz]
-    np.testing.assert_array_equal(found, np.concatenate(one_by_one))
+    np.testing.assert_array_equal(selected, np.concatenate(one_by_one))
 
 
 def test_rows_of_very_different_lengths_are_selected_from_together():

@@ -52,23 +52,23 @@ def test_reversals_against_a_root_finder(seed, size):
     rates = Rates(mass[:1], mass[1:], *(np.array([[m.sum()]]) for m in mass))
     x = rows.data
     goal = generator.normal(size=6) * size
-    found = reversal.reversal(rates, 0, rows, x, x, goal)
+    turned = reversal.reversal(rates, 0, rows, x, x, goal)
     for i in range(6):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        columns, values = rows.indices[own], x[own]
+        entries = slice(rows.indptr[i], rows.indptr[i + 1])
+        columns, values = rows.indices[entries], x[entries]
         if not len(columns):
-            assert np.isinf(found.multiplicity[i])
-            assert found.rdist[i] == 0
+            assert np.isinf(turned.multiplicity[i])
+            assert turned.rdist[i] == 0
             continue
         side = mass[1] if goal[i] > 0 else mass[0]
         copies = root(values, side[columns], side.sum(), abs(goal[i]))
         if copies == MAX_COPIES:
-            assert np.isinf(found.multiplicity[i])
+            assert np.isinf(turned.multiplicity[i])
         else:
-            assert found.multiplicity[i] == pytest.approx(copies, rel=1e-7)
+            assert turned.multiplicity[i] == pytest.approx(copies, rel=1e-7)
         grown = side + copies * np.bincount(columns, values, 10)
         p, q = side / side.sum(), grown / grown.sum()
-        assert found.rdist[i] == pytest.approx((p * np.log(p / q)).sum(), rel=1e-6, abs=1e-12)
+        assert turned.rdist[i] == pytest.approx((p * np.log(p / q)).sum(), rel=1e-6, abs=1e-12)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -79,11 +79,11 @@ def test_reversals_are_as_exact_as_the_numbers_allow(seed):
     mass = generator.integers(1, 9, (2, 7)).astype(float)
     rates = Rates(mass[:1], mass[1:], *(np.array([[m.sum()]]) for m in mass))
     goal = generator.uniform(0.1, 3.0, 40)
-    found = reversal.reversal(rates, 0, rows, rows.data, rows.data, goal).multiplicity
-    for i in np.flatnonzero(np.isfinite(found)):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        copies = root(rows.data[own], mass[1][rows.indices[own]], mass[1].sum(), goal[i])
-        assert found[i] == pytest.approx(copies, rel=1e-10)
+    multiplicities = reversal.reversal(rates, 0, rows, rows.data, rows.data, goal).multiplicity
+    for i in np.flatnonzero(np.isfinite(multiplicities)):
+        entries = slice(rows.indptr[i], rows.indptr[i + 1])
+        copies = root(rows.data[entries], mass[1][rows.indices[entries]], mass[1].sum(), goal[i])
+        assert multiplicities[i] == pytest.approx(copies, rel=1e-10)
 
 
 def test_a_reversal_does_not_depend_on_chunks(monkeypatch):
@@ -123,8 +123,8 @@ def test_a_discount_keeps_the_order_where_its_exponential_is_zero_in_doubles(for
     rdist = np.sort(np.array(rdists))
     rdist = rdist[np.concatenate([[True], np.diff(rdist) > 1e-9 * rdist[1:]])]  # apart by more than rounding
     for sign in (1.0, -1.0):
-        found = reversal.Reversal(np.full(len(rdist), sign * score), np.ones(len(rdist)), rdist)
-        got = sign * reversal.discounted_score(form, gamma, found)
+        turned = reversal.Reversal(np.full(len(rdist), sign * score), np.ones(len(rdist)), rdist)
+        got = sign * reversal.discounted_score(form, gamma, turned)
         assert (got > 0).all()
         exponent = np.log(score) - (gamma * rdist if form == "exp" else gamma / rdist)
         steps = np.diff(got) if form == "inverse" else -np.diff(got)
@@ -136,7 +136,7 @@ def test_a_discount_keeps_the_order_where_its_exponential_is_zero_in_doubles(for
 
 
 def test_nothing_to_discount_scores_nothing():
-    found = reversal.Reversal(np.array([0.0, 2.0, 2.0]), np.ones(3), np.array([1.0, 0.0, 1e-320]))
-    np.testing.assert_array_equal(reversal.discounted_score("inverse", 1.0, found)[:2], 0.0)
-    np.testing.assert_array_equal(reversal.discounted_score("exp", 1.0, found)[:2], [0.0, 2.0])
-    assert reversal.discounted_score("inverse", 1.0, found)[2] > 0
+    turned = reversal.Reversal(np.array([0.0, 2.0, 2.0]), np.ones(3), np.array([1.0, 0.0, 1e-320]))
+    np.testing.assert_array_equal(reversal.discounted_score("inverse", 1.0, turned)[:2], 0.0)
+    np.testing.assert_array_equal(reversal.discounted_score("exp", 1.0, turned)[:2], [0.0, 2.0])
+    assert reversal.discounted_score("inverse", 1.0, turned)[2] > 0

@@ -390,13 +390,13 @@ def test_check_says_what_differs(tmp_path):
     write(tmp_path / "webkb/course/misc/a", "x: 1\n\nx")
     write(tmp_path / "webkb/course/misc/b", "x: 1\n\nx")
     write(tmp_path / "webkb/cafeteria/misc/c", "x: 1\n\ny")
-    found = corpora.check("webkb", tmp_path)
-    assert (found.documents, found.duplicates, found.complete) == (3, 1, False)
-    assert found.classes == {"cafeteria": 1, "course": 2}
-    assert "3 documents, 8,282 published" in found.differences
-    assert "class course: 2 documents, 930 published" in found.differences
-    assert "class cafeteria: 1 documents, 0 published" in found.differences
-    assert found.notes
+    checked = corpora.check("webkb", tmp_path)
+    assert (checked.documents, checked.duplicates, checked.complete) == (3, 1, False)
+    assert checked.classes == {"cafeteria": 1, "course": 2}
+    assert "3 documents, 8,282 published" in checked.differences
+    assert "class course: 2 documents, 930 published" in checked.differences
+    assert "class cafeteria: 1 documents, 0 published" in checked.differences
+    assert checked.notes
 
 
 @given(st.text(alphabet="<>!-/abscripty&;= \n\"'", max_size=60))
@@ -501,8 +501,8 @@ def held(corpora_folder):
 @pytest.mark.parametrize("name", COUNTS)
 def test_real_counts(name, held, corpora_folder):
     held(name)
-    found = corpora.check(name, corpora_folder)
-    assert (found.documents, len(found.classes), found.duplicates, found.differences) == COUNTS[name]
+    checked = corpora.check(name, corpora_folder)
+    assert (checked.documents, len(checked.classes), checked.duplicates, checked.differences) == COUNTS[name]
 
 
 @pytest.mark.corpus

@@ -85,9 +85,9 @@ def test_dangling_link_is_said_or_left_out(tmp_path):
     (tmp_path / "b").symlink_to(tmp_path / "nothing")
     with pytest.raises(BadInput, match="b is a link to a file that isn't there"):
         list(Source(tmp_path))
-    told = []
-    assert contents(Source(tmp_path, skip_bad=told.append)) == [b"a"]
-    assert len(told) == 1
+    skipped = []
+    assert contents(Source(tmp_path, skip_bad=skipped.append)) == [b"a"]
+    assert len(skipped) == 1
 
 
 def test_unreadable_file_is_named(tmp_path, monkeypatch):
@@ -103,9 +103,9 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(BadInput, match="a can't be read: Permission denied"):
         list(Source(tmp_path))
-    told = []
-    assert contents(Source(tmp_path, skip_bad=told.append)) == [b"b"]
-    assert "Permission denied" in told[0]
+    skipped = []
+    assert contents(Source(tmp_path, skip_bad=skipped.append)) == [b"b"]
+    assert "Permission denied" in skipped[0]
 
 
 def test_empty_source_names_its_class(tmp_path):
@@ -143,10 +143,10 @@ def test_mbox_is_cut_as_the_standard_library_cuts_it(tmp_path):
     for mail in mails:
         box.add(mail)
     box.close()
-    found = list(Source(tmp_path / "box.mbox", "ham"))
-    assert [document.content.rstrip(b"\n") for document in found] == [mail.rstrip(b"\n") for mail in mails]
-    assert found[3].name == f"{tmp_path / 'box.mbox'}#4"
-    assert sum(document.size for document in found) == (tmp_path / "box.mbox").stat().st_size
+    documents = list(Source(tmp_path / "box.mbox", "ham"))
+    assert [document.content.rstrip(b"\n") for document in documents] == [mail.rstrip(b"\n") for mail in mails]
+    assert documents[3].name == f"{tmp_path / 'box.mbox'}#4"
+    assert sum(document.size for document in documents) == (tmp_path / "box.mbox").stat().st_size
 
 
 def test_quoted_from_lines_lose_one_quote(tmp_path):
@@ -263,9 +263,9 @@ def test_missing_label_names_the_row_and_the_line(tmp_path):
     path.write_text('text,label\n"two\nlines",x\nfine,y\nmissing,\n')
     with pytest.raises(BadInput, match=r"t.csv, row 3 \(line 5\) has no label in 'label'.*--skip-bad"):
         list(Source(path))
-    told = []
-    assert contents(Source(path, skip_bad=told.append)) == ["two\nlines", "fine"]
-    assert "row 3" in told[0]
+    skipped = []
+    assert contents(Source(path, skip_bad=skipped.append)) == ["two\nlines", "fine"]
+    assert "row 3" in skipped[0]
     assert contents(Source(path, labelled=False)) == ["two\nlines", "fine", "missing"]
 
 
@@ -315,7 +315,7 @@ def test_json_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{broken", "line 2 is no JSON"),
         ("[1]", "line 2 is no JSON object but a list"),
@@ -324,10 +324,10 @@ def test_json_lines(tmp_path):
         ('{"body": "a", "label": "x"}', "line 2 has no column 'text'"),
     ],
 )
-def test_bad_json_line_is_named(tmp_path, line, said):
+def test_bad_json_line_is_named(tmp_path, line, message):
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "fine", "label": "x"}\n' + line + "\n")
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         list(Source(path))
 
 
@@ -338,9 +338,9 @@ def test_parquet(tmp_path):
     parquet.write_table(table, path)
     with pytest.raises(BadInput, match="row 3 has no label"):
         list(Source(path))
-    told = []
-    found = list(Source(path, skip_bad=told.append))
-    assert [(d.content, d.label) for d in found] == [(b"raw", "x"), (b"more", "y")]
+    skipped = []
+    documents = list(Source(path, skip_bad=skipped.append))
+    assert [(d.content, d.label) for d in documents] == [(b"raw", "x"), (b"more", "y")]
     with pytest.raises(BadInput, match="no column 'body'; it has text, label"):
         list(Source(path, text="body"))
 

@@ -129,14 +129,14 @@ def test_reversal_means_what_it_says(pair):
         sb.ClassNormalizedNB(length="min"),
     ):
         nb = clone(nb).set_params(prior="uniform").fit(X, y)
-        found = nb.reversal(X[:5])
+        reversed_at = nb.reversal(X[:5])
         for i in range(5):
             turned = pickle.loads(pickle.dumps(nb))
-            opposite = nb.classes_[0] if found.score[i] > 0 else nb.classes_[1]
+            opposite = nb.classes_[0] if reversed_at.score[i] > 0 else nb.classes_[1]
             smoothing = turned._rates(None)
-            turned.partial_fit(X[[i]], [opposite], sample_weight=[found.multiplicity[i]])
+            turned.partial_fit(X[[i]], [opposite], sample_weight=[reversed_at.multiplicity[i]])
             if isinstance(nb, sb.ClassNormalizedNB):  # its smoothing is held at the trained value
-                assert abs(turned.decision_function(X[[i]])[0]) < abs(found.score[i])
+                assert abs(turned.decision_function(X[[i]])[0]) < abs(reversed_at.score[i])
                 continue
             assert turned.decision_function(X[[i]])[0] == pytest.approx(0, abs=1e-6)
             assert smoothing.inside.shape == (1, X.shape[1])
@@ -153,9 +153,9 @@ def test_decisions_of_a_reversal_are_those_of_its_estimator(data):
 def test_a_decision_that_can_not_be_reversed_is_said_so():
     # A one-term document in a vocabulary of one: no number of copies changes P(term) = 1.
     nb = sb.MultinomialNB(prior=[0.1, 0.9]).fit([[1], [1]], [0, 1])
-    found = nb.reversal([[3], [0]])
-    assert np.isinf(found.multiplicity).all()
-    assert np.isfinite(found.rdist).all()
+    reversed_at = nb.reversal([[3], [0]])
+    assert np.isinf(reversed_at.multiplicity).all()
+    assert np.isfinite(reversed_at.rdist).all()
     scores = sb.DecisionReversalNB(nb).fit([[1], [1]], [0, 1]).decision_function([[3], [0]])
     assert np.isfinite(scores).all()
 
@@ -254,9 +254,9 @@ def test_explanations_name_terms(pair):
     X, y = pair
     frame = pd.DataFrame(X, columns=[f"term{j}" for j in range(X.shape[1])])
     nb = sb.OpinionPoolNB().fit(frame, y)
-    said = nb.explain(frame[:1], top=2)[0]
-    assert all(t.startswith("term") for t in said.terms)
-    assert len(said.terms) == 2
+    explanation = nb.explain(frame[:1], top=2)[0]
+    assert all(t.startswith("term") for t in explanation.terms)
+    assert len(explanation.terms) == 2
     named = sb.OpinionPoolNB().fit(X, y).explain(X[:1], terms=[f"w{j}" for j in range(X.shape[1])])[0]
     assert named.terms[0] == f"w{named.columns[0]}"
     with pytest.raises(ValueError, match="names"):
@@ -392,7 +392,7 @@ def test_unsorted_and_duplicate_entries_are_summed(pair):
 
 @every
 @pytest.mark.parametrize(
-    ("X", "y", "said"),
+    ("X", "y", "message"),
     [
         ([[1, -1], [0, 1]], [0, 1], "Negative values"),
         ([[1, np.nan], [0, 1]], [0, 1], "NaN"),
@@ -403,17 +403,17 @@ def test_unsorted_and_duplicate_entries_are_summed(pair):
         ([[1, 0], [0, 1]], None, "None"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(name, X, y, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_input_is_refused_in_a_sentence(name, X, y, message):
+    with pytest.raises(ValueError, match=message):
         clone(EVERY[name]).fit(X, y)
     good = clone(EVERY[name]).fit([[1, 0], [0, 1], [1, 1]], [0, 1, 1])
     before = pickle.dumps(good.statistics_)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         good.partial_fit(X, y)
     assert pickle.dumps(good.statistics_) == before
     scores = good.decision_function([[1, 0], [0, 1]])
     for call in (good.fit, good.fit_representation, good.refit_representation, good.forget):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             call(X, y)
     with pytest.raises(ValueError):
         good.fit([[1, 2, 3], [4, 5, 6]], None)  # another width, and no labels
@@ -482,9 +482,9 @@ BAD_PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "said"), BAD_PARAMETERS, ids=[str(e) for e, _ in BAD_PARAMETERS])
-def test_bad_parameters_are_refused_in_a_sentence(estimator, said, pair):
-    with pytest.raises(ValueError, match=said) as error:
+@pytest.mark.parametrize(("estimator", "message"), BAD_PARAMETERS, ids=[str(e) for e, _ in BAD_PARAMETERS])
+def test_bad_parameters_are_refused_in_a_sentence(estimator, message, pair):
+    with pytest.raises(ValueError, match=message) as error:
         estimator.fit(*pair)
     assert "\n" not in str(error.value)
 

@@ -65,7 +65,7 @@ def test_a_pseudo_count_for_each_feature():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"alpha": 0.5, "smoothing": 0.5}, "alpha and smoothing are one setting"),
         ({"fit_prior": False, "prior": "uniform"}, "fit_prior and prior are one setting"),
@@ -77,8 +77,8 @@ def test_a_pseudo_count_for_each_feature():
         ({"class_prior": [0.0, 1.0]}, "must be positive"),
     ],
 )
-def test_a_setting_has_one_name_and_one_meaning(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_setting_has_one_name_and_one_meaning(options, message):
+    with pytest.raises(ValueError, match=message):
         sb.MultinomialNB(**options).fit([[1, 0], [0, 1]], [0, 1])
 
 

@@ -134,8 +134,8 @@ def test_explanations_add_up(name, data, top):
     X, y = data
     estimator = clone(VARIANTS[name]).fit(X, y)
     scores = np.atleast_2d(estimator.decision_function(X).T).T
-    for i, said in enumerate(estimator.explain(X, top=top)):
-        for c, explanation in enumerate(said if isinstance(said, list) else [said]):
+    for i, why in enumerate(estimator.explain(X, top=top)):
+        for c, explanation in enumerate(why if isinstance(why, list) else [why]):
             assert explanation.score == pytest.approx(scores[i, c], rel=1e-9, abs=1e-12)
             total = explanation.bias + explanation.contributions.sum()
             assert total == pytest.approx(explanation.score, rel=1e-9, abs=1e-12)

@@ -22,12 +22,12 @@ def test_days_are_counted(mine):
     assert len(empty["days"]) == len(empty["verdicts"]) == len(empty["lessons"]) == 7
     assert not any(empty["lessons"])  # a training is no lesson of anybody
     mine.remember(always=True)
-    said = [mine.judge(raw).label for raw, _ in mine.later[:20]]
+    labels = [mine.judge(raw).label for raw, _ in mine.later[:20]]
     mine.teach(mine.later[0][0], mine.later[0][1], "ann")
     mine.forget(mine.later[0][0])
     got = mine.activity(7)
     assert got["days"][-1] == time.strftime("%Y-%m-%d", time.gmtime())
-    assert got["verdicts"][-1] == {label: said.count(label) for label in set(said)}
+    assert got["verdicts"][-1] == {label: labels.count(label) for label in set(labels)}
     assert got["lessons"][-1] == {mine.later[0][1]: 1, "forget": 1}
 
 

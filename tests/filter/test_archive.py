@@ -52,10 +52,10 @@ def changed_manifest(raw, change):
 def refused(archive, place):
     """Import an archive that must be refused; nothing may be left of it."""
     before = set(os.listdir(place))
-    with pytest.raises(StoreError) as found:
+    with pytest.raises(StoreError) as error:
         sb.Filter.import_(archive, place / "new")
     assert set(os.listdir(place)) == before
-    return str(found.value)
+    return str(error.value)
 
 
 def test_there_and_back(archive, tmp_path):
@@ -241,9 +241,9 @@ def test_two_imports_at_once(archive, tmp_path):
         subprocess.Popen([sys.executable, "-c", code, str(archive), str(tmp_path / "new")], stderr=subprocess.PIPE)
         for _ in range(3)
     ]
-    said = [process.communicate(timeout=120)[1] for process in running]
-    assert sorted(process.returncode for process in running) == [0, 1, 1], said
-    assert sum(b"is not empty" in text for text in said) == 2
+    stderr = [process.communicate(timeout=120)[1] for process in running]
+    assert sorted(process.returncode for process in running) == [0, 1, 1], stderr
+    assert sum(b"is not empty" in text for text in stderr) == 2
     with sb.Filter.open(tmp_path / "new") as mine:
         assert mine.problems() == []
     assert os.listdir(tmp_path) == ["new"]

@@ -70,9 +70,9 @@ def test_rescues_are_alarms_and_a_spent_budget_is_mute(mine):
 
 def test_other_processes_share_debt_and_verdicts(mine, trained):
     mine.calibrate(budget=0.01, burst=1)
-    said = _filter(mine.path, SPAM[110])
-    assert b"X-Surebayes-Label: spam" in said
-    assert b"X-Surebayes-Budget: debt 0.000, lift 0.000, 1 left" in said
+    header = _filter(mine.path, SPAM[110])
+    assert b"X-Surebayes-Label: spam" in header
+    assert b"X-Surebayes-Budget: debt 0.000, lift 0.000, 1 left" in header
     assert mine.remembered()[0].label == "spam"
     assert mine.budgets()["spam"]["in_flight"] == 1
     assert mine.rescue(SPAM[110]).alarm
@@ -93,10 +93,10 @@ def test_a_lost_memory_is_no_forgiven_debt(mine, tmp_path):
     mine.close()
     for file in (tmp_path / "f").glob("verdicts.sqlite*"):
         file.unlink()
-    said = _filter(str(tmp_path / "f"), SPAM[110])
-    assert b"X-Surebayes-Error" in said
-    assert b"verdicts.sqlite is missing" in said
-    assert said.endswith(SPAM[110])
+    header = _filter(str(tmp_path / "f"), SPAM[110])
+    assert b"X-Surebayes-Error" in header
+    assert b"verdicts.sqlite is missing" in header
+    assert header.endswith(SPAM[110])
 
 
 def test_classify_and_explain_only_look(mine):

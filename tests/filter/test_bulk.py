@@ -36,14 +36,14 @@ def documents(mails):
 def test_verdicts_are_those_of_the_filter(folder, monkeypatch, pays):
     monkeypatch.setattr(bulk, "PAYS", pays)
     judge = BulkJudge(str(folder))
-    found = list(judge.verdicts(documents(MAILS)))
+    verdicts = list(judge.verdicts(documents(MAILS)))
     assert judge.in_memory == (pays > 0)
-    assert [int(document.name) for document, _ in found] == list(range(len(MAILS)))
+    assert [int(document.name) for document, _ in verdicts] == list(range(len(MAILS)))
     with sb.Filter.open(folder) as mine:
         assert judge.classes == mine.classes
-        for (raw, _), (_, said) in zip(MAILS, found):
+        for (raw, _), (_, decision) in zip(MAILS, verdicts):
             verdict = mine.judge(raw)
-            assert said == (verdict.label, verdict.score, verdict.threshold, verdict.probability)
+            assert decision == (verdict.label, verdict.score, verdict.threshold, verdict.probability)
 
 
 def test_more_than_two_classes_and_texts(tmp_path):
@@ -51,9 +51,9 @@ def test_more_than_two_classes_and_texts(tmp_path):
     with sb.Filter.create(tmp_path / "f", ["plum", "pear", "fig"], reader="text", model="words", **EVEN) as mine:
         mine.train(texts, reserve=0)
         expected = [mine.judge(text) for text, _ in texts]
-    found = BulkJudge(str(tmp_path / "f")).judge([text for text, _ in texts])
-    assert [said[:2] for said in found] == [(verdict.label, verdict.score) for verdict in expected]
-    assert [said[0] for said in found] == [label for _, label in texts]
+    decisions = BulkJudge(str(tmp_path / "f")).judge([text for text, _ in texts])
+    assert [decision[:2] for decision in decisions] == [(verdict.label, verdict.score) for verdict in expected]
+    assert [decision[0] for decision in decisions] == [label for _, label in texts]
 
 
 def test_large_documents_are_not_held_together(folder, monkeypatch):

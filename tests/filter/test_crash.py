@@ -66,19 +66,19 @@ def kill_one(path, seed, delay, since):
         finally:
             os._exit(13)
     os.close(writing)
-    said = b""
-    while since not in said:  # which may take seconds where others use the machine
+    output = b""
+    while since not in output:  # which may take seconds where others use the machine
         chunk = os.read(reading, 65536)
         assert chunk, "the victim died of something else"
-        said += chunk
+        output += chunk
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     while chunk := os.read(reading, 65536):
-        said += chunk
+        output += chunk
     os.close(reading)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), "the victim died of something else"
-    return [line.split() for line in said.decode().splitlines()]
+    return [line.split() for line in output.decode().splitlines()]
 
 
 def survive(path, kills, longest):
@@ -87,12 +87,12 @@ def survive(path, kills, longest):
     dice, known, done = random.Random(4), {}, 0
     fingerprints = [sb.read_message(raw).fingerprint for raw, _ in MAILS]
     for kill in range(kills):
-        said = kill_one(path, kill, dice.uniform(0.005, longest), since=(b"", b"begin", b"done", b"done")[kill % 4])
-        for words in said:
+        output = kill_one(path, kill, dice.uniform(0.005, longest), since=(b"", b"begin", b"done", b"done")[kill % 4])
+        for words in output:
             if words[0] == "done":
                 known[int(words[1])] = words[2]
                 done += 1
-        open_end = said and said[-1][0] == "begin" and (int(said[-1][1]), said[-1][2])
+        open_end = output and output[-1][0] == "begin" and (int(output[-1][1]), output[-1][2])
         MappedModel(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
         with sb.Filter.open(path) as mine:
             messages = mine._durable.reading(anew=True).messages()
@@ -243,11 +243,11 @@ def detected_or_harmless(tmp_path, times, seed):
         shutil.copytree(tmp_path / "f", victim)
         damage(victim / files[n % len(files)], dice)
         try:
-            found = everything(victim)
+            content = everything(victim)
         except (StoreError, OSError, FoundOut):
             noticed += 1
             continue
-        assert found == right, (n, files[n % len(files)])
+        assert content == right, (n, files[n % len(files)])
     return noticed
 
 
@@ -272,9 +272,9 @@ def test_a_damaged_write_ahead_log(tmp_path):
     content[len(content) // 2] ^= 1
     log.write_bytes(content)
     (tmp_path / "copy" / "journal.sqlite-shm").unlink()
-    with sb.Filter.open(tmp_path / "copy") as found:
-        assert 0 < sum(found.status()["documents"].values()) < 20
-        assert found.problems() == []
+    with sb.Filter.open(tmp_path / "copy") as opened:
+        assert 0 < sum(opened.status()["documents"].values()) < 20
+        assert opened.problems() == []
 
 
 def test_a_journal_that_is_missing(tmp_path):

@@ -20,16 +20,16 @@ def judged():
 
 def test_figures_are_those_of_metrics_and_lie_in_their_intervals(judged):
     truth, given, scores = judged
-    found = evaluate(truth, given, scores, "spam")
+    evaluation = evaluate(truth, given, scores, "spam")
     y = [label == "spam" for label in truth]
-    assert found["auc_0.1"].value == metrics.partial_auc(y, scores)
-    assert found["tpr_at_fpr_0.001"].value == metrics.tpr_at_fpr(y, scores, 0.001)
+    assert evaluation["auc_0.1"].value == metrics.partial_auc(y, scores)
+    assert evaluation["tpr_at_fpr_0.001"].value == metrics.tpr_at_fpr(y, scores, 0.001)
     alarms = [t for t, g in zip(truth, given) if g == "spam"]
-    assert found["precision"].value == alarms.count("spam") / len(alarms)
-    for name, figure in found.figures.items():
+    assert evaluation["precision"].value == alarms.count("spam") / len(alarms)
+    for name, figure in evaluation.figures.items():
         if figure.low is not None:
             assert figure.low <= figure.value <= figure.high, name
-    assert sum(found.confusion.values()) == 600
+    assert sum(evaluation.confusion.values()) == 600
 
 
 def test_dictionary_is_flat_and_whole(judged):
@@ -42,10 +42,10 @@ def test_dictionary_is_flat_and_whole(judged):
 
 
 def test_several_classes_have_no_roc():
-    found = evaluate(["a", "b", "c", "a"], ["a", "b", "a", "a"])
-    assert found.roc == []
-    assert found["accuracy"].value == 0.75
-    assert found["macro_f1"].value == pytest.approx((0.8 + 1 + 0) / 3)
+    evaluation = evaluate(["a", "b", "c", "a"], ["a", "b", "a", "a"])
+    assert evaluation.roc == []
+    assert evaluation["accuracy"].value == 0.75
+    assert evaluation["macro_f1"].value == pytest.approx((0.8 + 1 + 0) / 3)
 
 
 @pytest.mark.parametrize("truth", [[], ["ham", "ham"], ["spam"]])
@@ -55,9 +55,9 @@ def test_too_little_is_said(truth):
 
 
 def test_no_alarms_have_no_precision():
-    found = evaluate(["ham", "spam"], ["ham", "ham"], [0.0, 1.0], "spam")
-    assert np.isnan(found["precision"].value)
-    assert found["recall"].value == 0
+    evaluation = evaluate(["ham", "spam"], ["ham", "ham"], [0.0, 1.0], "spam")
+    assert np.isnan(evaluation["precision"].value)
+    assert evaluation["recall"].value == 0
 
 
 def test_drawing_goes_up_and_right():
@@ -78,9 +78,9 @@ def test_drawing_goes_up_and_right():
 def test_picture_is_written(tmp_path, judged, suffix):
     pytest.importorskip("matplotlib")
     truth, given, scores = judged
-    found = evaluate(truth, given, scores, "spam")
+    evaluation = evaluate(truth, given, scores, "spam")
     path = tmp_path / f"roc.{suffix}"
-    draw_roc({"mine": found.roc}, path, mark=0.01)
+    draw_roc({"mine": evaluation.roc}, path, mark=0.01)
     start = path.read_bytes()[:200]
     assert start.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in start
 

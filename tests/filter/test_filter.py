@@ -239,17 +239,17 @@ def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path, reader):
         mine.train(MAILS, reserve=0)
         live = [mine.judge(raw).score for raw, _ in MAILS]
     documents = sorted((Document(raw, reader).fingerprint, raw, label) for raw, label in MAILS)
-    held = [training.is_held_out(fingerprint) for fingerprint, _, _ in documents]
+    is_held_out = [training.is_held_out(fingerprint) for fingerprint, _, _ in documents]
     pool = sb.ViewPool(reader, "reliability" if reader == "mail" else "stack", n_features=2**14)
     # the filter learns the held-out documents last, as they come; the order of the others changes nothing
-    order = np.argsort(held, kind="stable")
-    when = np.array(held, int)[order]
+    order = np.argsort(is_held_out, kind="stable")
+    when = np.array(is_held_out, int)[order]
     pool.fit(
         [documents[i][1] for i in order],
         [documents[i][2] for i in order],
         order=np.where(when, 10**6, np.arange(len(when))),
     )
-    if sum(held) == len(held) // 3:  # then the pool holds out the very same ones
+    if sum(is_held_out) == len(is_held_out) // 3:  # then the pool holds out the very same ones
         assert pool._engine.weights == mine_weights(path)
         assert pool.decision_function([raw for raw, _ in MAILS]).tolist() == live
     model = MappedModel(str(path))
@@ -355,7 +355,7 @@ def test_training_does_not_depend_on_the_order(tmp_path):
     for name, mails in (("a", MAILS), ("b", MAILS[::-1])):
         with sb.Filter.create(tmp_path / name, width=2**14) as mine:
             seen = []
-            done = mine.train(iter(mails), reserve=0.3, progress=lambda *said, seen=seen: seen.append(said))
+            done = mine.train(iter(mails), reserve=0.3, progress=lambda *progress, seen=seen: seen.append(progress))
             assert [done for step, done, total in seen if step == "reading"] == [64, 128, 160]
             assert seen[-1] == ("learning", len(MAILS), len(MAILS))
             assert done["learnt"] + done["reserved"] == len(MAILS)
@@ -434,13 +434,13 @@ def test_a_promise_is_kept_with_the_model(tmp_path):
 @pytest.mark.parametrize("model", ["pool", "words"])
 def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, monkeypatch, model):
     results = []
-    for held, chunk in ((64 * 2**20, 64), (5000, 7), (0, 1)):
-        monkeypatch.setattr(spool, "HELD", held)
+    for in_memory, chunk in ((64 * 2**20, 64), (5000, 7), (0, 1)):
+        monkeypatch.setattr(spool, "HELD", in_memory)
         monkeypatch.setattr(training, "CHUNK", chunk)
         monkeypatch.setattr(training, "BATCH", 10 * chunk)
-        with sb.Filter.create(tmp_path / str(held), model=model, width=2**14) as mine:
+        with sb.Filter.create(tmp_path / str(in_memory), model=model, width=2**14) as mine:
             mine.train(MAILS, reserve=0.3)
-        results.append(tables(tmp_path / str(held)))
+        results.append(tables(tmp_path / str(in_memory)))
     assert results[0] == results[1] == results[2]
     assert len(weights := results[0][1]["weights"][0]) == (1 if model == "words" else 21)
     assert model == "words" or len(set(weights)) > 1  # weighed by how the experts did

@@ -50,14 +50,14 @@ def model(tmp_path_factory):
 
 def run(argv, data, monkeypatch):
     """Call the command in this process: exit code, output, what it said."""
-    out, said = io.BytesIO(), io.StringIO()
+    out, stderr = io.BytesIO(), io.StringIO()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
         patch.setattr(sys, "stdout", types.SimpleNamespace(buffer=out, write=lambda text: out.write(text.encode())))
-        patch.setattr(sys, "stderr", said)
+        patch.setattr(sys, "stderr", stderr)
         patch.delenv("SUREBAYES_MODEL", raising=False)
         code = _entry.main(["filter", *argv])
-    return code, out.getvalue(), said.getvalue()
+    return code, out.getvalue(), stderr.getvalue()
 
 
 def fields(mail):
@@ -72,14 +72,14 @@ def fields(mail):
 def test_the_verdict_is_in_the_header(model, monkeypatch):
     with sb.Filter.open(model) as mine:
         for raw, _ in MAILS[80:]:
-            code, out, said = run(["-m", str(model)], raw, monkeypatch)
-            assert (code, said) == (0, "")
-            verdict, found = mine.judge(raw), fields(out)
-            assert float(found["X-Surebayes-Score"]) == verdict.score
-            assert found["X-Surebayes-Label"] == verdict.label
-            assert found["X-Surebayes-Model"] == verdict.model
-            assert float(found["X-Surebayes-Threshold"]) == verdict.threshold
-            assert float(found["X-Surebayes-Probability"]) == pytest.approx(verdict.probability, abs=1e-6)
+            code, out, stderr = run(["-m", str(model)], raw, monkeypatch)
+            assert (code, stderr) == (0, "")
+            verdict, header = mine.judge(raw), fields(out)
+            assert float(header["X-Surebayes-Score"]) == verdict.score
+            assert header["X-Surebayes-Label"] == verdict.label
+            assert header["X-Surebayes-Model"] == verdict.model
+            assert float(header["X-Surebayes-Threshold"]) == verdict.threshold
+            assert float(header["X-Surebayes-Probability"]) == pytest.approx(verdict.probability, abs=1e-6)
             assert without_fields(out, (OWN,)) == raw
 
 
@@ -97,9 +97,9 @@ def test_forged_fields_go_and_the_body_stays(model, monkeypatch):
     assert out.endswith(b"\r\n\r\nX-Surebayes-Label: in the body\r\n\x00\xff\r\r\n")
     _, out, _ = run(["-m", str(model), "--x-spam"], raw, monkeypatch)
     assert b"x-spam-flag: NO" not in out
-    found = fields(out)
-    assert found["X-Spam-Flag"] == ("YES" if found["X-Surebayes-Label"] == "spam" else "NO")
-    assert found["X-Spam-Status"].startswith(("Yes, score=", "No, score="))
+    header = fields(out)
+    assert header["X-Spam-Flag"] == ("YES" if header["X-Surebayes-Label"] == "spam" else "NO")
+    assert header["X-Spam-Status"].startswith(("Yes, score=", "No, score="))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -139,8 +139,8 @@ def test_any_bytes_come_out_with_fields_on_top(raw):
     ],
 )
 def test_strange_mails_come_out(raw, model, monkeypatch):
-    code, out, said = run(["-m", str(model)], raw, monkeypatch)
-    assert (code, said) == (0, "")
+    code, out, stderr = run(["-m", str(model)], raw, monkeypatch)
+    assert (code, stderr) == (0, "")
     assert without_fields(out, (OWN,)) == raw
     assert "X-Surebayes-Score" in fields(out)
 
@@ -148,8 +148,8 @@ def test_strange_mails_come_out(raw, model, monkeypatch):
 def test_a_huge_mail_is_passed_through(model, monkeypatch):
     raw = b"Subject: big\n\n" + b"some words here\n" * 2_200_000
     assert len(raw) > 2 * MAX_BYTES
-    code, out, said = run(["-m", str(model)], raw, monkeypatch)
-    assert (code, said) == (0, "")
+    code, out, stderr = run(["-m", str(model)], raw, monkeypatch)
+    assert (code, stderr) == (0, "")
     assert out.endswith(raw)
 
 
@@ -182,12 +182,12 @@ def test_a_mail_is_never_lost(wrong, strict, model, tmp_path, monkeypatch):
     else:
         monkeypatch.setattr("surebayes.pool.engine.Document", lambda *a: 1 / 0)
     raw = MAILS[0][0]
-    code, out, said = run(argv, raw, monkeypatch)
+    code, out, stderr = run(argv, raw, monkeypatch)
     assert code == (75 if strict else 0)
     assert without_fields(out, (OWN,)) == raw
     assert list(fields(out)) == ["X-Surebayes-Error"]
-    assert said.startswith("surebayes filter: ")
-    assert "passed on without a verdict" in said
+    assert stderr.startswith("surebayes filter: ")
+    assert "passed on without a verdict" in stderr
 
 
 def test_exit_codes_and_environment(model, monkeypatch):
@@ -195,8 +195,8 @@ def test_exit_codes_and_environment(model, monkeypatch):
     assert codes == {0, 1}
     assert run(["--help"], b"", monkeypatch)[1].startswith(b"usage: surebayes filter")
     monkeypatch.setattr(os, "environ", {**os.environ, "SUREBAYES_MODEL": str(model), "SUREBAYES_X_SPAM": "1"})
-    found = one_shot.Arguments([])
-    assert (found.model, found.x_spam) == (str(model), True)
+    arguments = one_shot.Arguments([])
+    assert (arguments.model, arguments.x_spam) == (str(model), True)
     assert one_shot.Arguments([f"-m{model}"]).model == one_shot.Arguments([f"--model={model}"]).model == str(model)
 
 

@@ -54,9 +54,9 @@ def test_learnt_documents_calibrate_nothing(tmp_path):
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS[:120], journal=False)
         known, new = HAM[:30], [raw for raw, label in MAILS[120:] if label == "ham"]
-        with pytest.raises(sb.NotEnoughNegatives) as found:
+        with pytest.raises(sb.NotEnoughNegatives) as error:
             mine.calibrate(0.2, negatives=known)
-        assert found.value.available == 0
+        assert error.value.available == 0
         promise = mine.calibrate(0.2, negatives=known + new)
         assert promise.n_negatives == len(new)
         assert promise.guaranteed

@@ -13,27 +13,27 @@ from surebayes.filter.settings import SETTINGS, as_toml, change, compiled, find,
 def test_environment_goes_before_file_before_default(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text("top = 3\nmax_fpr = 0.01\n")
-    found = resolve(str(tmp_path), environ={"SUREBAYES_TOP": "7"})
-    assert found["top"] == (7, "SUREBAYES_TOP")
-    assert found["max_fpr"] == (0.01, str(file))
-    assert found["confidence"] == (0.95, "default")
-    assert found["model"] == (str(tmp_path), "flag")
+    resolved = resolve(str(tmp_path), environ={"SUREBAYES_TOP": "7"})
+    assert resolved["top"] == (7, "SUREBAYES_TOP")
+    assert resolved["max_fpr"] == (0.01, str(file))
+    assert resolved["confidence"] == (0.95, "default")
+    assert resolved["model"] == (str(tmp_path), "flag")
 
 
 def test_file_is_the_named_one_else_the_variables_else_the_filters(tmp_path):
-    own, other = tmp_path / "config.toml", tmp_path / "other.toml"
-    own.write_text("")
+    in_folder, other = tmp_path / "config.toml", tmp_path / "other.toml"
+    in_folder.write_text("")
     other.write_text("")
-    assert find(str(tmp_path), environ={}) == own
-    assert find(None, environ={"SUREBAYES_MODEL": str(tmp_path)}) == own
+    assert find(str(tmp_path), environ={}) == in_folder
+    assert find(None, environ={"SUREBAYES_MODEL": str(tmp_path)}) == in_folder
     assert find(str(tmp_path), environ={"SUREBAYES_CONFIG": str(other)}) == other
-    assert find(str(tmp_path), str(own), environ={"SUREBAYES_CONFIG": str(other)}) == own
+    assert find(str(tmp_path), str(in_folder), environ={"SUREBAYES_CONFIG": str(other)}) == in_folder
     with pytest.raises(BadConfig, match="no file of settings"):
         find(None, str(tmp_path / "nothing.toml"), environ={})
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("max_frp = 1", "there is no setting 'max_frp'; did you mean 'max_fpr'"),
         ("max_fpr = 1.5", "max_fpr must be a number between 0 and 1, both left out. Got 1.5"),
@@ -45,10 +45,10 @@ def test_file_is_the_named_one_else_the_variables_else_the_filters(tmp_path):
         ("[filter]\ntop = 1", "there is no setting 'filter'"),
     ],
 )
-def test_wrong_file_is_explained(tmp_path, line, said):
+def test_wrong_file_is_explained(tmp_path, line, message):
     file = tmp_path / "config.toml"
     file.write_text(line + "\n")
-    with pytest.raises(BadConfig, match=said) as caught:
+    with pytest.raises(BadConfig, match=message) as caught:
         read(file)
     assert str(file) in str(caught.value)
 

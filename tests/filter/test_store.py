@@ -77,9 +77,9 @@ def filled(folder, n=5):
 def test_a_journal_keeps_what_it_was_told(tmp_path):
     journal = filled(tmp_path)
     chain = 0
-    for event, said in journal.heads():
+    for event, written_chain in journal.heads():
         chain = chained(event, chain)
-        assert said == chain
+        assert written_chain == chain
     assert (event.seq, event.action, event.label, event.who, event.time) == (5, "learn", "ham", "ann", 1005.5)
     assert unpack_rows(journal.body(3))[0][0] == array("I", range(3)).tobytes()
     assert journal.problems() == []
@@ -186,9 +186,9 @@ def test_foreign_and_newer_journals(tmp_path):
 )
 def test_a_sealed_object_comes_back(value):
     body = json.dumps({"a": 1, **value}, indent=1).encode()
-    found = unseal(seal(body))
-    found.pop("crc32")
-    assert found == {"a": 1, **{k: v for k, v in value.items() if k != "crc32"}}
+    unsealed = unseal(seal(body))
+    unsealed.pop("crc32")
+    assert unsealed == {"a": 1, **{k: v for k, v in value.items() if k != "crc32"}}
 
 
 def test_every_changed_byte_of_a_manifest_is_noticed():

@@ -61,8 +61,8 @@ def verdict(lab, mail):
 def test_spam_goes_to_junk_and_ham_to_the_inbox(chain, mails, door):
     user = f"{door}@test.example"
     for label in ("spam", "ham"):
-        code, said = chain.send(door, user, mails[label])
-        assert code == 0, said + chain.log("postfix")
+        code, reply = chain.send(door, user, mails[label])
+        assert code == 0, reply + chain.log("postfix")
     client = chain.imap(user)
     (junk,) = waiting(client, "Junk")
     (inbox,) = waiting(client, "INBOX")
@@ -127,13 +127,13 @@ def test_a_rejecting_milter(chain, trained, mails, tmp_path, program):
     with Lab() as lab, Server(folder, "--milter-action", "reject", doors=("milter",)) as server:
         lab.ports["lmtp"] = chain.ports["lmtp"]
         lab.postfix(program("postfix"), own=[f"smtpd_milters=inet:127.0.0.1:{server.ports['milter']}"])
-        code, said = lab.send("own", "reject@test.example", mails["spam"])
+        code, reply = lab.send("own", "reject@test.example", mails["spam"])
         assert code != 0
-        assert "550 5.7.1 This mail was judged to be spam" in said
+        assert "550 5.7.1 This mail was judged to be spam" in reply
         assert lab.send("own", "reject@test.example", mails["ham"])[0] == 0
         assert server.stop() == 0
-        code, said = lab.send("own", "reject@test.example", mails["ham"])  # milter_default_action = tempfail
-        assert "451" in said
+        code, reply = lab.send("own", "reject@test.example", mails["ham"])  # milter_default_action = tempfail
+        assert "451" in reply
 
 
 def test_the_after_queue_script(chain, mails, tmp_path):
@@ -182,8 +182,8 @@ def test_the_ready_files_of_postfix(chain, mails, program, tmp_path):
             )
             again.chmod(0o755)
             for door in ("before", "after"):
-                code, said = lab.send(door, f"{door}@test.example", mails["spam"])
-                assert code == 0, said
+                code, reply = lab.send(door, f"{door}@test.example", mails["spam"])
+                assert code == 0, reply
                 client = chain.imap(f"{door}@test.example")
                 assert wait_until(lambda c=client: found(c, "Junk"), 60), lab.log("postfix")
                 client.logout()

@@ -72,8 +72,8 @@ files:
     for label, flagged in (("spam", True), ("ham", False)):
         for old in inbox.rglob("new/*"):
             old.unlink()
-        code, said = lab.send("exim", "ann@test.example", forged + mails[label])
-        assert code == 0, said
+        code, reply = lab.send("exim", "ann@test.example", forged + mails[label])
+        assert code == 0, reply
         assert wait_until(lambda: list(inbox.rglob("new/*")), 60), lab.log("exim")
         (got,) = inbox.rglob("new/*")
         assert got.read_bytes().count(b"X-Spam-Flag: YES") == flagged

@@ -276,7 +276,7 @@ def test_close_to_selectolax_on_real_mail(corpora_folder):
         if number % 10 == 0:
             assert text == html_twin.html_text(html, 0)
             twins += 1
-    mean, close = sum(likeness) / len(likeness), sum(one >= 0.95 for one in likeness) / len(likeness)
+    mean, close = sum(likeness) / len(likeness), sum(share >= 0.95 for share in likeness) / len(likeness)
     print(f"{len(likeness)} HTML parts: mean Jaccard likeness to selectolax {mean:.4f}, {close:.1%} of them above .95")
     assert twins > 100
     assert mean > 0.99

@@ -242,8 +242,8 @@ def test_the_strongest_columns_are_the_same(sets, top, seed):
     counts = np.random.default_rng(seed).integers(0, 4, (1000, 2))
     sums = Sums([(table_with(counts, 1000), 1)], 2, 900, counts.sum(0).tolist())
     experts = [expert(0.01, top), expert(0.01), expert(1.0, top)]
-    found = [ask(module, sums, experts, flat(sets), [1]) for module in KERNELS]
-    np.testing.assert_array_equal(*found)
+    answers = [ask(module, sums, experts, flat(sets), [1]) for module in KERNELS]
+    np.testing.assert_array_equal(*answers)
 
 
 def test_of_columns_as_strong_as_each_other_the_first_count(kernel):
@@ -531,9 +531,9 @@ def test_what_can_not_be_packed_is_refused(kernel):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=10), st.sampled_from([2, 1000, 2**20, 2**31 - 1]))
 def test_both_hash_as_scikit_learn_does(tokens, width):
-    found = [module.hash_tokens(tokens, width) for module in KERNELS]
-    assert found[0] == found[1]
-    for token, column in zip(tokens, np.frombuffer(found[0], "<u4").tolist()):
+    columns = [module.hash_tokens(tokens, width) for module in KERNELS]
+    assert columns[0] == columns[1]
+    for token, column in zip(tokens, np.frombuffer(columns[0], "<u4").tolist()):
         if token and token.isascii():
             hashed = FeatureHasher(width, input_type="string").transform([[token.decode("latin-1")]])
             assert hashed.indices.tolist() == [column]

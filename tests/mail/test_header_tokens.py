@@ -240,9 +240,9 @@ def test_the_same_on_real_mail(name, most, odd, corpora_folder):
     for raw in raws:
         message = read_message(raw)
         before = len(odd)
-        found = header_tokens(message)
+        tokens = header_tokens(message)
         left, odd[before:] = odd[before:], []
-        assert found == in_python(header_tokens, message)
+        assert tokens == in_python(header_tokens, message)
         odd[before:] = left
     assert len(odd) < most * len(raws)
     assert odd.count("message") < 0.001 * len(raws)

@@ -32,8 +32,8 @@ from surebayes.mail.score_headers import HeaderScore, arrival, header_block, hea
 )
 def test_forms(name, value, expected):
     head = header_block(f"Subject: x\n{name}: {value}\n\nbody".encode())
-    found = header_score(head, name.lower())
-    assert found == (None if expected is None else HeaderScore(*expected))
+    score = header_score(head, name.lower())
+    assert score == (None if expected is None else HeaderScore(*expected))
 
 
 def test_the_nearest_server_speaks_first_and_a_flag_completes_a_score():

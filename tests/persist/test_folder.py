@@ -182,9 +182,9 @@ def test_what_may_not_be_written_is_a_matter_of_permissions(foreign, shared):
         (shared / foreign).chmod(0o600)
 
     def write():
-        with pytest.raises(PermissionError) as found:
+        with pytest.raises(PermissionError) as error:
             new_row(Journal(str(shared)), 1)
-        assert str(shared) in str(found.value)
+        assert str(shared) in str(error.value)
 
     become(MEMBER, write, [] if foreign == "folder" else [GROUP])
 

@@ -53,9 +53,9 @@ def test_held_out_documents_are_a_bounded_part_of_every_class(sizes, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "WEIGHED", most)
         patch.setattr(choosing, "FEW", 30)
-        held = choosing.held_out(labels, np.ones(len(labels), np.int64)) if len(labels) else np.empty(0, bool)
+        is_held_out = choosing.held_out(labels, np.ones(len(labels), np.int64)) if len(labels) else np.empty(0, bool)
     for c, n in enumerate(sizes):
-        chosen = held[labels == c]
+        chosen = is_held_out[labels == c]
         assert min(n, 30) // 3 <= chosen.sum() <= n // 3
         assert (np.diff(chosen.astype(int)) <= 0).all()  # the smallest digests
-    assert held.sum() <= max(most, 10 * len(sizes)) + 10 * len(sizes)
+    assert is_held_out.sum() <= max(most, 10 * len(sizes)) + 10 * len(sizes)

@@ -76,15 +76,15 @@ def test_order_weighs_experts_on_the_latest_documents():
     when = np.random.default_rng(0).permutation(60)
     p = pool()
     p._begin(X, y, None)
-    held = p._latest(y, when)
-    assert held.sum() == 20
-    assert when[held].min() > when[~held].max()
+    is_held_out = p._latest(y, when)
+    assert is_held_out.sum() == 20
+    assert when[is_held_out].min() > when[~is_held_out].max()
     ties = p._latest(y, when // 25)
     assert set((when // 25)[ties]).isdisjoint((when // 25)[~ties])
     apart = distinct(digests(X), y)
-    held = held_out(y[apart.first], apart.times)[apart.group]
-    assert held.sum() == 20
-    assert y[held].sum() == 10
+    is_held_out = held_out(y[apart.first], apart.times)[apart.group]
+    assert is_held_out.sum() == 20
+    assert y[is_held_out].sum() == 10
     # the held-out documents are learnt in the end: the sums don't depend on the order
     a, b = pool().fit(X, y, order=when), pool().fit(X, y)
     assert tables(a) == tables(b)

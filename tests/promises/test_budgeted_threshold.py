@@ -56,9 +56,9 @@ def test_an_adversary_that_knows_the_threshold_comes_within_one_alarm_of_the_bou
     for n in range(1, 1500):
         threshold = model.threshold_
         row = [[0.0 if threshold == math.inf else math.nextafter(threshold, math.inf)]]
-        said = model.predict(row)[0]
-        assert said == (not model.budget_.mute)
-        alarms += said
+        flagged = model.predict(row)[0]
+        assert flagged == (not model.budget_.mute)
+        alarms += flagged
         model.partial_fit(row, [False])
         assert alarms <= 4 + 0.02 * n
         assert alarms >= min(math.floor(4 + 0.02 * n) - 1, n)

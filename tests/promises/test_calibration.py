@@ -38,10 +38,10 @@ def test_probabilities_are_what_happens(method):
     # a new sample from the same source agrees with what was said, bin by bin
     new = random.normal(size=30_000) * 3
     happened = random.random(30_000) < special.expit(0.7 * new - 1)
-    said = chance(new)
+    probabilities = chance(new)
     for low in np.arange(0.05, 0.95, 0.1):
-        chosen = (said >= low) & (said < low + 0.1)
-        assert happened[chosen].mean() == pytest.approx(said[chosen].mean(), abs=0.04)
+        chosen = (probabilities >= low) & (probabilities < low + 0.1)
+        assert happened[chosen].mean() == pytest.approx(probabilities[chosen].mean(), abs=0.04)
 
 
 def test_isotonic_agrees_with_the_reference_between_its_made_up_ends():

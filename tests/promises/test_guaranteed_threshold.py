@@ -473,8 +473,8 @@ def test_weights_and_other_parameters_reach_the_last_step_of_a_plain_pipeline():
 def test_log_probabilities():
     model = GuaranteedThreshold(Score(), max_fpr=0.01).fit(X, Y)
     np.testing.assert_allclose(model.predict_log_proba(X), np.log(model.predict_proba(X)))
-    own = GuaranteedThreshold(GaussianNB(), max_fpr=0.01, probabilities=None).fit(X, Y)
-    assert (own.predict_log_proba(X) == own.estimator_.predict_log_proba(X)).all()
+    alone = GuaranteedThreshold(GaussianNB(), max_fpr=0.01, probabilities=None).fit(X, Y)
+    assert (alone.predict_log_proba(X) == alone.estimator_.predict_log_proba(X)).all()
     assert not hasattr(GuaranteedThreshold(Score(), probabilities=None), "predict_log_proba")
 
 
@@ -559,8 +559,8 @@ def test_probabilities_are_calibrated_and_never_saturate():
         chance = model.predict_proba(rows)[:, 1]
         chosen = (chance > low) & (chance < high)
         assert (labels[chosen] == "spam").mean() == pytest.approx(chance[chosen].mean(), abs=0.06)
-    own = GuaranteedThreshold(GaussianNB(), max_fpr=0.01, probabilities=None).fit(rows, labels)
-    assert (own.predict_proba(rows) == own.estimator_.predict_proba(rows)).all()
+    alone = GuaranteedThreshold(GaussianNB(), max_fpr=0.01, probabilities=None).fit(rows, labels)
+    assert (alone.predict_proba(rows) == alone.estimator_.predict_proba(rows)).all()
     assert not hasattr(GuaranteedThreshold(Score(), probabilities=None), "predict_proba")
     isotonic = GuaranteedThreshold(Score(), max_fpr=0.01, probabilities="isotonic").fit(rows, labels)
     assert metrics.roc_auc(labels, isotonic.predict_proba(rows)[:, 1]) > 0.91

@@ -24,21 +24,23 @@ def documents(n=120, classes=2, seed=0):
 
 def test_values_are_those_of_the_measures_on_the_same_splits():
     X, y = documents()
-    found = compare({"ours": MultinomialNB(), "theirs": Reference()}, X, y, repeats=4)
+    comparison = compare({"ours": MultinomialNB(), "theirs": Reference()}, X, y, repeats=4)
     for k, (train, test) in enumerate(splits_of(y, repeats=4)):
         scores = MultinomialNB().fit(X[train], y[train]).decision_function(X[test])
-        assert found.values["auc_0.1"]["ours"][k] == metrics.partial_auc(y[test], scores, max_fpr=0.1)
-    np.testing.assert_allclose(found.values["auc"]["ours"], found.values["auc"]["theirs"])
-    expected = metrics.corrected_resampled_ttest(found.values["auc"]["ours"], found.values["auc"]["theirs"], 79, 41).p
-    assert found.p_value("ours", "theirs", "auc") == expected
-    assert len(found.curves["ours"]) == len(FPR)
+        assert comparison.values["auc_0.1"]["ours"][k] == metrics.partial_auc(y[test], scores, max_fpr=0.1)
+    np.testing.assert_allclose(comparison.values["auc"]["ours"], comparison.values["auc"]["theirs"])
+    expected = metrics.corrected_resampled_ttest(
+        comparison.values["auc"]["ours"], comparison.values["auc"]["theirs"], 79, 41
+    ).p
+    assert comparison.p_value("ours", "theirs", "auc") == expected
+    assert len(comparison.curves["ours"]) == len(FPR)
 
 
 def test_wins_turn_round_where_less_is_better():
     X, y = documents()
-    found = compare({"nb": MultinomialNB(), "pool": OpinionPoolNB(weight="idf")}, X, y, repeats=6)
-    assert (found.wins("auc") == found.wins("roca_percent")).all()
-    assert (found.wins("auc") + found.wins("auc").T <= 6).all()
+    comparison = compare({"nb": MultinomialNB(), "pool": OpinionPoolNB(weight="idf")}, X, y, repeats=6)
+    assert (comparison.wins("auc") == comparison.wins("roca_percent")).all()
+    assert (comparison.wins("auc") + comparison.wins("auc").T <= 6).all()
 
 
 def test_the_positive_class_can_be_either():
@@ -51,9 +53,9 @@ def test_the_positive_class_can_be_either():
 
 def test_several_classes_and_labels():
     X, y = documents(classes=3)
-    found = compare({"nb": MultinomialNB(), "lr": LogisticRegression()}, X, y, split="cv", repeats=3)
-    assert {"accuracy", "macro_f1", "auc"} <= set(found.values)
-    assert not found.curves
+    comparison = compare({"nb": MultinomialNB(), "lr": LogisticRegression()}, X, y, split="cv", repeats=3)
+    assert {"accuracy", "macro_f1", "auc"} <= set(comparison.values)
+    assert not comparison.curves
     Y = (y[:, None] == np.arange(3)).astype(int)
     several = compare({"nb": MultinomialNB(contrast="rest")}, X, Y, repeats=3)
     assert "accuracy" not in several.values
@@ -66,9 +68,9 @@ def test_time_splits_never_look_ahead_and_give_no_p():
     for train, test in splits_of(y, "time", 4, 0.5, when):
         assert when[train].max() < when[test].min()
     for split in ("time", TimeSeriesSplit(3)):
-        found = compare({"a": MultinomialNB(), "b": Reference()}, X, y, split=split, repeats=3)
-        assert np.isnan(found.p_value("a", "b", "auc"))
-        assert any("no t-test" in note for note in found.result().notes)
+        comparison = compare({"a": MultinomialNB(), "b": Reference()}, X, y, split=split, repeats=3)
+        assert np.isnan(comparison.p_value("a", "b", "auc"))
+        assert any("no t-test" in note for note in comparison.result().notes)
 
 
 def test_cross_validators_texts_and_processes():
@@ -89,12 +91,12 @@ def test_results_are_shown_as_the_papers_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("os.system", "must come from"), ("Nothing", "no 'Nothing'"), ("MultinomialNB(1)", "settings need names"),
      ("MultinomialNB(prior=open('x'))", "Name or Name"), ("metrics", "no classifier")],
 )  # fmt: skip
-def test_a_name_runs_nothing_but_a_classifier(text, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_name_runs_nothing_but_a_classifier(text, message):
+    with pytest.raises(ValueError, match=message):
         classifier_of(text)
 
 
@@ -117,14 +119,14 @@ def test_class_of_ones_own_takes_a_colon(tmp_path, monkeypatch):
     (tmp_path / "broken_module_of_a_test.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
     assert classifier_of("own_classifier_of_a_test:MyNB(alpha=0.25)").get_params()["alpha"] == 0.25
-    for text, said in (
+    for text, message in (
         ("own_classifier_of_a_test.MyNB", "MODULE:NAME"),
         ("own_classifier_of_a_test:Nothing", "no 'Nothing'"),
         ("own_classifier_of_a_test:MyNB(beta=1)", "can't be made"),
         ("no_such_module_of_a_test:MyNB", "can't be imported"),
         ("broken_module_of_a_test:MyNB", "ZeroDivisionError"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             classifier_of(text)
 
 
@@ -132,8 +134,8 @@ def test_several_labels_a_document():
     texts = ["gold and silver", "corn prices", "gold corn", "nothing here"] * 12
     labels = [("gold", "silver"), ("corn",), ("corn", "gold"), ()] * 12
     names = ["OpinionPoolNB", "sklearn.svm.LinearSVC"]
-    found = compare_documents(texts, labels, names, "text", repeats=2)
-    assert found.names == names
-    assert "accuracy" not in found.values
-    assert all(found.mean("auc")[name] > 0.9 for name in names)
-    assert all(found.mean("micro_f1")[name] > 0.7 for name in names)
+    comparison = compare_documents(texts, labels, names, "text", repeats=2)
+    assert comparison.names == names
+    assert "accuracy" not in comparison.values
+    assert all(comparison.mean("auc")[name] > 0.9 for name in names)
+    assert all(comparison.mean("micro_f1")[name] > 0.7 for name in names)

@@ -92,9 +92,9 @@ def test_a_torn_result_counts_as_none(tmp_path):
 
 def test_json_has_the_fields_of_the_contract_and_no_nan():
     record = papers.Record("p", "table 2", "c", "r", "k", None, float("nan"), "s")
-    (said,) = json.loads(papers.as_json([papers.Result("p", "table 2", "t", [record])]))
-    assert list(said) == ["paper", "item", "corpus", "row", "column", "published", "ours", "setting"]
-    assert said["ours"] is None
+    (described,) = json.loads(papers.as_json([papers.Result("p", "table 2", "t", [record])]))
+    assert list(described) == ["paper", "item", "corpus", "row", "column", "published", "ours", "setting"]
+    assert described["ours"] is None
 
 
 def test_names_with_brackets_are_printed_whole():
@@ -103,8 +103,8 @@ def test_names_with_brackets_are_printed_whole():
     console = Console(record=True, width=100, file=StringIO())
     record = papers.Record("p", "table 2", "c [a]", "[a-z]+", "[b]", None, 1.0)
     papers.print_rich(papers.Result("p", "table 2", "t", [record]), console)
-    said = console.export_text()
-    assert all(name in said for name in ("[a]", "[a-z]+", "[b]"))  # the title may be broken
+    table = console.export_text()
+    assert all(name in table for name in ("[a]", "[a-z]+", "[b]"))  # the title may be broken
 
 
 def test_files_are_written_and_drawn_alike_each_time(tmp_path):
@@ -286,10 +286,10 @@ def test_every_paper_runs_on_a_part_of_its_corpora(lab):
 def test_frank_per_class_normalisation(lab):
     (result,) = papers.reproduce("frank-bouckaert", "figure 2", lab)
     row = "MNB_PCN against MNB"
-    found = {c: [result.value(row, k, c) for k in ("wins", "losses")] for c in ("reuters21578", "webkb", "news20")}
-    assert abs(found["reuters21578"][0] - 8) <= 1
-    assert found["webkb"] == [4, 0]
-    assert found["news20"] == [0, 20]
+    counts = {c: [result.value(row, k, c) for k in ("wins", "losses")] for c in ("reuters21578", "webkb", "news20")}
+    assert abs(counts["reuters21578"][0] - 8) <= 1
+    assert counts["webkb"] == [4, 0]
+    assert counts["news20"] == [0, 20]
     assert result.value(row, "significant losses", "news20") >= 16
 
 
@@ -363,9 +363,9 @@ def test_junejo_balanced_winnow_is_not_last_with_rows_shuffled(movie_reviews):
 @pytest.mark.timeout(1800)  # four minutes of an idle processor: 20 token rules are judged in each of 25 runs
 def test_junejo_four_classes(lab):
     (result,) = papers.reproduce("junejo-karim", "table 3", lab)
-    found = {name: result.value("Avg", name, "news20") for name in junejo_karim.METHODS}
-    assert found["DTWC-O"] > found["NB"] > max(found["DTWC-LO"], found["SVM"])
-    assert min(found["DTWC-LO"], found["SVM"]) > found["DTWC-KL"] > found["BW"]
+    averages = {name: result.value("Avg", name, "news20") for name in junejo_karim.METHODS}
+    assert averages["DTWC-O"] > averages["NB"] > max(averages["DTWC-LO"], averages["SVM"])
+    assert min(averages["DTWC-LO"], averages["SVM"]) > averages["DTWC-KL"] > averages["BW"]
 
 
 @pytest.mark.slow
@@ -387,13 +387,13 @@ def test_chowdhury_table_2(lab):
 def test_kolcz_yih_findings_hold_or_are_told(lab):
     rows = ["NB", "NB-IR", "geo", "idf", "abs", "abs_idf"]
     (result,) = papers.reproduce("kolcz-yih", "table 2", lab, rows=rows)
-    told = " ".join(result.notes)
+    notes = " ".join(result.notes)
     for corpus in ("spamassassin", "enron_spam"):
         abs_idf, idf, geo = (result.value(row, "all features", corpus) for row in ("abs_idf", "idf", "geo"))
         holds = abs_idf > idf > geo
-        assert (f"{corpus}: abs_idf {abs_idf:.4f}, idf {idf:.4f}, geo {geo:.4f}: the paper's order" in told) == holds
-        assert f"{corpus}: DSFS lifts" in told
-        assert f"{corpus}: the best N for NB is" in told
+        assert (f"{corpus}: abs_idf {abs_idf:.4f}, idf {idf:.4f}, geo {geo:.4f}: the paper's order" in notes) == holds
+        assert f"{corpus}: DSFS lifts" in notes
+        assert f"{corpus}: the best N for NB is" in notes
     lift = {
         row: result.value(row, "DSFS", "enron_spam") - result.value(row, "all features", "enron_spam") for row in rows
     }
@@ -427,14 +427,14 @@ def test_number_of_runs_is_what_was_run(lab):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [({"runs": "abc"}, "runs must be a whole number of at least 1. Got 'abc'"),
      ({"runs": 0}, "at least 1. Got 0"), ({"runs": True}, "Got True"), ({"runs": 2.5}, "Got 2.5"),
      ({"corpora": [1]}, "each of it a word"), ({"corpora": []}, "must be a list"),
      ({"documents": "many"}, "documents must be a whole number"), ({"nothing": 1}, "no option 'nothing'")],
 )  # fmt: skip
-def test_value_that_does_not_suit_is_refused(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_value_that_does_not_suit_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         papers.reproduce("frank-bouckaert", "figure 2", **options)
 
 

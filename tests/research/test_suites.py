@@ -284,13 +284,13 @@ def test_the_command_prints_tables(capsys, tmp_path):
     out = str(tmp_path / "results.jsonl")
     arguments = ["mail", "--corpus", "spamassassin", "--flips", "2", "--no-online", "--system", "ComplementNB, words"]
     assert command(["compare", "--suite", *arguments, "--no-json", "--out", out]) == 0
-    said = capsys.readouterr().out
-    assert "spamassassin: batch" in said
-    assert "ComplementNB" in said
+    printed = capsys.readouterr().out
+    assert "spamassassin: batch" in printed
+    assert "ComplementNB" in printed
     assert command(["compare", "--suite", "mail", "--out", out, "--show", "--markdown"]) == 0
-    said = capsys.readouterr().out
-    assert "### spamassassin: flipped labels" in said
-    assert "| **ComplementNB, words** | 1.0000 [" in said
+    printed = capsys.readouterr().out
+    assert "### spamassassin: flipped labels" in printed
+    assert "| **ComplementNB, words** | 1.0000 [" in printed
     assert (
         command(
             ["compare", "--suite", "text", "--corpus", "sms_spam", "--system", "ComplementNB, words", "--part", "0.2"]

@@ -84,37 +84,37 @@ def test_measures_are_those_of_metrics(rows):
         with pytest.raises(BadInput, match="need ham and spam"):
             trec.measure(truth, scores)
         return
-    found = trec.measure(truth, scores)
+    figures = trec.measure(truth, scores)
     y = [label == "spam" for label in truth]
     ham = [s for s, spam in zip(scores, y) if not spam]
     spam = [s for s, positive in zip(scores, y) if positive]
-    assert found.roca_percent == metrics.roca_percent(y, scores)
-    assert found.hm_percent == pytest.approx(100 * sum(s > 0 for s in ham) / len(ham))
-    assert found.sm_percent == pytest.approx(100 * sum(s <= 0 for s in spam) / len(spam))
-    assert found.lam_percent == pytest.approx(metrics.lam_percent(found.hm_percent / 100, found.sm_percent / 100))
-    assert found.to_dict()["tpr_at_fpr_0.001"] == metrics.tpr_at_fpr(y, scores, 0.001)
+    assert figures.roca_percent == metrics.roca_percent(y, scores)
+    assert figures.hm_percent == pytest.approx(100 * sum(s > 0 for s in ham) / len(ham))
+    assert figures.sm_percent == pytest.approx(100 * sum(s <= 0 for s in spam) / len(spam))
+    assert figures.lam_percent == pytest.approx(metrics.lam_percent(figures.hm_percent / 100, figures.sm_percent / 100))
+    assert figures.to_dict()["tpr_at_fpr_0.001"] == metrics.tpr_at_fpr(y, scores, 0.001)
 
 
 def test_labels_of_the_filter_count_not_the_sign():
-    found = trec.measure(["ham", "spam"], [1.0, 2.0], ["ham", "spam"])
-    assert (found.hm_percent, found.sm_percent) == (0.0, 0.0)
+    figures = trec.measure(["ham", "spam"], [1.0, 2.0], ["ham", "spam"])
+    assert (figures.hm_percent, figures.sm_percent) == (0.0, 0.0)
 
 
 def test_intervals_hold_the_values(index):
-    found = trec.run(index, Parrot())
-    for name, (low, high) in found.intervals.items():
-        assert low <= found.to_dict()[name] <= high
+    run = trec.run(index, Parrot())
+    for name, (low, high) in run.intervals.items():
+        assert low <= run.to_dict()[name] <= high
 
 
 def test_filter_learns_on_the_way(tmp_path):
     mails = [(mail.raw, mail.label) for mail in synthetic.mail_stream(200, seed=3)]
     index = write_index(tmp_path, mails)
-    told = []
-    found = trec.run(tmp_path, seen=told.append, intervals=False)
-    assert found.messages == 200
-    assert found.roca_percent < 5
-    assert len(told) == 200
-    line = told[7].line().split()
+    judged = []
+    run = trec.run(tmp_path, seen=judged.append, intervals=False)
+    assert run.messages == 200
+    assert run.roca_percent < 5
+    assert len(judged) == 200
+    line = judged[7].line().split()
     assert line[0] == "../data/7"
     assert line[1] == f"judge={mails[7][1]}"
     assert trec.run(index, limit=50, intervals=False).messages == 50
@@ -131,17 +131,17 @@ def test_filter_scores_as_a_pool_that_learnt_the_messages_before(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "error", "message"),
     [
         ("spam ../data/0\nhamm ../data/1\n", BadInput, "line 2: expected 'ham PATH' or 'spam PATH'"),
         ("spam\n", BadInput, "line 1"),
         ("\n\n", NoInput, "has no lines"),
     ],
 )
-def test_bad_index_is_explained(tmp_path, text, error, said):
+def test_bad_index_is_explained(tmp_path, text, error, message):
     index = write_index(tmp_path, [(b"x", "ham")])
     index.write_text(text)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         trec.read_index(index)
 
 

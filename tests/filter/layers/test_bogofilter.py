@@ -58,7 +58,7 @@ def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dump", "said"),
+    ("dump", "message"),
     [
         (b"", "no line .MSG_COUNT"),
         (b"pills 3 4 20261115\n", "no line .MSG_COUNT"),
@@ -70,8 +70,8 @@ def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
         (bytes(range(256)), "Line 1"),
     ],
 )
-def test_what_is_no_dump_is_refused_and_leaves_nothing(tmp_path, dump, said):
-    with pytest.raises(BadInput, match=said):
+def test_what_is_no_dump_is_refused_and_leaves_nothing(tmp_path, dump, message):
+    with pytest.raises(BadInput, match=message):
         imported(io.BytesIO(dump), tmp_path / "site", 2**16)
     assert not (tmp_path / "site").exists()
 

@@ -85,16 +85,16 @@ def _killed(path, delay, seed):
         finally:
             os._exit(13)
     os.close(writing)
-    said = b""
-    while b"done" not in said:
-        said += os.read(reading, 4096)
+    output = b""
+    while b"done" not in output:
+        output += os.read(reading, 4096)
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     while more := os.read(reading, 65536):
-        said += more
+        output += more
     os.close(reading)
-    return {int(line.split()[1]) for line in said.splitlines() if line.startswith(b"done")}
+    return {int(line.split()[1]) for line in output.splitlines() if line.startswith(b"done")}
 
 
 @needs_fork

@@ -130,9 +130,14 @@ def test_what_cannot_be_merged_is_refused_and_nothing_is_left(tmp_path):
     trained(tmp_path / "wide", MAILS[:40], model="words", width=2**15)
     trained(tmp_path / "text", [("gold", "ham"), ("pills", "spam")], reader="text", **SMALL)
     trained(tmp_path / "classes", [(MAILS[0][0], "x"), (MAILS[1][0], "y")], classes=("x", "y"), **SMALL)
-    for other, said in (("without", "without a journal"), ("wide", "views"), ("text", "reader"), ("classes", "'ham'")):
+    for other, message in (
+        ("without", "without a journal"),
+        ("wide", "views"),
+        ("text", "reader"),
+        ("classes", "'ham'"),
+    ):
         for order in (("a", other), (other, "a")):
-            with pytest.raises(BadInput, match=said):
+            with pytest.raises(BadInput, match=message):
                 sb.Filter.merge([tmp_path / name for name in order], tmp_path / "c")
     with pytest.raises(BadInput, match="different"):
         sb.Filter.merge([tmp_path / "a", tmp_path / "." / "a"], tmp_path / "c")

@@ -16,8 +16,8 @@ def test_what_is_no_name_is_refused(name):
 
 @given(st.text(max_size=140))
 def test_a_name_stays_itself(name):
-    found = person_named(name)
-    assert found is None or (found == name.lower() and "/" not in found and not found.startswith("."))
+    person = person_named(name)
+    assert person is None or (person == name.lower() and "/" not in person and not person.startswith("."))
 
 
 def test_a_name_that_is_none_is_said_to_be_none():
