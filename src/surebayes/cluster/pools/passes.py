@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -138,12 +139,11 @@ def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str])
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
-    """The first pass: how many documents of each class, the counts of each view, and the smallest digests."""
+class _PoolPass(ABC):
+    """A question to every part: what it reads, and how it is asked."""
 
     reader: str
     views: tuple[ViewSpec, ...]
-    per_class: int
 
     def nothing(self) -> PoolAnswer:
         """Return the answer of no part."""
@@ -151,17 +151,28 @@ class Counting:
 
     def __call__(self, number: int, source: Any) -> PoolAnswer:
         """Ask one part."""
-        return asked(number, lambda: self._answer(number, source), self.refusal)
+        return asked(number, lambda: self._read_answer(number, source), self.refusal)
 
     def refusal(self, why: str) -> PoolAnswer:
         """Return the answer of a part that can't be used."""
         return PoolAnswer(refusal=why)
 
-    def _answer(self, number: int, source: Any) -> PoolAnswer:
+    def _read_answer(self, number: int, source: Any) -> PoolAnswer:
         part = _Read.of(source)
-        if part is None:
-            return PoolAnswer(first=number)
+        return PoolAnswer(first=number) if part is None else self._answer(number, part)
 
+    @abstractmethod
+    def _answer(self, number: int, part: _Read) -> PoolAnswer:
+        """Return the answer of a part that has documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting(_PoolPass):
+    """The first pass: how many documents of each class, the counts of each view, and the smallest digests."""
+
+    per_class: int
+
+    def _answer(self, number: int, part: _Read) -> PoolAnswer:
         def batches() -> Iterator[tuple[list[Rows], list[int], list[int]]]:
             for start in range(0, len(part.contents), CHUNK):
                 batch = slice(start, start + CHUNK)
@@ -176,30 +187,13 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
-    """The second pass: the rows of the documents whose digests are wanted, `wanted[c]` (ascending) for each class."""
+class Fetching(_PoolPass):
+    """The second pass: the rows of the documents whose digests are wanted, `digests[c]` (ascending) for each class."""
 
-    reader: str
-    views: tuple[ViewSpec, ...]
     classes: np.ndarray
     digests: list[Digests]
 
-    def nothing(self) -> PoolAnswer:
-        """Return the answer of no part."""
-        return PoolAnswer()
-
-    def __call__(self, number: int, source: Any) -> PoolAnswer:
-        """Ask one part."""
-        return asked(number, lambda: self._answer(number, source), self.refusal)
-
-    def refusal(self, why: str) -> PoolAnswer:
-        """Return the answer of a part that can't be used."""
-        return PoolAnswer(refusal=why)
-
-    def _answer(self, number: int, source: Any) -> PoolAnswer:
-        part = _Read.of(source)
-        if part is None:
-            return PoolAnswer(first=number)
+    def _answer(self, number: int, part: _Read) -> PoolAnswer:
         places = np.searchsorted(self.classes, part.classes)
         if (places >= len(self.classes)).any() or (self.classes[places] != part.classes).any():
             raise BadInput("it has labels that were not there when it was first read: parts must not change.")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from surebayes.filter.layers.names import person_named
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
+from surebayes.server.mail.connections import MailDoor
 from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
 from surebayes.server.marks import FORGED, fields_of, plain
 from surebayes.server.process.address import is_local
-from surebayes.server.service import Judgement, Service
+from surebayes.server.service import Judgement
 
 DOOR = "milter"
 IDLE = 7210.0
@@ -26,44 +26,20 @@ _ACTIONS = {
 }
 
 
-class MilterDoor:
-    """Answer mail servers.
+class MilterDoor(MailDoor):
+    """Answer mail servers."""
 
-    Parameters
-    ----------
-    service : Service
-        What does the work.
-    """
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.busy: set[asyncio.Task[None]] = set()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
+    async def _serve(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            with contextlib.suppress(
-                ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError, TimeoutError
-            ):
-                if not is_local(writer.get_extra_info("peername")):
-                    raise BadPacket("Only this machine may use this door.")
-                await _Session(self, task, reader, writer).run()
+            if not is_local(writer.get_extra_info("peername")):
+                raise BadPacket("Only this machine may use this door.")
+            await _Session(self, task, reader, writer).run()
+        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+            return  # the mail server has gone
         except Exception as error:
             self.service.failed(DOOR, error)
-        finally:
-            self.tasks.discard(task)
-            self.busy.discard(task)
-            writer.close()
-
-    def closing(self) -> set[asyncio.Task[None]]:
-        """End connections without a mail; return all, to wait for."""
-        for task in self.tasks - self.busy:
-            task.cancel()
-        return set(self.tasks)
 
 
 class _Session:

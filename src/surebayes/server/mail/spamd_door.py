@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from surebayes.errors import exit_code
 from surebayes.server.limits import Refused, TooLarge, TooSlow
+from surebayes.server.mail.connections import MailDoor
 from surebayes.server.mail.spamd import (
     MAX_HEAD,
     PONG,
@@ -22,46 +23,17 @@ from surebayes.server.mail.spamd import (
     unpacked,
 )  # fmt: skip
 from surebayes.server.process.address import is_local
-from surebayes.server.service import Service
 
 DOOR = "spamd"
 PIECE = 1 << 16
 
 
-class SpamdDoor:
-    """Answer SPAMD requests.
+class SpamdDoor(MailDoor):
+    """Answer SPAMD requests."""
 
-    Parameters
-    ----------
-    service : Service
-        What does the work.
-    """
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.busy: set[asyncio.Task[None]] = set()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await self._serve(reader, writer)
-        finally:
-            self.tasks.discard(task)
-            self.busy.discard(task)
-            writer.close()
-
-    def closing(self) -> set[asyncio.Task[None]]:
-        """End connections without a request; return all, to wait for."""
-        for task in self.tasks - self.busy:
-            task.cancel()
-        return set(self.tasks)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         service, failed = self.service, False
         with service.memory.hold() as take:
             try:
@@ -69,7 +41,7 @@ class SpamdDoor:
                     raise PermissionError("Only this machine may use this door.")
                 try:
                     async with asyncio.timeout(service.options.timeout):
-                        request, message = await self._receive(reader, take)
+                        request, message = await self._receive(task, reader, take)
                 except TimeoutError:
                     raise TooSlow(f"No whole request came within {service.options.timeout:g} s.") from None
                 reply = await self._answer(request, message)
@@ -86,10 +58,10 @@ class SpamdDoor:
             if failed:
                 await _rest(reader, writer)
 
-    async def _receive(self, reader: asyncio.StreamReader, take: Callable[[int], None]) -> tuple[Request, bytes]:
+    async def _receive(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, take: Callable[[int], None]
+    ) -> tuple[Request, bytes]:
         request, data = await _read_head(reader)
-        task = asyncio.current_task()
-        assert task is not None
         self.busy.add(task)
         if request.method in ("PING", "SKIP"):
             return request, b""

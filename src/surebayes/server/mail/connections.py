@@ -1,0 +1,49 @@
+"""What the doors of mail servers share: a task for each connection, and which of them may end at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+
+from surebayes.server.service import Service
+
+
+class MailDoor(ABC):
+    """Serve connections, and end them when the server stops.
+
+    Parameters
+    ----------
+    service : Service
+        What does the work.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.busy: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await self._serve(task, reader, writer)
+        finally:
+            self.tasks.discard(task)
+            self.busy.discard(task)
+            writer.close()
+
+    @abstractmethod
+    async def _serve(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Talk to a client to the end; the task is in `busy` while there is something to answer."""
+
+    def closing(self) -> set[asyncio.Task[None]]:
+        """End connections with nothing to answer; return all, to wait for."""
+        for task in self.tasks - self.busy:
+            task.cancel()
+        return set(self.tasks)
