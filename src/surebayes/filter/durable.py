@@ -256,12 +256,8 @@ class Durable:
 
     # ---- writing
 
-    def absorb(self, note: str | None = None) -> None:
-        """Write the model with everything that was taught, so that `surebayes filter` sees it."""
-        self.absorb_all(note)
-
     def absorb_all(self, note: str | None, renew: bool = False) -> None:
-        """Absorb; with `renew` a stale certificate is renewed however little has changed."""
+        """Write the model with all that was taught; with `renew` a stale certificate is renewed in any case."""
         with self.writer:
             self._absorb(note, renew)
 
@@ -274,7 +270,7 @@ class Durable:
             if note is not None:
                 write = Writing(state, self.open_journal())
                 write.add(Event("mark", label=note, time=time.time()))
-                write.commit()
+                self._commit(write)
                 self._taught = 0
             self.absorb_locked()
 
@@ -295,9 +291,16 @@ class Durable:
 
         write = into or Writing(state, self.open_journal())
         if renew(write) and into is None:
-            write.commit()
+            self._commit(write)
         ended = time.monotonic()
         self.next_renewal = ended + 9 * (ended - began)
+
+    def _commit(self, write: Writing) -> None:
+        try:
+            write.commit()
+        except BaseException:
+            self.state, self.ahead = None, True  # memory is ahead of the journal: it must not be written later
+            raise
 
     def absorb_locked(self, pending: bytes = b"", keep_replaced: bool = True) -> None:
         """Write the model, and rows of the journal that come to be with it; the folder's lock is held."""
