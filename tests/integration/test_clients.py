@@ -1,8 +1,10 @@
 """spamc and rspamc: every call of theirs, with its exit code."""
 
+import shutil
 import subprocess
 
 import pytest
+from running import Server
 
 
 @pytest.fixture
@@ -105,3 +107,24 @@ def test_rspamc(program, server, mails, tmp_path):
     assert code == 0, out
     assert b"success = true" in out
     assert b"success = true" in rspamc("learn_spam")[1]
+
+
+def test_persons(program, trained, mails, tmp_path):
+    """`spamc -u` and `rspamc -d` teach a person's layer, and nobody else's."""
+    folder, path = shutil.copytree(trained, tmp_path / "filter"), tmp_path / "mail.eml"
+    path.write_bytes(mails["ham"])
+    with Server(folder, "--users", tmp_path / "users") as server:
+        spamd, http = (f"127.0.0.1:{server.ports[door]}" for door in ("spamd", "http"))
+
+        def points(user):
+            words = [program("spamc"), "-d", "127.0.0.1", "-p", spamd.partition(":")[2], "-u", user, "-c"]
+            return float(subprocess.run(words, input=mails["ham"], capture_output=True).stdout.partition(b"/")[0])
+
+        before = points("bob")
+        done = subprocess.run([program("rspamc"), "-h", http, "-d", "ann", "learn_spam", path], capture_output=True)
+        assert b"success = true" in done.stdout
+        assert points("ann") > before
+        assert points("bob") == before
+        done = subprocess.run([program("rspamc"), "-h", http, "-d", "ann", path], capture_output=True)
+        assert f"Score: {points('ann'):.2f} / 5.00".encode() in done.stdout
+    assert [each.name for each in (tmp_path / "users").iterdir()] == ["ann"]
