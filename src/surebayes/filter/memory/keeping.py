@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from surebayes.filter.lean.judge import Decision, Judge
     from surebayes.filter.memory.budgets import InForce
     from surebayes.filter.state import Seen, State
+    from surebayes.pool.specs import ViewSpec
     from surebayes.promises.certificate import Certificate, Certificates
 
 
@@ -109,7 +110,7 @@ class Keeping:
         One that is only looked at is judged by the same thresholds. Of a layer's budget and those below it the
         stricter holds, and each remembers what was said.
         """
-        own, below = self._memory_if_needed(), self._memories_below()
+        own, below = self._memory_if_needed(), self._memories_below() if judge.basis else []
         if own is None and not below:
             return judge.decide(scores), {}
         if not remember:
@@ -117,7 +118,7 @@ class Keeping:
             return judge.decide(scores, force), force
 
         def about(memory: Memory) -> About:
-            return self._about(memory, seen, self._person_in(memory, person, bool(below)))
+            return _about(memory, seen, self._person_in(memory, person, bool(below)), judge.engine.views)
 
         return together.answer(own, below, judge, scores, seen.fingerprint, about)
 
@@ -126,19 +127,6 @@ class Keeping:
         if not is_layer:
             return person
         return None if memory is self._memory else person or together.name_of(self._durable.path)
-
-    def _about(self, memory: Memory, seen: Seen, person: str | None) -> About:
-        if not memory.facts()["details"] or seen.document is None:
-            return About(person or "")
-        from surebayes.filter.memory.listing import MOST_CONTENT, said_by_others
-
-        message = seen.document.message
-        content = seen.kept(self._durable.judge().engine.views)
-        kept = content if len(content) <= MOST_CONTENT else None
-        if message is None:
-            return About(person or "", content=kept)
-        sender, others = message.headers.get("from"), said_by_others(message.headers)
-        return About(person or "", sender, message.subject, seen.document.message_id, kept, others)
 
     def _truth_told(self, seen: Seen, label: str, who: str | None, person: str | None) -> Told | None:
         """Count a truth before it is learnt; a document without a remembered verdict is judged first.
@@ -196,3 +184,18 @@ class Keeping:
 
             budgets = of_budgets(memory, state.names, state.model)
         return certificates(state, budgets)
+
+
+def _about(memory: Memory, seen: Seen, person: str | None, views: Sequence[ViewSpec]) -> About:
+    """Return what a memory is to keep with a verdict."""
+    if not memory.facts()["details"] or seen.document is None:
+        return About(person or "")
+    from surebayes.filter.memory.listing import MOST_CONTENT, said_by_others
+
+    message = seen.document.message
+    content = seen.kept(views)
+    kept = content if len(content) <= MOST_CONTENT else None
+    if message is None:
+        return About(person or "", content=kept)
+    sender, others = message.headers.get("from"), said_by_others(message.headers)
+    return About(person or "", sender, message.subject, seen.document.message_id, kept, others)
