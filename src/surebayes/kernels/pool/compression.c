@@ -1,4 +1,4 @@
-/* Content that the journal keeps, compressed as a block of LZ4: more room than zlib takes, a fifth of its time.
+/* Content that the journal keeps, compressed as a block of LZ4: more room than zlib takes, a sixth of its time.
  *
  * The block is as lz4_Block_format.md of the LZ4 project describes it: sequences of a token (how many literals, how
  * long a match), the literals, how far back the match is, and more bytes for lengths that the token has no room for.
