@@ -148,3 +148,112 @@ def test_a_mail_of_ten_megabytes_stays_usable(site, look, tmp_path):
     assert "choose its file again" in page.locator("main").inner_text()
     page.click("nav >> text=Today")
     assert page.locator("h1").inner_text() == "Today"
+
+
+# ---------------------------------------------------------------------- history
+
+
+def test_history_is_told_and_taken_back_by_keys(site, look):
+    page = look()
+    page.goto(f"{site.url}/history?known=no")
+    rows = page.locator("tr[data-row]")
+    second = rows.nth(1).get_attribute("id")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    assert page.locator("tr.chosen").get_attribute("id") == second
+    page.keyboard.press("s")
+    page.wait_for_selector(f"#{second} strong:has-text('spam')")
+    assert page.locator("tr.chosen").get_attribute("id") == second  # it stays where one is
+    number = int(second.rpartition("-")[2])
+    assert asked(site, lambda mine: mine.remembered_verdict(number).truth) == "spam"
+    page.keyboard.press("u")
+    page.wait_for_selector(f"#{second} :text('not told')")
+    assert asked(site, lambda mine: mine.remembered_verdict(number).truth) is None
+
+
+def test_history_is_told_without_scripts(site, look):
+    page = look(java_script_enabled=False)
+    page.goto(f"{site.url}/history?known=no")
+    row = page.locator("tr[data-row]").first
+    number = int(row.get_attribute("id").rpartition("-")[2])
+    row.locator("button[value=ham]").click()
+    assert page.url == f"{site.url}/history?known=no"
+    assert "ham" in page.locator(".said").inner_text()
+    assert asked(site, lambda mine: mine.remembered_verdict(number).truth) == "ham"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_history_is_filtered(site, look, scripts):
+    page = look(java_script_enabled=scripts)
+    page.goto(f"{site.url}/history")
+    page.select_option("#label", "spam")
+    page.click("button:has-text('Show')")
+    page.wait_for_url("**/history?**label=spam**")
+    page.wait_for_function("!document.querySelector('td .tag.good')") if scripts else None
+    labels = set(page.locator("tr[data-row] .tag").all_inner_texts())
+    assert labels == {"spam"}
+
+
+def test_the_queue_is_answered_by_keys_alone(site, look):
+    page = look()
+    page.goto(f"{site.url}/queue")
+    first = page.locator("input[name=number]").first.get_attribute("value")
+    page.keyboard.press("h")
+    page.wait_for_url("**/queue?last=**")
+    second = page.locator("form[action='/queue/tell'] input[name=number]").get_attribute("value")
+    assert second != first
+    assert asked(site, lambda mine: mine.remembered_verdict(int(first)).truth) == "ham"
+    page.keyboard.press("u")
+    page.wait_for_url("**/queue?skip=0")
+    assert asked(site, lambda mine: mine.remembered_verdict(int(first)).truth) is None
+    assert page.locator("form[action='/queue/tell'] input[name=number]").get_attribute("value") == first
+    page.keyboard.press("n")
+    page.wait_for_url("**/queue?skip=1")
+    assert page.locator("form[action='/queue/tell'] input[name=number]").get_attribute("value") == second
+
+
+def test_a_verdict_is_opened_and_explained(site, look):
+    page = look()
+    page.goto(f"{site.url}/history")
+    page.locator("tr[data-row] a").first.click()
+    page.wait_for_url("**/verdict?number=*")
+    assert page.get_by_label("Views").locator("svg").count() >= 3
+    assert page.locator(".mail-text").inner_text().strip()
+
+
+# ---------------------------------------------------------------------- lessons, versions, erasing
+
+
+def test_a_lesson_is_undone_by_a_click(site, look):
+    page = look(java_script_enabled=False)
+    page.goto(f"{site.url}/lessons")
+    before = asked(site, lambda mine: sum(mine.status()["documents"].values()))
+    page.locator("button:has-text('undo')").first.click()
+    assert "is undone: forgotten" in page.locator(".said").inner_text()
+    assert asked(site, lambda mine: sum(mine.status()["documents"].values())) == before - 1
+
+
+def test_one_goes_back_to_a_version(site, look):
+    page = look()
+    page.goto(f"{site.url}/versions")
+    page.locator("a:has-text('changes since')").last.click()
+    assert "learnt as" in page.get_by_label("What changed").inner_text()
+    before = asked(site, lambda mine: sum(mine.status()["documents"].values()))
+    page.locator("a:has-text('go back')").last.click()
+    page.click("button:has-text('Go back')")
+    assert "rows are undone" in page.locator(".said").inner_text()
+    assert asked(site, lambda mine: sum(mine.status()["documents"].values())) < before
+
+
+def test_a_mail_is_erased(site, look, mails):
+    page = look()
+    page.goto(f"{site.url}/history?known=yes")
+    page.locator("tr[data-row] a").first.click()
+    name = page.locator("dd code").first.inner_text()
+    page.goto(f"{site.url}/erase")
+    page.fill("#message_id", name)
+    page.check("input[name=sure]")
+    page.click("button:has-text('Erase')")
+    assert "1 are forgotten" in page.locator(".said").inner_text()

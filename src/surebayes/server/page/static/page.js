@@ -100,14 +100,12 @@
   });
 
   // A row that was swapped stays the chosen one.
-  document.addEventListener("htmx:afterSwap", (event) => {
-    const there = event.detail.elt || event.target;
+  document.addEventListener("htmx:afterSettle", () => {
     localTimes(document);
-    drops(document);
-    if (chosen && !chosen.isConnected) {
-      const row = there && there.id ? document.getElementById(there.id) : null;
+    if (chosen && !(chosen.isConnected && chosen.classList.contains("chosen"))) {
+      const row = document.getElementById(chosen.id);
       chosen = null;
-      choose(row && row.matches("tr[data-row]") ? row : null);
+      choose(row);
     }
   });
   // What was refused is shown where the answer would have been said.
