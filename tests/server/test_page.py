@@ -1,6 +1,5 @@
 """The page without a browser: what it shows, as HTML and as JSON; who may see it; forms that are ours alone."""
 
-import asyncio
 import hashlib
 import re
 import shutil
@@ -23,7 +22,8 @@ TOKENS = {"reader": "read", "teacher": "teach", "keeper": "admin"}
 def trained_service(trained, tmp_path_factory):
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("page") / "filter")
     service = Service(Options(str(folder), users=str(folder.parent / "users"), log_level="error"))
-    asyncio.run(service.verdicts([b"From: ann@example.org\nSubject: lunch\n\nLunch at one?\n"], "test"))
+    with service.filter_of() as mine:
+        mine.judge(b"From: ann@example.org\nSubject: lunch\n\nLunch at one?\n")
     yield service
     service.close()
 

@@ -20,7 +20,9 @@ def mail(number, subject="lunch", sender="ann@example.org", more=""):
 
 
 def judge(service, *mails, person=None):
-    asyncio.run(service.verdicts(mails, "test", person))
+    with service.filter_of(person) as mine:
+        for each in mails:
+            mine.judge(each, person=person)
 
 
 @pytest.fixture
