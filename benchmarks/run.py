@@ -5,7 +5,10 @@ Name some (`python benchmarks/run.py classifiers`) to run only those.
 
 import importlib
 import os
+import re
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +24,34 @@ BENCHMARKS = {
     "server": ("The server under load (ours / peer)", "ceiling"),
     "peers": ("Whole mails against bogofilter, where it is installed (peer / ours)", "floor"),
 }
+
+
+def measured(names: list[str]) -> dict[str, dict[str, float]]:
+    """Run benchmarks and return the ratio of every row."""
+    alone(names)
+    return {name: named_ratios(importlib.import_module(name).rows()) for name in names}
+
+
+def named_ratios(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
+    """Return the ratio of each row by what was measured; figures in a name change from run to run and are left out.
+
+    Examples
+    --------
+    >>> named_ratios([("pool, AUC .98", 1.0, 2.0, 2.0, None), ("pool, AUC .97", 1.0, 3.0, 3.0, None)])
+    {'pool, AUC #': 2.0, 'pool, AUC # (2)': 3.0}
+    """
+    found: dict[str, float] = {}
+    for what, _, _, ratio, _ in rows:
+        name = re.sub(r"\.?\d[\d,.]*", "#", what)
+        same = sum(key == name or key.startswith(f"{name} (") for key in found)
+        found[f"{name} ({same + 1})" if same else name] = round(ratio, 4)
+    return found
+
+
+def alone(names: list[str]) -> None:
+    """Keep to one core where every benchmark is about one."""
+    if hasattr(os, "sched_setaffinity") and names == ["classifiers"]:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def show(console: Console, name: str) -> bool:
@@ -47,8 +78,7 @@ def main() -> int:
     if unknown:
         console.print(f"There is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}.")
         return 2
-    if hasattr(os, "sched_setaffinity") and names == ["classifiers"]:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    alone(names)
     kept = [show(console, name) for name in names]
     console.print("Every limit is kept." if all(kept) else "Some limits are not kept (in red).")
     return 0 if all(kept) else 1

@@ -1,0 +1,68 @@
+"""The guard of the benchmarks: what was gained is not lost unseen."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import check  # noqa: E402
+import run  # noqa: E402
+
+KEPT = {"ratios": {"text": {"words": 10.0, "pairs": 4.0}, "commands": {"filter": 2.0}}}
+
+
+@pytest.fixture
+def answer(tmp_path, capsys):
+    """Return what the check says and how it ends, for results as if they had been measured."""
+    (tmp_path / "kept.json").write_text(json.dumps(KEPT))
+
+    def ask(results):
+        (tmp_path / "now.json").write_text(json.dumps(results))
+        code = check.main(["--baseline", str(tmp_path / "kept.json"), "--results", str(tmp_path / "now.json")])
+        return code, capsys.readouterr().out
+
+    return ask
+
+
+def test_what_is_as_fast_passes(answer):
+    code, said = answer({"text": {"words": 7.1, "pairs": 40.0}, "commands": {"filter": 2.8}})
+    assert (code, said.splitlines()[-1]) == (0, "No ratio was lost.")
+
+
+@pytest.mark.parametrize("results", [
+    {"text": {"words": 6.9, "pairs": 4.0}},  # a third slower than the peer was
+    {"commands": {"filter": 2.9}},  # takes longer
+    {"text": {"words": 10.0}},  # not measured any more
+])  # fmt: skip
+def test_a_loss_fails_and_is_named(answer, results):
+    code, said = answer(results)
+    assert code == 1
+    assert said.splitlines()[-1].startswith("1 of ")
+
+
+def test_nothing_measured_is_no_success(answer):
+    assert answer({})[0] == 1
+
+
+def test_ratios_are_kept_for_those_measured_only(tmp_path):
+    (tmp_path / "kept.json").write_text(json.dumps(KEPT))
+    (tmp_path / "now.json").write_text(json.dumps({"commands": {"filter": 1.5}}))
+    check.main(["--keep", "--baseline", str(tmp_path / "kept.json"), "--results", str(tmp_path / "now.json")])
+    kept = json.loads((tmp_path / "kept.json").read_text())["ratios"]
+    assert kept == {"text": KEPT["ratios"]["text"], "commands": {"filter": 1.5}}
+
+
+def test_the_baseline_is_of_benchmarks_that_there_are():
+    kept = json.loads(check.BASELINE.read_text())["ratios"]
+    assert set(kept) <= set(run.BENCHMARKS)
+    assert all(ratio > 0 for rows in kept.values() for ratio in rows.values())
+    assert kept
+
+
+def test_figures_in_names_are_left_out():
+    rows = [("fit, 2,500 mails, AUC_0.1 .99", 1, 2, 2.0, None), ("fit, 60 mails, AUC_0.1 .5", 1, 3, 3.0, None)]
+    assert run.named_ratios(rows) == {"fit, # mails, AUC_# #": 2.0, "fit, # mails, AUC_# # (2)": 3.0}
