@@ -91,7 +91,7 @@ def test_a_torn_result_counts_as_none(tmp_path):
 
 
 def test_json_has_the_fields_of_the_contract_and_no_nan():
-    record = papers.Record("p", "table 2", "c", "r", "k", None, float("nan"), "s")
+    record = papers.PublishedFigure("p", "table 2", "c", "r", "k", None, float("nan"), "s")
     (described,) = json.loads(papers.as_json([papers.Result("p", "table 2", "t", [record])]))
     assert list(described) == ["paper", "item", "corpus", "row", "column", "published", "ours", "setting"]
     assert described["ours"] is None
@@ -101,7 +101,7 @@ def test_names_with_brackets_are_printed_whole():
     from rich.console import Console
 
     console = Console(record=True, width=100, file=StringIO())
-    record = papers.Record("p", "table 2", "c [a]", "[a-z]+", "[b]", None, 1.0)
+    record = papers.PublishedFigure("p", "table 2", "c [a]", "[a-z]+", "[b]", None, 1.0)
     papers.print_rich(papers.Result("p", "table 2", "t", [record]), console)
     table = console.export_text()
     assert all(name in table for name in ("[a]", "[a-z]+", "[b]"))  # the title may be broken

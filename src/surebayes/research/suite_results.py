@@ -263,8 +263,8 @@ def markdown(results: Sequence[SuiteResult]) -> str:
 
     Examples
     --------
-    >>> from surebayes.research.suites import Result, markdown
-    >>> print(markdown([Result("batch", "mine", "guess", "", 0.5, 0.4, 0.6, 0.1, 0.0, 0.2, 1.0)]))
+    >>> from surebayes.research.suites import SuiteResult, markdown
+    >>> print(markdown([SuiteResult("batch", "mine", "guess", "", 0.5, 0.4, 0.6, 0.1, 0.0, 0.2, 1.0)]))
     ### mine: batch
     <BLANKLINE>
     | system | AUC_0.1 | TPR at 0.1% FPR | CPU s | setting |

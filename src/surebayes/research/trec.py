@@ -63,8 +63,8 @@ class JudgedMessage(NamedTuple):
 
         Examples
         --------
-        >>> from surebayes.research.trec import Entry, Judged
-        >>> Judged(Entry("spam", "../data/1", "data/1"), "ham", -0.25).line()
+        >>> from surebayes.research.trec import IndexLine, JudgedMessage
+        >>> JudgedMessage(IndexLine("spam", "../data/1", "data/1"), "ham", -0.25).line()
         '../data/1 judge=spam class=ham score=-0.25'
         """
         return f"{self.entry.name} judge={self.entry.label} class={self.label} score={self.score!r}"

@@ -62,7 +62,7 @@ class RequestMemory:
 
     Examples
     --------
-    >>> memory = Memory(100)
+    >>> memory = RequestMemory(100)
     >>> with memory.hold() as take:
     ...     take(60)
     ...     memory.used

@@ -54,10 +54,10 @@ class LessonCall:
 
         Examples
         --------
-        >>> call = Call.of(["learn", "-m", "f", "--as=spam", "-"])
+        >>> call = LessonCall.of(["learn", "-m", "f", "--as=spam", "-"])
         >>> call.model, call.label, call.path
         ('f', 'spam', '-')
-        >>> Call.of(["learn", "--as", "spam", "a", "b"]) is None
+        >>> LessonCall.of(["learn", "--as", "spam", "a", "b"]) is None
         True
         """
         call, words = cls(argv[0]), iter(argv[1:])

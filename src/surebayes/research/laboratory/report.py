@@ -28,8 +28,8 @@ class PublishedFigure:
 
     Examples
     --------
-    >>> from surebayes.papers import Record
-    >>> Record("kim-seo-rim", "table 4", "reuters21578", "PNB", "MicroF1", 0.769, 0.7678, "break-even").cell()
+    >>> from surebayes.papers import PublishedFigure
+    >>> PublishedFigure("kim-seo-rim", "table 4", "reuters21578", "PNB", "MicroF1", 0.769, 0.7678, "break-even").cell()
     '0.7678 (0.7690)'
     """
 
@@ -248,7 +248,7 @@ def as_latex(result: Result) -> str:
 
     Examples
     --------
-    >>> records = [Record("", "table 1", "", "NB", "auc", None, 0.5)]
+    >>> records = [PublishedFigure("", "table 1", "", "NB", "auc", None, 0.5)]
     >>> "NB & 0.5000" in as_latex(Result("", "table 1", "a title", records))
     True
     """
