@@ -9,27 +9,17 @@ of nine runs of either counts. A ratio is ours / a bare Python. The package is r
 editable installation pays a little more for its import hook than a wheel does.
 """
 
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from starting import COMMAND, cpu_of
 
 import surebayes as sb
 from surebayes import synthetic
 
 _RUNS = 9
-_COMMAND = "import sys; from surebayes._entry import main; sys.exit(main())"
-
-
-def cpu_of(code: str, *words: str, mail: bytes = b"") -> float:
-    """Return the CPU seconds of one run of Python."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
@@ -48,9 +38,10 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
             ("--help", ("--help",), None),
         ):
             bare, ours = [], []
+            cpu_of(COMMAND, *words, mail=mail)  # what Python compiles is kept from here on
             for _ in range(_RUNS):  # turn by turn: whoever else uses the machine slows both
                 bare.append(cpu_of("pass"))
-                ours.append(cpu_of(_COMMAND, *words, mail=mail))
+                ours.append(cpu_of(COMMAND, *words, mail=mail))
             peer, own = statistics.median(bare), statistics.median(ours)
             yield what, own, peer, own / peer, ceiling
 

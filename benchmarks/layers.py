@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from starting import environment
 
 import surebayes as sb
 from surebayes import corpora, metrics, synthetic
@@ -143,7 +144,7 @@ def draw_curves(curves, folder):
 def cpu_of(words, mail):
     """Return the CPU seconds of a command that reads a mail."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*SCRIPT, *words], input=mail, capture_output=True, check=True)
+    done = subprocess.run([*SCRIPT, *words], input=mail, capture_output=True, check=True, env=environment())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert b"X-Surebayes-Label" in done.stdout, done.stderr
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

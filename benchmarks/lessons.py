@@ -12,28 +12,17 @@ counts and weights compared to the bit.
 """
 
 import argparse
-import resource
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from starting import COMMAND, cpu_of, run
 
 import surebayes as sb
 from surebayes.corpora import loading
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.pool.table import merged
-
-_COMMAND = "import sys; from surebayes._entry import main; sys.exit(main())"
-
-
-def cpu_of(code: str, *words: str, mail: bytes = b"") -> float:
-    """Return the CPU seconds of one run of Python."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def written_by(*words: str, mail: bytes) -> int:
@@ -47,7 +36,7 @@ def written_by(*words: str, mail: bytes) -> int:
         "_entry._leave = leave\n"
         "_entry.main()\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code, *words], input=mail, capture_output=True, check=True)
+    ran = run(code, *words, mail=mail)
     return int(ran.stderr.split()[-1])
 
 
@@ -84,7 +73,7 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
             words = ("learn", "-m", str(folder), "--as", label, "-")
             if i % 20 == 10:
                 bare.append(cpu_of("pass"))
-                ours.append(cpu_of(_COMMAND, *words, mail=content))
+                ours.append(cpu_of(COMMAND, *words, mail=content))
             else:
                 bytes_written.append(written_by(*words, mail=content))
         print(f"learn by command: {statistics.median(ours) / statistics.median(bare):.2f}x the CPU of a bare Python "
@@ -98,7 +87,7 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
                     taught.teach(content, label)
             print("the same as in one process:", contents_of(folder) == contents_of(one))
         compared(folder, [content for content, _ in new[:200]], stack)
-        forgetting = [cpu_of(_COMMAND, "forget", "-m", str(folder), "-", mail=content) for content, _ in new[:40]]
+        forgetting = [cpu_of(COMMAND, "forget", "-m", str(folder), "-", mail=content) for content, _ in new[:40]]
         print(f"forget by command: {statistics.median(forgetting) / statistics.median(bare):.2f}x")
 
 
@@ -116,8 +105,8 @@ def compared(folder: Path, mails: list[bytes], stack: int) -> None:
     for turn in range(9):
         for place in (folder, whole):
             mail = mails[turn % len(mails)]
-            times.setdefault(("filter", place), []).append(cpu_of(_COMMAND, "filter", "-m", str(place), mail=mail))
-            classify = cpu_of(_COMMAND, "classify", "-m", str(place), str(box))
+            times.setdefault(("filter", place), []).append(cpu_of(COMMAND, "filter", "-m", str(place), mail=mail))
+            classify = cpu_of(COMMAND, "classify", "-m", str(place), str(box))
             times.setdefault(("classify", place), []).append(classify)
     for command in ("filter", "classify"):
         ratio = statistics.median(times[command, folder]) / statistics.median(times[command, whole])

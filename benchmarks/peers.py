@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from starting import environment
 
 import surebayes as sb
 from surebayes import corpora, metrics, synthetic
@@ -57,11 +58,9 @@ def mailbox(path: Path, raw) -> None:
 
 def children(command, stdin: Path | None = None) -> tuple[float, float, str]:
     """Run a command, maybe on a file; give its CPU seconds, seconds by the clock, and what it printed."""
-    # as a user has it: what Python compiles is kept, what is printed is buffered
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with open(stdin or os.devnull, "rb") as file, tempfile.TemporaryFile("w+") as out:
-        done = subprocess.run(command, stdin=file, stdout=out, stderr=subprocess.PIPE, env=kept)
+        done = subprocess.run(command, stdin=file, stdout=out, stderr=subprocess.PIPE, env=environment())
         clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode not in (0, 1, 2) or (command[0] != "bogofilter" and done.returncode):
             raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
