@@ -22,7 +22,7 @@ from surebayes.filter.teaching import teach
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import Rows, packable
-from surebayes.pool.threads import ahead
+from surebayes.pool.threads import ahead, spread_for
 from surebayes.pool.weights import FEWEST
 
 BATCH = 1000
@@ -288,7 +288,7 @@ def train(
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
     training = _Training(durable, reserve, journal, who, progress)
     try:
-        training.read(documents, _spread_here(durable) if spread is None else spread)
+        training.read(documents, spread_for(durable.loaded().engine.views) if spread is None else spread)
         if tell is not None:
             spool = training.spool
             tell((f, label) for f, (label, _, _) in spool.places.items() if f not in spool.contradictory)
@@ -301,16 +301,6 @@ def train(
     finally:
         training.spool.close()
     return training.done
-
-
-def _spread_here(durable: Durable) -> Spread:
-    """Return how documents are cut in this process: on threads, unless that is quickly done.
-
-    Words alone take less time to cut than threads lose by taking turns at the interpreter: 25 µs a mail of 320 words
-    instead of 35 in CPU time, and half the time by the clock.
-    """
-    views = durable.loaded().engine.views
-    return map if len(views) == 1 and views[0].kind == "word" else ahead
 
 
 def _without_journal(durable: Durable, training: _Training) -> None:

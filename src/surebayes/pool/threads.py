@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from surebayes.pool.specs import ViewSpec
+
 
 class _Job(threading.Thread):
     """One call on a thread of its own."""
@@ -73,3 +75,12 @@ def ahead(function: "Callable[[Any], Any]", items: "Iterable[Any]", threads: "in
             yield running.pop(0).result()
     for job in running:
         yield job.result()
+
+
+def spread_for(views: "tuple[ViewSpec, ...]") -> "Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]":
+    """Return how documents are best worked on: on threads, unless each is quickly done.
+
+    Words alone take less time than threads lose by taking turns at the interpreter: 25 µs a mail of 320 words to cut
+    instead of 35 in CPU time, and half the time by the clock; a fifth less by the clock to judge.
+    """
+    return map if len(views) == 1 and views[0].kind == "word" else ahead

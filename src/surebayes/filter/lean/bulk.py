@@ -15,7 +15,7 @@ from surebayes.filter.lean.judge import Decision, MappedModel
 from surebayes.filter.memory.verdicts import Memory, is_there
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.table import FileTable
-from surebayes.pool.threads import ahead
+from surebayes.pool.threads import spread_for
 
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
@@ -77,7 +77,7 @@ class BulkJudge:
         for first in cut:  # answered at once
             yield from zip(*self._judged(first))
             break
-        for chunk, decisions in ahead(self._judged, cut):
+        for chunk, decisions in spread_for(self.engine.views)(self._judged, cut):
             yield from zip(chunk, decisions)
 
     def _counted(self, lists: Iterator[list[Any]]) -> Iterator[list[Any]]:
