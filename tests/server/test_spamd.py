@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surebayes import __version__
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.limits import TooLarge
 from surebayes.server.mail.spamd import BadRequest, Request, answer, check_length, parse_head, split_head, unpacked
@@ -66,8 +65,8 @@ def test_process_marks_the_header_and_leaves_the_body():
     assert fields.count(b"X-Spam-Flag") == 1
     assert b"X-Spam-Flag: YES\r\n" in fields
     assert fields.count(b"X-Surebayes-Label") == 1
-    status = rb"X-Spam-Status: Yes, score=23\.1 required=5\.0 tests=\S+ autolearn=\S+ .*version="
-    assert re.search(status + re.escape(__version__.encode()), fields)
+    status = rb"X-Spam-Status: Yes, score=23\.1 required=5\.0 tests=\S+ autolearn=\S+ .*version=\d+\.\d+\.\d+\r\n"
+    assert re.search(status, fields)
 
 
 def test_process_for_old_clients():

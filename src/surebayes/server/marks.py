@@ -26,6 +26,19 @@ def symbol_of(judgement: Judgement) -> str:
     return f"SUREBAYES_{label or 'CLASS'}"
 
 
+def three_numbers(version: str) -> str:
+    """Return a version as SpamAssassin writes its own: what reads X-Spam-Status wants three numbers.
+
+    Examples
+    --------
+    >>> three_numbers("1.2.3"), three_numbers("0.1.dev395+g2f1"), three_numbers("2.0rc1")
+    ('1.2.3', '0.1.0', '2.0.0')
+    """
+    release = re.match(r"\d+(\.\d+)*", version, flags=re.ASCII)
+    numbers = [] if release is None else release[0].split(".")
+    return ".".join([*numbers, "0", "0", "0"][:3])
+
+
 def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
     """Return the header fields for a mail; none where nothing may be said."""
     if not judgement.marks:
@@ -39,7 +52,7 @@ def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
         fields.append(("X-Spam-Level", "*" * min(int(shown), 50)))
     status = (
         f"{answer}, score={shown:.1f} required={REQUIRED:.1f} tests={symbol_of(judgement)} "
-        f"autolearn=no autolearn_force=no version={__version__}"
+        f"autolearn=no autolearn_force=no version={three_numbers(__version__)}"
     )
     fields += [
         ("X-Spam-Status", status),
