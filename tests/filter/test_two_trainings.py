@@ -24,8 +24,9 @@ def halves(tmp_path_factory):
 def start(folder, half, *words):
     line = [*SCRIPT, "train", "-m", folder, "--ham", half[0], "--spam", half[1], *WORDS, *words]
     return subprocess.Popen(
-        list(map(str, line)), env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        list(map(str, line)), env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+    )  # fmt: skip
 
 
 def finished(process):
