@@ -8,10 +8,10 @@ import surebayes as sb
 from surebayes import synthetic
 
 
-@pytest.fixture(scope="module")
-def mine(tmp_path_factory):
+@pytest.fixture
+def mine(tmp_path):
     raws, labels = synthetic.as_lists(700, 5)
-    with sb.Filter.create(tmp_path_factory.mktemp("activity") / "filter", model="words") as opened:
+    with sb.Filter.create(tmp_path / "filter", model="words") as opened:
         opened.train(zip(raws[:600], labels[:600]), reserve=0.5)
         opened.later = [(raw, label) for raw, label in zip(raws[600:], labels[600:])]
         yield opened
@@ -32,6 +32,7 @@ def test_days_are_counted(mine):
 
 
 def test_truths_are_held_against_the_promise(mine):
+    mine.remember(always=True)
     assert mine.drift() is None  # nothing is promised
     mine.calibrate(0.05)
     good = [raw for raw, label in mine.later if label == "ham"][20:32]
@@ -48,14 +49,14 @@ def test_truths_are_held_against_the_promise(mine):
 
 def test_alarms_are_evidence(mine):
     mine.remember(always=True)
+    mine.calibrate(0.05)
     flagged = [raw for raw, label in mine.later if label == "spam"]
-    before = mine.drift()
     for raw in flagged:  # mails that are called spam, and their owner says that they aren't
         verdict = mine.judge(raw)
         if verdict.label == "spam":
             row = next(row.id for row in mine.remembered(limit=1000) if row.fingerprint == verdict.fingerprint)
             mine.tell(row, "ham")
     after = mine.drift()
-    assert after["errors"] > before["errors"] + 10
+    assert after["errors"] > 10
     assert after["evidence"] > after["line"]
     assert after["alarm"]
