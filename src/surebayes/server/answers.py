@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -21,7 +22,7 @@ SHOWN = 100
 DOOR = "http"
 
 
-class Answers:
+class Answers(ABC):
     """The part of a service that is asked questions; whoever names a person is told of that person alone."""
 
     options: Options
@@ -31,24 +32,25 @@ class Answers:
     _filter: Filter
     _rows_seen: int
 
+    @abstractmethod
     async def ask(self, question: Callable[[Filter], Answer], person: str | None = None, own: bool = False) -> Answer:
         """Ask the filter that answers for a person."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def lesson(self, work: Callable[[], Answer]) -> Answer:
         """Do what teaches or forgets something."""
-        raise NotImplementedError
 
+    @abstractmethod
     def filter_of(self, person: str | None = None, make: bool = False) -> AbstractContextManager[Filter]:
         """Lend the filter that answers for a person."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_layer(self, person: str) -> bool:
         """Whether a person has been taught anything."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None, person: str | None = None) -> None:
-        raise NotImplementedError
+        """Count what became of lessons."""
 
     def _is_without_layer(self, person: str | None) -> bool:
         return person is not None and self.layers is not None and not self.has_layer(person)

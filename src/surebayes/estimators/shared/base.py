@@ -49,7 +49,7 @@ class CountClassifier(ClassifierMixin, Learner):
 
     def _model_of(self, contrasts: Sequence[int]) -> Linear:
         """Make the linear model of some contrasts, where an estimate needs the whole vocabulary."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} sets _whole_vocabulary and must define _model_of.")
 
     @property
     def _decide(self) -> Callable[[FloatArray], FloatArray] | None:
