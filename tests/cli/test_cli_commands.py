@@ -96,6 +96,28 @@ def test_train_from_every_kind_of_source_gives_the_same_filter(run, tmp_path):
     assert run("train", "-m", tmp_path / "j", "--jsonl", tmp_path / "t.jsonl", "--positive", "spam", *common).code == 0
 
 
+def test_train_says_that_plain_text_was_read_as_mail_unless_told_so(run, tmp_path, mails):
+    table = tmp_path / "t.csv"
+    table.write_text("text,label\n" + "cheap pills today,spam\nlunch at noon,ham\n" * 2)
+    words = ("--csv", table, "--views", "words")
+    ran = run("train", "-m", tmp_path / "a", *words)
+    assert ran.code == 0
+    assert "have no mail header" in ran.err
+    assert "--reader text" in ran.err
+    for k, reader in enumerate(("text", "mail")):
+        ran = run("train", "-m", tmp_path / f"told-{k}", *words, "--reader", reader)
+        assert (ran.code, ran.err) == (0, "")
+    assert run("train", "-m", tmp_path / "a", *words).err == ""  # it is what it is
+
+
+def test_train_says_which_options_take_documents(run, tmp_path):
+    ran = run("train", "-m", tmp_path / "f", "news.csv")
+    assert ran.code == 2
+    assert "unexpected extra argument (news.csv). Documents are given with --ham PATH," in ran.err
+    assert "--csv PATH" in ran.err
+    assert not (tmp_path / "f").exists()
+
+
 def test_train_on_texts_of_three_classes(run, tmp_path):
     rows = [(text.text, text.labels[0]) for text in synthetic.text_stream(150, topics=3)]
     names = sorted({label for _, label in rows})

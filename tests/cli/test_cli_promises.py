@@ -75,6 +75,10 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     assert done.code == 65
     assert "has no column 'score'" in done.err
     assert "--score" in done.err
+    numbered = write_table(tmp_path / "numbers.csv", [(score, str(k)) for k, (score, _) in enumerate(rows)])
+    done = run_here(capsys, monkeypatch, "certify", numbered)
+    assert done.code == 65  # a column of numbers has a 1, too; that doesn't make it a class
+    assert "name the positive one with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--mislabelled", "2")
     assert done.code == 2
     assert "expected two whole numbers such as 3,2" in done.err

@@ -56,7 +56,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(dir_okay=False), multipl
 @click.option("--score", default="score", metavar="COL", help="The column or key of the score. Default: score.")
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are limited. Default: the one that is called spam, junk, 1, true, yes or the like."
+    "The label whose false alarms are limited. Default: of two, the one called spam, junk, 1, true, yes or the like."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="The probability that the promise holds.")

@@ -79,6 +79,7 @@ def train(
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new and base is None else []
     is_new = False
+    headers = _inputs.HeaderCheck()
     spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
@@ -95,7 +96,7 @@ def train(
                 trained.keep_content(content)
             _shared.limit(trained, options)
             with _show.progress("reading", _inputs.total(inputs)) as counter:
-                documents = _inputs.content_and_label(inputs, counter)
+                documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
             report = _summary(trained, done, len(inputs.skipped))
             certificate = trained.certificate
@@ -110,6 +111,12 @@ def train(
         if spread is not None:
             spread.close()
     inputs.report()
+    assumed_mail = is_new and base is None and options["reader"] == "mail" and not _shared.was_given("reader")
+    if assumed_mail and headers.without_header:
+        _show.note(
+            "Most of these documents have no mail header, and were read as mail. If they are plain text, train a new "
+            "filter with --reader text: it is made for them."
+        )
     if done["contradictory"]:
         _show.note(
             f"left out: {done['contradictory']:,} documents that were given as more than one class. "

@@ -75,7 +75,7 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
     labels : list of str
         Of all rows.
     wanted : str or None
-        What the caller says. None: the one whose name says so (spam, junk, 1, true, yes, positive, ...).
+        What the caller says. None: of two, the one whose name says so (spam, junk, 1, true, yes, positive, ...).
     where : str
         The table's name, for messages.
 
@@ -92,7 +92,7 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
         raise BadInput(f"{where} has no rows.")
     if wanted is None:
         telling = [name for name in names if name.lower() in _POSITIVE_NAMES]
-        if len(telling) != 1:
+        if len(telling) != 1 or len(names) > 2:  # a 1 among many numbers says nothing
             raise BadInput(f"{where} has the labels {listed}: name the positive one with --positive.")
         wanted = telling[0]
     if wanted not in names:

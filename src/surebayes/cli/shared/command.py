@@ -161,6 +161,19 @@ class Command(click.Command):
             ctx.meta["surebayes.person"] = persons
         return ctx
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; where documents stand without an option, say which options take them."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            takers = ("--ham PATH", "--class NAME=PATH", "--csv PATH", "--jsonl PATH", "--parquet PATH")
+            names = {option for parameter in self.params for option in parameter.opts}
+            offered = [taker for taker in takers if taker.split()[0] in names]
+            if "unexpected extra argument" in error.message and offered:
+                how = f"Documents are given with {', '.join(offered[:-1])} or {offered[-1]}."
+                raise click.UsageError(f"{error.message}. {how}", ctx) from None
+            raise
+
     def _persons(self, flags: Mapping[str, Any], from_file: Mapping[str, Any]) -> Person | None:
         """Return the person that a command is for; None where it is for the filter itself."""
         if not any(parameter.name == "user" for parameter in self.params):

@@ -414,7 +414,8 @@ class Progress:
             self.show(what, done, total)
 
     def _draw(self, now: float) -> None:
-        rate = f"{self.items:,} {self.unit}, {self.items / max(now - self._start, 1e-9):,.0f}/s"
+        rate = f"{self.items / max(now - self._start, 1e-9):,.0f}/s"
+        rate = f"{self.items:,} {self.unit}, {rate}" if self.items else ""  # a step that counts nothing
         done = self.done if self._total is None else min(self.done, self._total)  # compressed files hold more
         self._bar.update(self._task, completed=done, rate=rate)
 
