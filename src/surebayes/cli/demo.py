@@ -38,7 +38,7 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
     folder = Path(out or tempfile.mkdtemp(prefix="surebayes-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     raws, labels, source = _mails(data, mails)
-    click.echo(f"{len(raws):,} mails: {source}. Everything is in {folder}.")
+    _show.say(f"{len(raws):,} mails: {source}. Everything is in {folder}.")
     cut = 2 * len(raws) // 3
     for part, rows in (("train", range(cut)), ("later", range(cut, len(raws)))):
         for label in ("ham", "spam"):

@@ -119,6 +119,6 @@ def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bo
     if _show.wants_json(as_json):
         _show.print_json({"version": version, "undone": undone, "model": name})
     else:
-        click.echo(f"{undone:,} steps undone.")
+        _show.say("1 step undone." if undone == 1 else f"{undone:,} steps undone.")
         if certificate is not None and certificate.stale:
-            click.echo(f"The certificate is stale. Next: surebayes calibrate -m {_show.visible(shlex.quote(model))}")
+            _show.say(f"The certificate is stale. Next: surebayes calibrate -m {shlex.quote(model)}")

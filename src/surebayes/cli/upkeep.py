@@ -42,7 +42,7 @@ def rebuild(
         _show.print_json(done)
         return
     counted = ", ".join(f"{count:,} {_show.visible(name)}" for name, count in done["documents"].items())
-    click.echo(f"Counted anew: {counted}, in {done['views']} views.")
+    _show.say(f"Counted anew: {counted}, in {'1 view' if done['views'] == 1 else str(done['views']) + ' views'}.")
 
 
 @click.command(
@@ -77,10 +77,13 @@ def erase(
         _show.print_json(done)
         return
     if not done["messages"]:
-        click.echo("Nothing of that kind was learnt or set aside. (Rows of releases before 0.2 have no Message-ID: "
-                   "name the document instead.)")  # fmt: skip
+        _show.say(
+            "Nothing of that kind was learnt or set aside. (Lessons of early releases have no Message-ID: name the "
+            "document instead.)"
+        )
         return
-    click.echo(
+    rows = "1 row" if done["rows"] == 1 else f"{done['rows']:,} rows"
+    _show.say(
         f"{done['messages']:,} found: {done['forgotten']:,} forgotten, {done['released']:,} no longer set aside; the "
-        f"content of {done['rows']:,} rows is overwritten."
+        f"content of {rows} is overwritten."
     )
