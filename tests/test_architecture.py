@@ -17,13 +17,7 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 MAP = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
 ROOMS = rooms.rooms()
 LONG = {
-    # one class each, most of it docstrings and examples
-    "filter/filter.py": 960,
     "kernels/text_twin.py": 480,  # the whole twin of one extension
-    "filter/durable.py": 555,
-    "promises/guaranteed_threshold.py": 500,
-    "promises/budgeted_threshold.py": 500,
-    "filter/state.py": 510,
     # one table or figure of a paper after the other
     "research/papers/kim_seo_rim.py": 560,
     "research/papers/kolcz_yih.py": 480,

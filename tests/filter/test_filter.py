@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives
-from surebayes.filter import durable, training, tuning
+from surebayes.filter import training, tuning
 from surebayes.filter.disk import bodies, spool
 from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean import bulk, one_shot
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.state import State
+from surebayes.filter.live import durable
+from surebayes.filter.live.state import State
 from surebayes.kernels import pool_twin
 from surebayes.pool import engine, table
 from surebayes.pool.document import Document, packable

@@ -76,7 +76,7 @@ def test_a_lesson_needs_neither_numpy_nor_click(trained, tmp_path):
     words = ["learn", "-m", str(mine), "--as", "spam", "-"]
     ran = subprocess.run([sys.executable, "-c", code, *words], input=MAILS[60][0], capture_output=True, check=True)
     loaded = set(ran.stdout.decode().split())
-    assert "surebayes.filter.durable" in loaded
+    assert "surebayes.filter.live.durable" in loaded
     assert not loaded & {"numpy", "click", "json", "typing", "dataclasses", "tempfile", "surebayes.cli"}
 
 

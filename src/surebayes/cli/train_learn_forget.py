@@ -69,8 +69,8 @@ def train(
     DIR is created if it doesn't exist; an existing filter learns more. A document is learnt only once, however often it
     comes. A share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
-    from surebayes.filter.durable import remove_unused
     from surebayes.filter.filter import is_filter
+    from surebayes.filter.live.new_folder import remove_unused
 
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")

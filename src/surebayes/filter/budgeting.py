@@ -14,14 +14,14 @@ from surebayes.promises.budget import AlarmBudget
 from surebayes.promises.certificate import PREQUENTIAL, Certificate
 
 if TYPE_CHECKING:
-    from surebayes.filter.filter import Filter
+    from surebayes.filter.memory.remembering import Remembering
     from surebayes.filter.memory.verdicts import Memory
 
 BURST = 5.0
 _NOWHERE = 1e9
 
 
-def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Refuse terms that can't be, before anything is done; with a rate a budget whose debt was lost begins anew."""
     now = mine.budgets() if rate is None else {}
     for label in labels:
@@ -32,7 +32,7 @@ def check(mine: Filter, labels: Sequence[str], rate: float | None, burst: float 
         raise ValueError(f"burst must be at most {kept.MOST_BURST:,.0f}. Got {burst!r}.")
 
 
-def begin(mine: Filter, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
+def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Begin budgets, or change them; what was set aside places their thresholds. Debt stays."""
     durable = mine._durable
     memory = mine._begin_to_remember()
@@ -60,9 +60,9 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
             settings.change(path, name, repr(float(value)))
 
 
-def end(mine: Filter, labels: Sequence[str], who: str | None) -> list[str]:
+def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     """End budgets, with their debt; return those that there were."""
-    memory, path = mine._remembering(), os.path.join(mine.path, settings.NAME)
+    memory, path = mine._remembering(), os.path.join(mine._durable.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:
         with memory.lock, memory.database.writing():
@@ -70,7 +70,7 @@ def end(mine: Filter, labels: Sequence[str], who: str | None) -> list[str]:
     if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):
         settings.change(path, "budget", None)
     if ended:
-        mine.absorb(f"budget ended: {', '.join(ended)}")
+        mine._durable.absorb_all(f"budget ended: {', '.join(ended)}")
     return ended
 
 

@@ -10,8 +10,8 @@ from surebayes.errors import BadInput, StoreError
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal, Known
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import State
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.state import State
 from surebayes.filter.teaching import forget
 from surebayes.filter.training import Progress
 from surebayes.persist.manifest import parsed

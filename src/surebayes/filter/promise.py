@@ -26,9 +26,10 @@ from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import UNSURE
-from surebayes.filter.state import Seen, State
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.seen import Seen
+from surebayes.filter.live.state import State
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # a lesson by command goes this way
 if TYPE_CHECKING:
     from surebayes.filter.disk.journal import Known
     from surebayes.filter.disk.writing import Writing
-    from surebayes.filter.state import Seen
+    from surebayes.filter.live.seen import Seen
 
 
 def teach(write: Writing, seen: Seen, label: str, who: str | None) -> str:

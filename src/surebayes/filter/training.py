@@ -16,8 +16,9 @@ from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.spool import Spool
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import Seen, State, batch_of
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.seen import Seen, batch_of
+from surebayes.filter.live.state import State
 from surebayes.filter.teaching import teach
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints

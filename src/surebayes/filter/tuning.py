@@ -11,8 +11,9 @@ from typing import Any
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import LEARNING, State, batch_of
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.seen import batch_of
+from surebayes.filter.live.state import LEARNING, State
 from surebayes.filter.training import BATCH, HELD_OUT, WEIGHING, batched, is_held_out
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT

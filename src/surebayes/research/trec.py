@@ -104,7 +104,7 @@ class OnlineFilter:
     """
 
     def __init__(self, model: str = "pool", width: int = 2**22) -> None:
-        from surebayes.filter.state import State
+        from surebayes.filter.live.state import State
         from surebayes.pool.specs import views_of
 
         self._state = State.new("mail", ["ham", "spam"], views_of(model, "mail", 2, width))

@@ -16,8 +16,8 @@ import tempfile
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.live.durable import Durable
 from surebayes.filter.teaching import forget, teach
 from surebayes.synthetic import mail_stream
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
-from surebayes.filter.durable import Durable
 from surebayes.filter.lean.judge import KIND
+from surebayes.filter.live.durable import Durable
 from surebayes.filter.memory.database import NAME as VERDICTS
 from surebayes.filter.memory.database import Database
 from surebayes.filter.settings import NAME as CONFIG

@@ -20,8 +20,10 @@ from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import Settings, State, check_classes
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.model_settings import Settings
+from surebayes.filter.live.new_folder import check_classes
+from surebayes.filter.live.state import State
 from surebayes.filter.training import BATCH, batched
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST

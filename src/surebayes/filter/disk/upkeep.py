@@ -14,9 +14,10 @@ from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import RENEW_AFTER, Durable
 from surebayes.filter.layers.base import checked_link
-from surebayes.filter.state import State, check_classes
+from surebayes.filter.live.durable import RENEW_AFTER, Durable
+from surebayes.filter.live.new_folder import check_classes
+from surebayes.filter.live.state import State
 from surebayes.filter.teaching import forget
 from surebayes.persist.folder import locked
 from surebayes.persist.manifest import dumped, parsed

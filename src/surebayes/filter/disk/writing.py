@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.disk.journal import Journal, Known
-    from surebayes.filter.state import State
+    from surebayes.filter.live.state import State
     from surebayes.pool.document import Rows
 
 

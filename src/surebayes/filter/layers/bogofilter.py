@@ -15,8 +15,8 @@ from typing import Any
 
 from surebayes.errors import BadInput
 from surebayes.filter.disk.transfer import DUMP, VERSION, restore
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import State
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.state import State
 from surebayes.kernels import kernel
 from surebayes.kernels.pool_twin import key_bits
 from surebayes.mail.header_tokens import words

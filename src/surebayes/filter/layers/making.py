@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from surebayes.errors import BadInput, BadModel
-from surebayes.filter.durable import Durable, Writing
+from surebayes.filter.disk.writing import Writing
 from surebayes.filter.layers.base import check_weight, identity_of, link_to, open_whole
+from surebayes.filter.live.durable import Durable
 from surebayes.pool.specs import views_of
 
 _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}

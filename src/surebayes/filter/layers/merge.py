@@ -20,8 +20,9 @@ from surebayes.filter import tuning
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.durable import Durable
-from surebayes.filter.state import State, batch_of
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.seen import batch_of
+from surebayes.filter.live.state import State
 from surebayes.filter.training import BATCH, batched, is_held_out
 from surebayes.persist.folder import flush_folder
 from surebayes.pool.buffers import ints

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from surebayes.filter.disk.writing import Writing
     from surebayes.filter.layers.base import Standing
-    from surebayes.filter.state import Settings
+    from surebayes.filter.live.model_settings import Settings
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Engine
 

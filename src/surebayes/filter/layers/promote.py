@@ -10,8 +10,10 @@ from surebayes.errors import BadInput
 from surebayes.filter import teaching
 from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import unpack_content
-from surebayes.filter.durable import Durable, Writing
-from surebayes.filter.state import Seen, State
+from surebayes.filter.disk.writing import Writing
+from surebayes.filter.live.durable import Durable
+from surebayes.filter.live.seen import Seen
+from surebayes.filter.live.state import State
 
 
 def promote(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.disk.writing import Writing
-    from surebayes.filter.state import Seen
+    from surebayes.filter.live.seen import Seen
 
 _SET_ASIDE = {
     "already": "judged right, and left there",
@@ -149,7 +149,7 @@ def main(argv: list[str]) -> int | None:
 def _lesson(call: LessonCall) -> tuple[str, bool]:
     """Return what became of the document, and whether it had been set aside for calibration."""
     from surebayes.filter import teaching
-    from surebayes.filter.durable import Durable
+    from surebayes.filter.live.durable import Durable
     from surebayes.kernels import kernel
 
     kernel("pool").end_on_bus_error()

@@ -15,11 +15,12 @@ from surebayes.filter.memory.about import About, Told
 from surebayes.filter.memory.verdicts import Memory, is_there
 
 if TYPE_CHECKING:
-    from surebayes.filter.durable import Durable
     from surebayes.filter.layers.persons import Quota
     from surebayes.filter.lean.judge import Decision, Judge
+    from surebayes.filter.live.durable import Durable
+    from surebayes.filter.live.seen import Seen
+    from surebayes.filter.live.state import State
     from surebayes.filter.memory.budgets import InForce
-    from surebayes.filter.state import Seen, State
     from surebayes.pool.specs import ViewSpec
     from surebayes.promises.certificate import Certificate, Certificates
 

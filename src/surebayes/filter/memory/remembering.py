@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from surebayes.errors import BadInput
 from surebayes.filter import teaching
 from surebayes.filter.disk import contents
+from surebayes.filter.live.seen import Seen
 from surebayes.filter.memory.keeping import Keeping
 from surebayes.filter.memory.verdicts import Memory
-from surebayes.filter.state import Seen
 
 if TYPE_CHECKING:
     from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
@@ -44,7 +44,7 @@ class Remembering(Keeping):
         """
         from surebayes.filter.budgeting import end
 
-        return end(self, list(self.budgets()) if positive is None else [positive], who)  # type: ignore[arg-type]
+        return end(self, list(self.budgets()) if positive is None else [positive], who)
 
     def remember(
         self,

@@ -10,12 +10,12 @@ import time
 
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.disk.journal import Event, Journal
-from surebayes.filter.disk.journal_file import has_rows
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import unpack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.state import State
+from surebayes.filter.live.queue import LessonQueue, carry_out
+from surebayes.filter.live.state import State
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.lean.judge import Judge
+    from surebayes.filter.live.queue import WaitingLesson
     from surebayes.pool.specs import ViewSpec
-
-__all__ = ["Durable", "Writing", "remove_unused"]
 
 ABSORB_AFTER = 100
 """Learns after which a long-lived process writes the model anew, unless that took more than a tenth of its time, by
@@ -62,8 +61,7 @@ class Durable:
         self.folder = ModelFolder(path)
         self.mutex = threading.RLock()  # the state in memory
         self.writer = threading.Lock()  # one thread writes, the others' requests go with it
-        self._queue: list[_WaitingLesson] = []
-        self._queue_lock = threading.Lock()
+        self._queue = LessonQueue(self.writer)
         self.state: State | None = None
         self.journal: Journal | None = None
         self.mapped: MappedModel | None = None
@@ -89,10 +87,12 @@ class Durable:
         base: dict[str, Any] | None = None,
     ) -> Durable:
         """Make the folder of a filter that has learnt nothing; `base` says what a layer stands on."""
+        from surebayes.filter.live.new_folder import clear_unfinished, remove_files
+
         os.makedirs(path, exist_ok=True)
         self = cls(path, renew)
         with locked(path):
-            _clear_unfinished(path)
+            clear_unfinished(path)
             self.journal = Journal(path, create=True)  # an error where somebody else was quicker
             try:
                 self.state = State.new(reader, names, views)
@@ -105,7 +105,7 @@ class Durable:
                 flush_folder(os.path.dirname(os.path.abspath(path)))
             except BaseException:
                 self.journal.close()
-                _remove_files(path)
+                remove_files(path)
                 raise
         return self
 
@@ -299,7 +299,7 @@ class Durable:
         try:
             write.commit()
         except BaseException:
-            self.state, self.ahead = None, True  # memory is ahead of the journal: it must not be written later
+            self._drop_state()  # it must not be written later
             raise
 
     def absorb_locked(self, pending: bytes = b"", keep_replaced: bool = True) -> None:
@@ -312,23 +312,15 @@ class Durable:
         if state.standing is not None:
             state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
         before, judge = self._before(), state.own_judge
-        self.folder.write(judge, state.learnt, more, pending, before, self._lessons_since(before), keep_replaced)
+        self.folder.write(judge, state.learnt, more, pending, before, state.lessons_after(before), keep_replaced)
         state.written()
-        self._describe(state)
+        self.open_journal().set_fact("about", dumped(state.about()).decode("ascii"))
         if not pending:
             self.open_journal().settle()
         ended = time.monotonic(), time.process_time()
         self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
         self._stamp, self.absorbed = self.folder.stamp(), state.seq
         self._stop_timer()
-
-    def _describe(self, state: State) -> None:
-        """Write down in the journal what the filter is, so that it can be counted anew from the journal alone."""
-        views = [view.to_json() for view in state.engine.views]
-        about: dict[str, Any] = {"reader": state.engine.reader, "classes": state.names, "views": views}
-        if state.settings.base is not None:
-            about["base"] = state.settings.base
-        self.open_journal().set_fact("about", dumped(about).decode("ascii"))
 
     def _before(self) -> dict[str, Any] | None:
         """Return the manifest of the model that is to be replaced; None if there is none."""
@@ -337,27 +329,9 @@ class Durable:
         except StoreError:  # damaged, or not there yet: then everything is written
             return None
 
-    def _lessons_since(self, before: dict[str, Any] | None) -> list[list[bytes]] | None:
-        """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
-        state = self.state
-        assert state is not None
-        absorbed = before["journal"]["absorbed"] if before is not None else -1
-        if state.lessons_since is None or not state.since <= absorbed <= state.seq:
-            state.into_memory()
-            return None
-        return [lesson for seq, lesson in state.lessons_since if seq > absorbed]
-
     @contextlib.contextmanager
     def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
-        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
-
-        Parameters
-        ----------
-        note : str, optional
-            What the history says of the version that the block ends with.
-        renew : bool, default=False
-            Renew a stale certificate at the end, however little has changed.
-        """
+        """Put off writing the model to the end of a block, as `Filter.bulk` does."""
         outer, self._in_bulk = self._in_bulk, True
         try:
             yield
@@ -391,36 +365,15 @@ class Durable:
 
     def submit(self, lesson: Callable[[Writing], Any]) -> Any:
         """Have a lesson written; requests of several threads share one transaction."""
-        request = _WaitingLesson(lesson)
-        with self._queue_lock:
-            self._queue.append(request)
-        with self.writer:
-            if not request.done:
-                self._write_queue()
-        if request.error is not None:
-            raise request.error
-        return request.result
+        return self._queue.submit(lesson, self._write_lessons, self._drop_state)
 
-    def _write_queue(self) -> None:
-        with self._queue_lock:
-            batch, self._queue = self._queue, []
-        waiting = list(batch)
-        while waiting:
-            try:
-                with locked(self.path), self.mutex:
-                    self._after_writing(self._write_batch(waiting))
-                waiting = []
-            except _HalfDoneError as half:  # one lesson is at fault, and the others are carried out without it
-                self.state, self.ahead = None, True
-                half.request.error = half.error
-                waiting.remove(half.request)
-            except BaseException as error:
-                self.state, self.ahead = None, True  # memory may be ahead of the disk: read it again when next needed
-                for request in waiting:
-                    request.error = error
-                waiting = []
-        for request in batch:
-            request.done = True
+    def _write_lessons(self, lessons: Sequence[WaitingLesson]) -> None:
+        with locked(self.path), self.mutex:
+            self._after_writing(self._write_batch(lessons))
+
+    def _drop_state(self) -> None:
+        """Let go of the state, since memory may be ahead of the disk: it is read again when next needed."""
+        self.state, self.ahead = None, True
 
     def _after_writing(self, write: Writing) -> None:
         """Absorb what was written, now or later."""
@@ -441,7 +394,7 @@ class Durable:
         elif write.state.seq > self.absorbed:
             self._start_timer()
 
-    def _write_batch(self, batch: list[_WaitingLesson]) -> Writing:
+    def _write_batch(self, batch: Sequence[WaitingLesson]) -> Writing:
         """Carry lessons out in one transaction, from reading what others have written to the end."""
         journal = self.open_journal()
         state = self.load() if self.state is None else self.state
@@ -452,15 +405,7 @@ class Durable:
             write = Writing(state, journal)
             state.stand(self.path, not self.brief)
             state.drop_old_steps(write)
-            for request in batch:
-                before = state.version, len(write.events)
-                request.error = None
-                try:
-                    request.result = request.lesson(write)
-                except Exception as error:
-                    if (state.version, len(write.events)) != before:
-                        raise _HalfDoneError(request, error) from error
-                    request.error = error  # refused before anything was changed: the others go on
+            carry_out(batch, write)
             write.commit()
         finally:
             journal.cancel()
@@ -486,67 +431,3 @@ class Durable:
         with self.writer, contextlib.suppress(StoreError, OSError):  # the next absorb will say what is wrong
             if not self._closed and self.state is not None and self.state.seq > self.absorbed:
                 self._absorb(None)
-
-
-class _WaitingLesson:
-    """A lesson waiting to be written."""
-
-    __slots__ = ("done", "error", "lesson", "result")
-
-    def __init__(self, lesson: Callable[[Writing], Any]) -> None:
-        self.lesson = lesson
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.done = False
-
-
-class _HalfDoneError(Exception):
-    """A lesson failed in the middle: what it changed in memory has to go."""
-
-    def __init__(self, request: _WaitingLesson, error: Exception) -> None:
-        super().__init__(str(error))
-        self.request, self.error = request, error
-
-
-def remove_unused(path: str) -> None:
-    """Remove a filter that nobody has taught anything, of a first training that failed; what others learnt stays.
-
-    A process that has it open meanwhile is told that it is gone when it writes.
-    """
-    with contextlib.suppress(StoreError, OSError), locked(path):
-        journal = Journal(path, write=False)
-        try:
-            if journal.last():
-                return
-        finally:
-            journal.close()
-        _remove_files(path)
-
-
-def _clear_unfinished(path: str) -> None:
-    """Remove what is left of a creation that was killed: no manifest, and a journal without a row; the lock is held.
-
-    FileExistsError where a filter, or a journal with something in it, is there.
-    """
-    if os.path.exists(os.path.join(path, "journal.sqlite")):
-        if os.path.exists(os.path.join(path, "manifest.json")) or has_rows(path):
-            raise FileExistsError(
-                f"{path!r} holds a filter, or the journal of one. Create a filter in an empty folder."
-            )
-        _remove_files(path, keep=("lock",))
-
-
-def _remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
-    """Remove the files of a filter that was never used, and its folder if nothing else is in it; the lock is held."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(path):
-            ours = name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
-            if ours and name not in keep:
-                os.unlink(os.path.join(path, name))
-        if not keep:
-            os.rmdir(path)
-
-
-def is_left_over(name: str) -> bool:
-    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
-    return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

@@ -12,22 +12,21 @@ from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.layers.on_base import OnBase
 from surebayes.filter.lean.judge import judge_of
 from surebayes.filter.lean.tables import TableFiles
+from surebayes.filter.live.model_settings import Settings
+from surebayes.filter.live.seen import Seen, batch_of
 from surebayes.persist.manifest import parsed
-from surebayes.pool.buffers import reals
-from surebayes.pool.document import joined, packable, unpackable
+from surebayes.pool.document import packable, unpackable
 from surebayes.pool.engine import Engine, weights_of
-from surebayes.pool.table import MAX_KEYS
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from surebayes.filter.disk.journal import Journal
     from surebayes.filter.disk.store import Lesson, ModelFolder
     from surebayes.filter.lean.judge import Decision
-    from surebayes.pool.buffers import Numbers
-    from surebayes.pool.document import Document, Rows
+    from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec
     from surebayes.pool.weights import PoolWeights
@@ -43,145 +42,8 @@ MOST_BYTES = 32 * 2**20
 """Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
 
 
-def check_classes(classes: Any, width: Any) -> list[str]:
-    """Check the labels and the width of a new filter."""
-    names = list(classes) if not isinstance(classes, str) else []
-    if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(c, str) and c for c in names):
-        raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
-    if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
-        raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
-    from surebayes.kernels.pool_twin import key_bits
-
-    bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
-    if width << bits > MAX_KEYS:
-        raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
-    return names
-
-
-class Settings:
-    """What a filter is set to, besides what it has learnt: thresholds, the promise they keep, how it weighs.
-
-    Parameters
-    ----------
-    weights, bias : list
-        The pool's weights, in units of 2**-40 for each contrast and expert, and what is added.
-    weights_since : int
-        The row of the journal after which lessons have moved these weights.
-    second_stage : int
-        The row of the journal that holds the second stages; 0: they aren't fitted.
-    thresholds : dict of str to float
-        What a class's score must be above.
-    probability : list of three numbers, or None
-        How scores become probabilities.
-    certificates : dict of str to dict
-        The promises of the thresholds, by class.
-    certified_at : int
-        The number of lessons when it was made.
-    base : dict or None
-        Of a layer, the filter that it stands on; the weights are then the steps of own lessons.
-    """
-
-    __slots__ = (
-        "base", "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights",
-        "weights_since",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        weights: list[list[int]],
-        bias: list[float],
-        weights_since: int = 0,
-        second_stage: int = 0,
-        thresholds: dict[str, float] | None = None,
-        probability: list[float] | None = None,
-        certificates: dict[str, dict[str, Any]] | None = None,
-        certified_at: int = 0,
-        base: dict[str, Any] | None = None,
-    ) -> None:
-        self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
-        self.thresholds: dict[str, float] = thresholds or {}
-        self.certificates: dict[str, dict[str, Any]] = certificates or {}
-        self.probability, self.certified_at = probability, certified_at
-        self.base = base
-
-    def to_json(self) -> dict[str, Any]:
-        """Return them as plain values."""
-        names = [name for name in self.__slots__ if name != "base" or self.base is not None]
-        return {name: getattr(self, name) for name in names}
-
-    def replace(self, change: dict[str, Any]) -> Settings:
-        """Return settings that differ in some; BadModel for one that there isn't."""
-        return Settings.from_json({**self.to_json(), **_of_now(change)})
-
-    @classmethod
-    def from_json(cls, value: Any) -> Settings:
-        """Read them back; BadModel where they can't be settings."""
-        value = _of_now(value)
-        if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
-            raise BadModel("The settings of the filter are incomplete, or of another release.")
-        settings = cls(**value)
-        if settings.base is not None:
-            from surebayes.filter.layers.base import checked_link
-
-            checked_link(settings.base)
-        whole = settings.weights_since, settings.second_stage, settings.certified_at
-        if not all(isinstance(n, int) and n >= 0 for n in whole) or not all(
-            isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
-        ):
-            raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
-        for made in settings.certificates.values():
-            if not isinstance(made, dict) or not isinstance(made.get("model"), str):
-                raise BadModel("The settings of the filter have a certificate that names no model.")
-        return settings
-
-
-def _of_now(value: Any) -> Any:
-    """Return settings as this release has them: those before it had a single certificate."""
-    if not isinstance(value, dict) or "certificate" not in value:
-        return value
-    made = value["certificate"]
-    rest = {name: setting for name, setting in value.items() if name != "certificate"}
-    label = made.get("pos_label") if isinstance(made, dict) else None
-    return rest | {"certificates": {} if made is None else {label if isinstance(label, str) else "": made}}
-
-
 def _no_hash(message_id: str) -> None:
     """Return nothing: a state without a journal has no key to hash with."""
-
-
-class Seen:
-    """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
-
-    __slots__ = (
-        "content", "document", "fingerprint", "hashed_id", "message_id", "opinions", "rows", "scores", "version",
-    )  # fmt: skip
-
-    document: Document | None
-    hashed_id: bytes | None  # the hash of its Message-ID that another journal has
-
-    def __init__(self, document: Document, rows: list[Rows]) -> None:
-        self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
-        self.message_id, self.hashed_id, self.content = document.message_id, None, b""
-        self.version = -1
-        self.opinions: Numbers = reals(())
-        self.scores: Numbers = reals(())
-
-    @classmethod
-    def of_terms(
-        cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
-    ) -> Seen:
-        """Return what is left of a document that is not at hand any more."""
-        seen = cls.__new__(cls)
-        seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
-        seen.content, seen.message_id, seen.hashed_id = content, message_id, hashed_id
-        seen.opinions = seen.scores = reals(())
-        return seen
-
-    def kept(self, views: Sequence[ViewSpec]) -> bytes:
-        """Return what views read of the document, as the journal keeps it."""
-        if not self.content and self.document is not None:
-            self.content = contents.keep(views, self.document)
-        return self.content
 
 
 class State(OnBase):
@@ -313,6 +175,14 @@ class State(OnBase):
             "floor": self.floor, "lessons": self.lessons, "known": self.known, "reread": list(self.reread),
         }  # fmt: skip
 
+    def about(self) -> dict[str, Any]:
+        """Return what the filter is, for its journal, so that it can be counted anew from the journal alone."""
+        views = [view.to_json() for view in self.engine.views]
+        about: dict[str, Any] = {"reader": self.engine.reader, "classes": self.names, "views": views}
+        if self.settings.base is not None:
+            about["base"] = self.settings.base
+        return about
+
     def into_memory(self) -> State:
         """Read counts into memory, where a column is found at once, and what many lessons and second stages need."""
         if not self.engine.in_memory:
@@ -432,6 +302,14 @@ class State(OnBase):
             if self._bytes_since > MOST_BYTES:
                 self.write_all()
 
+    def lessons_after(self, manifest: dict[str, Any] | None) -> list[Lesson] | None:
+        """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
+        absorbed = manifest["journal"]["absorbed"] if manifest is not None else -1
+        if self.lessons_since is None or not self.since <= absorbed <= self.seq:
+            self.into_memory()
+            return None
+        return [lesson for seq, lesson in self.lessons_since if seq > absorbed]
+
     def write_all(self) -> None:
         """Have the whole model written the next time: more has changed than the counts of some lessons."""
         self.lessons_since = None
@@ -502,8 +380,3 @@ class State(OnBase):
     def hashed(self, message_id: str) -> bytes | None:
         """Return what a row of the journal has of a Message-ID."""
         return self._hashed(message_id)
-
-
-def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
-    """Put documents together: one batch for each view."""
-    return [joined(list(of_view)) for of_view in zip(*rows)]

@@ -1,0 +1,122 @@
+"""What a filter says of a document, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.lean.judge import Judge
+from surebayes.filter.lean.verdict import Verdict
+from surebayes.filter.live.seen import Seen
+from surebayes.filter.live.state import State
+from surebayes.pool.document import Document
+
+if TYPE_CHECKING:
+    from surebayes.filter.layers.changes import LayerChanges
+    from surebayes.filter.memory.budgets import InForce
+
+
+class JudgingFilter(OpenFilter):
+    """Verdicts and their reasons."""
+
+    def judge(self, document: bytes | str, *, remember: bool = True, person: str | None = None) -> Verdict:
+        """Judge a document.
+
+        Parameters
+        ----------
+        document : bytes or str
+            A mail as it came (str is taken as its source), or a text.
+        remember : bool, default=True
+            Where the filter has a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on
+            disk, if it may become an alarm) before it is returned. False only looks, by the same thresholds.
+        person : str, optional
+            For whom it is judged; remembered with the verdict.
+
+        Returns
+        -------
+        Verdict
+        """
+        durable = self._durable
+        durable.check_open()
+        with durable.mutex:
+            if durable.is_mapped:
+                judge = durable.fresh_map().judge
+                read = judge.engine.read(document)
+                seen = Seen(read, judge.engine.rows([read]))
+                scores = judge.engine.scores(seen.rows)
+            else:
+                state = durable.fresh_state()
+                seen = self._see(document, state)
+                judge, scores = state.judge, state.ask(seen).scores
+        decision, budgets = self._answered(judge, scores, seen, remember, person)
+        return self._verdict(judge, decision, seen, budgets)
+
+    def _verdict(
+        self, judge: Judge, decision: tuple[str, float, float, float], seen: Seen, budgets: dict[str, InForce]
+    ) -> Verdict:
+        label, score, threshold, probability = decision
+
+        def reasons() -> list[tuple[str, float]]:
+            with self._durable.mutex:
+                return _reasons(self._durable.fresh_state(), seen, label)
+
+        def reversal() -> float:
+            with self._durable.mutex:
+                return _reversal(self._durable.fresh_state(), seen, label)
+
+        shown = {name: budget.to_dict() for name, budget in budgets.items()}
+        known = seen.fingerprint, judge.model, shown, judge.basis
+        return Verdict(label, score, threshold, probability, reasons, reversal, *known)
+
+    def explain(self, document: bytes | str, top: int | None = None) -> Any:
+        """Say what each view adds to the score, and within it each word or character.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the strongest terms of each view.
+
+        Returns
+        -------
+        PoolExplanation
+            bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
+        """
+        return self._explained(Document(document, self.reader), top)
+
+    def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
+        """Say what the base of a layer says of a document, and what the own lessons change; None without a base.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the terms that changed most.
+        """
+        from surebayes.filter.layers.changes import changes
+
+        with self._durable.mutex:
+            return changes(self._durable.fresh_state(), document, top)
+
+
+def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:
+    from surebayes.pool.explanation import reasons
+
+    assert seen.document is not None
+    return reasons(state.pool, seen.document, 0 if len(state.names) == 2 else state.names.index(label))
+
+
+def _reversal(state: State, seen: Seen, label: str) -> float:
+    """Return how many times a message would have to be taught as another class before its verdict turns."""
+    from surebayes.pool.explanation import reversal
+
+    scores, names = state.ask(seen).scores, state.names
+    if len(names) == 2:
+        other = 1 - names.index(label)
+    else:
+        other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
+    judge = state.judge
+    times = 1 if state.settings.base is None else state.settings.base["own_weight"]
+    return reversal(state.pool, seen.rows, other, lambda now: judge.decide(now)[0] != label, times)

@@ -1,0 +1,105 @@
+"""A filter kept in order: compacted, rid of messages, counted anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from surebayes.filter.face.opening import OpenFilter
+from surebayes.persist.folder import locked
+
+
+class MaintainedFilter(OpenFilter):
+    """What an administrator does to a filter."""
+
+    def compact(self) -> dict[str, int]:
+        """Put all tables into one file, and write the journal anew without room that nothing takes.
+
+        Returns
+        -------
+        dict
+            The bytes of the folder "before" and "after".
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.compact(self._durable)
+
+    def keep_content(self, keep: bool) -> None:
+        """Say whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
+
+        Parameters
+        ----------
+        keep : bool
+            True: the start of the source and the text, compressed: a fraction of the room, readable to who may read
+            the folder. False: columns, which can't be read, and can't be counted anew with other views.
+        """
+        durable = self._durable
+        with durable.writer, locked(durable.path), durable.mutex:
+            state, journal = durable.ready_to_write(), durable.open_journal()
+            journal.set_fact("content", "yes" if keep else "no")
+            state.belong_to(journal)
+
+    def erase(
+        self, message_ids: Sequence[str] = (), documents: Iterable[bytes | str] = (), who: str | None = None
+    ) -> dict[str, int]:
+        """Take messages out of the model and out of the journal: their content is overwritten, and can't come back.
+
+        What is left of a message are the heads of its rows: a fingerprint, a keyed hash of its Message-ID, its class,
+        when and by whom it was taught.
+
+        Parameters
+        ----------
+        message_ids : sequence of str
+            Message-IDs of mails, as their header has them.
+        documents : iterable of documents
+            The messages themselves, recognised by their content.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        dict
+            "messages": how many were found; "forgotten" and "released": how many of those were learnt, or set aside;
+            "rows": rows of the journal whose content is gone.
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.erase(self._durable, message_ids, documents, who)
+
+    @classmethod
+    def rebuild(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: str | None = None,
+        width: int | None = None,
+        drop_unjournaled: bool = False,
+        who: str | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Count a filter anew from its journal alone: after damage to its other files, or with other views.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        model : {"pool", "words"}, optional
+            Other views, as in `create`; they may read no more of a message than those before. Weights are fitted anew.
+        width : int, optional
+            Another number of hashed columns.
+        drop_unjournaled : bool, default=False
+            Go on without messages that were learnt without journal, which only the tables know.
+        who : str, optional
+            Who says so.
+        progress : callable, optional
+            Called now and then with the step, the rows done, and of how many.
+
+        Returns
+        -------
+        dict
+            "documents": how many are learnt, by class; "views": how many views there are.
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, who, progress)

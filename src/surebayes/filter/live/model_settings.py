@@ -1,0 +1,96 @@
+"""What a filter is set to, besides what it has learnt: thresholds, promises, weights."""
+
+from __future__ import annotations
+
+from surebayes.errors import BadModel
+
+TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Settings:
+    """What a filter is set to, besides what it has learnt: thresholds, the promise they keep, how it weighs.
+
+    Parameters
+    ----------
+    weights, bias : list
+        The pool's weights, in units of 2**-40 for each contrast and expert, and what is added.
+    weights_since : int
+        The row of the journal after which lessons have moved these weights.
+    second_stage : int
+        The row of the journal that holds the second stages; 0: they aren't fitted.
+    thresholds : dict of str to float
+        What a class's score must be above.
+    probability : list of three numbers, or None
+        How scores become probabilities.
+    certificates : dict of str to dict
+        The promises of the thresholds, by class.
+    certified_at : int
+        The number of lessons when it was made.
+    base : dict or None
+        Of a layer, the filter that it stands on; the weights are then the steps of own lessons.
+    """
+
+    __slots__ = (
+        "base", "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights",
+        "weights_since",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        weights: list[list[int]],
+        bias: list[float],
+        weights_since: int = 0,
+        second_stage: int = 0,
+        thresholds: dict[str, float] | None = None,
+        probability: list[float] | None = None,
+        certificates: dict[str, dict[str, Any]] | None = None,
+        certified_at: int = 0,
+        base: dict[str, Any] | None = None,
+    ) -> None:
+        self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
+        self.thresholds: dict[str, float] = thresholds or {}
+        self.certificates: dict[str, dict[str, Any]] = certificates or {}
+        self.probability, self.certified_at = probability, certified_at
+        self.base = base
+
+    def to_json(self) -> dict[str, Any]:
+        """Return them as plain values."""
+        names = [name for name in self.__slots__ if name != "base" or self.base is not None]
+        return {name: getattr(self, name) for name in names}
+
+    def replace(self, change: dict[str, Any]) -> Settings:
+        """Return settings that differ in some; BadModel for one that there isn't."""
+        return Settings.from_json({**self.to_json(), **_of_now(change)})
+
+    @classmethod
+    def from_json(cls, value: Any) -> Settings:
+        """Read them back; BadModel where they can't be settings."""
+        value = _of_now(value)
+        if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
+            raise BadModel("The settings of the filter are incomplete, or of another release.")
+        settings = cls(**value)
+        if settings.base is not None:
+            from surebayes.filter.layers.base import checked_link
+
+            checked_link(settings.base)
+        whole = settings.weights_since, settings.second_stage, settings.certified_at
+        if not all(isinstance(n, int) and n >= 0 for n in whole) or not all(
+            isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
+        ):
+            raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")
+        for made in settings.certificates.values():
+            if not isinstance(made, dict) or not isinstance(made.get("model"), str):
+                raise BadModel("The settings of the filter have a certificate that names no model.")
+        return settings
+
+
+def _of_now(value: Any) -> Any:
+    """Return settings as this release has them: those before it had a single certificate."""
+    if not isinstance(value, dict) or "certificate" not in value:
+        return value
+    made = value["certificate"]
+    rest = {name: setting for name, setting in value.items() if name != "certificate"}
+    label = made.get("pos_label") if isinstance(made, dict) else None
+    return rest | {"certificates": {} if made is None else {label if isinstance(label, str) else "": made}}

@@ -1,0 +1,72 @@
+"""The folder of a new filter: what may be in it before, and what is removed when its creation fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from surebayes.errors import StoreError
+from surebayes.filter.disk.journal import Journal
+from surebayes.filter.disk.journal_file import has_rows
+from surebayes.persist.folder import locked
+from surebayes.pool.table import MAX_KEYS
+
+
+def check_classes(classes: Any, width: Any) -> list[str]:
+    """Check the labels and the width of a new filter."""
+    names = list(classes) if not isinstance(classes, str) else []
+    if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(c, str) and c for c in names):
+        raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
+    if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
+        raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
+    from surebayes.kernels.pool_twin import key_bits
+
+    bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
+    if width << bits > MAX_KEYS:
+        raise ValueError(f"With {len(names)} classes the width can be at most {MAX_KEYS >> bits:,}. Got {width:,}.")
+    return names
+
+
+def remove_unused(path: str) -> None:
+    """Remove a filter that nobody has taught anything, of a first training that failed; what others learnt stays.
+
+    A process that has it open meanwhile is told that it is gone when it writes.
+    """
+    with contextlib.suppress(StoreError, OSError), locked(path):
+        journal = Journal(path, write=False)
+        try:
+            if journal.last():
+                return
+        finally:
+            journal.close()
+        remove_files(path)
+
+
+def clear_unfinished(path: str) -> None:
+    """Remove what is left of a creation that was killed: no manifest, and a journal without a row; the lock is held.
+
+    FileExistsError where a filter, or a journal with something in it, is there.
+    """
+    if os.path.exists(os.path.join(path, "journal.sqlite")):
+        if os.path.exists(os.path.join(path, "manifest.json")) or has_rows(path):
+            raise FileExistsError(
+                f"{path!r} holds a filter, or the journal of one. Create a filter in an empty folder."
+            )
+        remove_files(path, keep=("lock",))
+
+
+def remove_files(path: str, keep: tuple[str, ...] = ()) -> None:
+    """Remove the files of a filter that was never used, and its folder if nothing else is in it; the lock is held."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            ours = name in ("manifest.json", "lock") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))
+            if ours and name not in keep:
+                os.unlink(os.path.join(path, name))
+        if not keep:
+            os.rmdir(path)
+
+
+def is_left_over(name: str) -> bool:
+    """Whether a folder may hold this before a filter is made in it: settings, or what a killed creation has left."""
+    return name in ("lock", "config.toml") or name.startswith(("journal.sqlite", "tables-", ".tmp-"))

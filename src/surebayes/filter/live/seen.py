@@ -1,0 +1,55 @@
+"""A document as a filter saw it, and many of them as one batch."""
+
+from __future__ import annotations
+
+from surebayes.filter.disk import contents
+from surebayes.pool.buffers import reals
+from surebayes.pool.document import joined
+
+TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from surebayes.pool.buffers import Numbers
+    from surebayes.pool.document import Document, Rows
+    from surebayes.pool.specs import ViewSpec
+
+
+class Seen:
+    """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
+
+    __slots__ = (
+        "content", "document", "fingerprint", "hashed_id", "message_id", "opinions", "rows", "scores", "version",
+    )  # fmt: skip
+
+    document: Document | None
+    hashed_id: bytes | None  # the hash of its Message-ID that another journal has
+
+    def __init__(self, document: Document, rows: list[Rows]) -> None:
+        self.document, self.rows, self.fingerprint = document, rows, document.fingerprint
+        self.message_id, self.hashed_id, self.content = document.message_id, None, b""
+        self.version = -1
+        self.opinions: Numbers = reals(())
+        self.scores: Numbers = reals(())
+
+    @classmethod
+    def of_terms(
+        cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
+    ) -> Seen:
+        """Return what is left of a document that is not at hand any more."""
+        seen = cls.__new__(cls)
+        seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
+        seen.content, seen.message_id, seen.hashed_id = content, message_id, hashed_id
+        seen.opinions = seen.scores = reals(())
+        return seen
+
+    def kept(self, views: Sequence[ViewSpec]) -> bytes:
+        """Return what views read of the document, as the journal keeps it."""
+        if not self.content and self.document is not None:
+            self.content = contents.keep(views, self.document)
+        return self.content
+
+
+def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
+    """Put documents together: one batch for each view."""
+    return [joined(list(of_view)) for of_view in zip(*rows)]
