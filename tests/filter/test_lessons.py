@@ -245,6 +245,15 @@ def test_what_is_erased_is_gone(trained, tmp_path):
     assert known_by(mine) == before
 
 
+@pytest.mark.parametrize(
+    ("written", "named"), [("<a@example.org>", "a@example.org"), ("b@example.org", "<b@example.org>")]
+)
+def test_a_message_is_erased_with_or_without_the_brackets_of_its_name(trained, tmp_path, written, named):
+    with sb.Filter.open(copied(trained, tmp_path / "f")) as mine:
+        mine.teach(f"Message-ID: {written}\n\nbuy now".encode(), "spam")
+        assert mine.erase([named])["forgotten"] == 1
+
+
 def test_history_reads_what_it_shows(trained, monkeypatch):
     from surebayes.filter.disk.journal import Journal
 

@@ -83,6 +83,9 @@ def test_erased_is_erased(site):
     assert [v.person for v in site.remembered()] == ["bob"]
     assert site.erase_remembered("ann", message_ids=["<bob@x>"]) == 0
     assert site.erase_remembered(message_ids=["< bob@x>"]) == 1
+    for written, named in (("<with brackets@x>", "withbrackets@x"), ("without@x", "<without@x>")):
+        site.judge(f"Message-ID: {written}\nSubject: quokkas\n\n{named}".encode())
+        assert site.erase_remembered(message_ids=[named]) == 1
     site.judge(b"Subject: another\n\none")
     for name in os.listdir(site.path):
         with contextlib.suppress(FileNotFoundError), open(os.path.join(site.path, name), "rb") as file:

@@ -194,6 +194,19 @@ class Message:
         return f"Message(subject={self.subject!r}, {len(self.text)} characters of text, truncated={self.truncated})"
 
 
+def written_forms(message_id: str) -> list[str]:
+    """Return the ways in which one Message-ID may stand in a header: people leave out its brackets.
+
+    Examples
+    --------
+    >>> written_forms("1@example.org"), written_forms(" < 1@example.org>")
+    (['1@example.org', '<1@example.org>'], ['1@example.org', '<1@example.org>'])
+    """
+    name = "".join(message_id.split())
+    bare = name[1:-1] if name.startswith("<") and name.endswith(">") else name
+    return [bare, f"<{bare}>"] if bare else []
+
+
 def fingerprint_of(text: str) -> str:
     r"""Name a plain text by its content: 32 hexadecimal digits.
 

@@ -332,8 +332,10 @@ class Journal:
 
     def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
         """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
+        from surebayes.mail.message import written_forms
+
         fingerprints: set[str] = set()
-        for name in filter(None, message_ids):
+        for name in (form for message_id in message_ids for form in written_forms(message_id)):
             for key in self.keys:
                 events = self._events("message_id = ?", (_hash_of(name, key),))
                 fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)

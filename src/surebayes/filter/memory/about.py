@@ -53,7 +53,7 @@ class About:
     ) -> None:
         self.person = person[:MOST_TEXT]
         self.sender, self.subject = _storable(sender), _storable(subject)
-        self.message_id = _storable(message_id) or None
+        self.message_id = _storable("".join((message_id or "").split())) or None
         self.content, self.theirs = content, theirs
 
 

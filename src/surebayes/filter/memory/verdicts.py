@@ -247,8 +247,11 @@ class Memory:
         self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
     ) -> int:
         """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many."""
+        from surebayes.mail.message import written_forms
+
         wanted: list[tuple[str, tuple[str, ...]]] = [("fingerprint = ?", (each,)) for each in fingerprints]
-        wanted += [("message_id = ?", ("".join(each.split())[:MOST_TEXT],)) for each in message_ids]
+        names = [form[:MOST_TEXT] for each in message_ids for form in written_forms(each)]
+        wanted += [("message_id = ?", (name,)) for name in names]
         if not wanted and person is not None:
             wanted = [("1", ())]
         self.flush()
