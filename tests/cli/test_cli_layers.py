@@ -185,3 +185,27 @@ def test_one_mail_is_judged_through_layers_without_numpy(place):
     ham = f"ham/{sorted(os.listdir('ham'))[0]}"
     done = subprocess.run([sys.executable, "-c", code, ham], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() in ([], ["re"])
+
+
+def test_erasing_reaches_the_layer_and_what_the_site_remembers_for_its_owner(place, capsys):
+    secret = b"Message-ID: <secret@example.org>\nSubject: xylophonic\n\nquarterdeck"
+    (place / "secret.eml").write_bytes(secret)
+    person = ("-m", "site", "--users", "users", "--user", "ann")
+    assert run(capsys, "learn", *person, "--as", "spam", "secret.eml")[0] == 0
+    with sb.Filter.open("site") as site:
+        site.remember(True, details=True)
+        for name in ("ann", "bob"):
+            site.judge(secret, person=name)
+    code, (done,), _ = run(capsys, "erase", *person, "--message-id", "secret@example.org")
+    assert code == 0
+    assert done == {"messages": 1, "forgotten": 1, "released": 0, "rows": 1, "remembered": 1}
+    with sb.Filter.open("site") as site:
+        assert [verdict.person for verdict in site.remembered()] == ["bob"]
+    assert run(capsys, "erase", "-m", "site", "secret.eml", "--no-json")[0] == 0
+    with sb.Filter.open("site") as site:
+        assert site.remembered() == []
+    code = main(["erase", "-m", "site", "secret.eml", "--no-json"])
+    assert code == 0
+    assert capsys.readouterr().out.startswith("Nothing of that kind was learnt, set aside or remembered")
+    assert main(["erase", "-m", "site"]) == 2
+    assert "Say what to erase" in capsys.readouterr().err

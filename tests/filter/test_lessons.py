@@ -232,7 +232,7 @@ def test_what_is_erased_is_gone(trained, tmp_path):
     assert any(body[-40:] in path.read_bytes() for path in mine.iterdir())
     with sb.Filter.open(mine) as opened:
         done = opened.erase([" <secret@example.org> "])
-        assert done == {"messages": 1, "forgotten": 1, "released": 0, "rows": 1}
+        assert done == {"messages": 1, "forgotten": 1, "released": 0, "rows": 1, "remembered": 0}
         assert opened.problems() == []
         assert opened.forget(raw) == "unknown"
         with pytest.raises(BadModel, match="was erased"):

@@ -75,6 +75,15 @@ def test_the_memory_keeps_within_its_bytes(site):
     assert site.remembered(limit=1)[0].subject == "1499"
 
 
+def test_erasing_a_mail_erases_what_was_remembered_of_it(site):
+    site.remember(True, details=True)
+    mails = [f"Message-ID: <{k}@x>\nSubject: quokka {k}\n\nnumber {k}".encode() for k in range(3)]
+    for mail in mails:
+        site.judge(mail)
+    assert site.erase(["0@x"], [mails[1]]) == {"messages": 0, "forgotten": 0, "released": 0, "rows": 0, "remembered": 2}
+    assert [verdict.message_id for verdict in site.remembered()] == ["<2@x>"]
+
+
 def test_erased_is_erased(site):
     site.remember(True, details=True)
     for name in ("ann", "bob"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, model_option, setting
 
@@ -60,7 +61,7 @@ def rebuild(
 def erase(
     model: str, message_ids: tuple[str, ...], who: str | None, paths: tuple[str, ...], as_json: bool | None
 ) -> None:
-    """Take messages out of a filter and its journal; their content is overwritten.
+    """Take messages out of a filter, its journal and its remembered verdicts; their content is overwritten.
 
     What stays is the head of each row: a fingerprint, a keyed hash of the Message-ID, the class, when and by whom it
     was taught. There is no way back, and no rollback past it.
@@ -71,19 +72,24 @@ def erase(
     if not message_ids and not paths:
         raise click.UsageError("Say what to erase: --message-id ID, or documents.")
     documents = [document.content for document in Sources([Source(path, labelled=False) for path in paths])]
-    with Filter.open(model) as opened, _show.progress("erasing"):
-        done = opened.erase(message_ids, documents, who)
+    with _show.progress("erasing"):
+        with Filter.open(model) as opened:
+            done = opened.erase(message_ids, documents, who)
+        whose, site = _shared.person(), _shared.site_of_person()
+        if whose is not None and site is not None:  # a server remembers there what it judged for a person
+            with Filter.open(site) as base:
+                done["remembered"] += base.erase_remembered(whose.name, documents=documents, message_ids=message_ids)
     if _show.wants_json(as_json):
         _show.print_json(done)
         return
-    if not done["messages"]:
+    if not done["messages"] and not done["remembered"]:
         _show.say(
-            "Nothing of that kind was learnt or set aside. (Lessons of early releases have no Message-ID: name the "
+            "Nothing of that kind was learnt, set aside or remembered. (Lessons of early releases have no Message-ID: name the "
             "document instead.)"
         )
         return
     rows = "1 row" if done["rows"] == 1 else f"{done['rows']:,} rows"
     _show.say(
         f"{done['messages']:,} found: {done['forgotten']:,} forgotten, {done['released']:,} no longer set aside; the "
-        f"content of {rows} is overwritten."
+        f"content of {rows} is overwritten. Verdicts that are no longer remembered: {done['remembered']:,}."
     )

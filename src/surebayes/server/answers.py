@@ -111,13 +111,11 @@ class Answers(ABC):
         """Take mails out of the model, out of the journal and out of what is remembered, by their Message-IDs."""
 
         def question(mine: Filter) -> dict[str, int]:
-            erased = {"messages": 0, "forgotten": 0, "released": 0, "rows": 0}
+            erased = {"messages": 0, "forgotten": 0, "released": 0, "rows": 0, "remembered": 0}
             if not self._is_without_layer(person):
                 erased = mine.erase(message_ids, who=who or person)
-            site = self._filter
-            erased["remembered"] = site.erase_remembered(person, message_ids=message_ids)
-            if mine is not site:
-                mine.erase_remembered(message_ids=message_ids)
+            if person is not None:
+                erased["remembered"] += self._filter.erase_remembered(person, message_ids=message_ids)
             return erased
 
         return await self.ask(question, person)

@@ -43,7 +43,7 @@ class MaintainedFilter(OpenFilter):
     def erase(
         self, message_ids: Sequence[str] = (), documents: Iterable[bytes | str] = (), who: str | None = None
     ) -> dict[str, int]:
-        """Take messages out of the model and out of the journal: their content is overwritten, and can't come back.
+        """Take messages out of the model, the journal and the remembered verdicts: they can't come back.
 
         What is left of a message are the heads of its rows: a fingerprint, a keyed hash of its Message-ID, its class,
         when and by whom it was taught.
@@ -51,7 +51,7 @@ class MaintainedFilter(OpenFilter):
         Parameters
         ----------
         message_ids : sequence of str
-            Message-IDs of mails, as their header has them.
+            Message-IDs of mails, with or without brackets.
         documents : iterable of documents
             The messages themselves, recognised by their content.
         who : str, optional
@@ -61,11 +61,14 @@ class MaintainedFilter(OpenFilter):
         -------
         dict
             "messages": how many were found; "forgotten" and "released": how many of those were learnt, or set aside;
-            "rows": rows of the journal whose content is gone.
+            "rows": rows of the journal whose content is gone; "remembered": verdicts that are no longer remembered,
+            with the sender, the subject and the content that were kept of them.
         """
         from surebayes.filter.disk import upkeep
 
-        return upkeep.erase(self._durable, message_ids, documents, who)
+        documents = list(documents)
+        done = upkeep.erase(self._durable, message_ids, documents, who)
+        return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
     @classmethod
     def rebuild(

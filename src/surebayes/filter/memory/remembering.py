@@ -13,10 +13,10 @@ from surebayes.filter.disk import contents
 from surebayes.filter.live.seen import Seen
 from surebayes.filter.memory.keeping import Keeping
 from surebayes.filter.memory.verdicts import Memory
+from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
     from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
-    from surebayes.pool.document import Document
 
 
 class Rescue(NamedTuple):
@@ -299,7 +299,7 @@ class Remembering(Keeping):
             return each[0] if engine.classes == 2 else each
 
     def erase_remembered(
-        self, person: str | None = None, *, fingerprints: Iterable[str] = (), message_ids: Iterable[str] = ()
+        self, person: str | None = None, *, documents: Iterable[bytes | str] = (), message_ids: Iterable[str] = ()
     ) -> int:
         """Forget remembered verdicts and what is kept with them: of a person, or on documents. Return how many.
 
@@ -307,11 +307,17 @@ class Remembering(Keeping):
         ----------
         person : str, optional
             For whom they were judged: all of them, or of the named documents those.
-        fingerprints, message_ids : iterable of str
-            The documents.
+        documents : iterable of documents
+            Those judged, recognised by their content.
+        message_ids : iterable of str
+            Their Message-IDs, with or without brackets.
         """
         memory = self._remembering()
-        return 0 if memory is None else memory.erase(person, list(fingerprints), list(message_ids))
+        if memory is None:
+            return 0
+        reader = self._durable.judge().engine.reader
+        fingerprints = [Document(document, reader).fingerprint for document in documents]
+        return memory.erase(person, fingerprints, list(message_ids))
 
     def memory_status(self) -> dict[str, Any]:
         """Return what the memory is set to, how many "verdicts" it has and how many "bytes" they take."""
