@@ -84,8 +84,8 @@ def erase(
         return
     if not done["messages"] and not done["remembered"]:
         _show.say(
-            "Nothing of that kind was learnt, set aside or remembered. (Lessons of early releases have no Message-ID: name the "
-            "document instead.)"
+            "Nothing of that kind was learnt, set aside or remembered. (Lessons of early releases have no "
+            "Message-ID: name the document instead.)"
         )
         return
     rows = "1 row" if done["rows"] == 1 else f"{done['rows']:,} rows"
