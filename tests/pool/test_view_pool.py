@@ -4,6 +4,7 @@ import pickle
 from array import array
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -338,6 +339,8 @@ def test_wrong_input():
     for call, message in [
         (lambda: pool().fit("one document", y), "put it in a list"),
         (lambda: pool().fit([1, 2], [0, 1]), "Got int at place 0"),
+        (lambda: pool().fit(X, y).predict(pd.DataFrame({"text": X})), "a DataFrame with rows and columns"),
+        (lambda: pool().fit(np.array([X]).T, y), "an? ndarray with rows and columns"),
         (lambda: pool().fit(X, y[:3]), "40 documents, 3 labels"),
         (lambda: pool().fit(X, None), "y can't be None"),
         (lambda: pool().fit(X, np.zeros(40, int)), "at least two classes"),

@@ -264,7 +264,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         unknown = self.classes_[codes] != y
         if unknown.any():
             raise ValueError(
-                f"y holds the unknown label {y[unknown][0]!r}; known classes are {self.classes_.tolist()}."
+                f"y holds the unknown label {y[unknown].tolist()[0]!r}; known classes are {self.classes_.tolist()}."
             )
         return codes.astype(np.int64)
 
@@ -403,6 +403,11 @@ def _are_views(views: Any) -> bool:
 def _documents(X: Any) -> list[Any]:
     if isinstance(X, (str, bytes)):
         raise ValueError(f"ViewPool takes a sequence of documents. Got a single {type(X).__name__}; put it in a list.")
+    if getattr(X, "ndim", 1) != 1 or hasattr(X, "columns"):
+        raise ValueError(
+            f"ViewPool takes a sequence of documents. Got a {type(X).__name__} with rows and columns; pass the one "
+            'column that holds them, such as X["text"].'
+        )
     documents = list(X)
     for i, document in enumerate(documents):
         if not isinstance(document, (str, bytes)):
