@@ -46,7 +46,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 def scores_in_time(name, learn_until=None):
-    """Give labels and scores of a stream, each mail judged before it is learnt; up to a share of it, if given."""
+    """Return labels and scores of a stream, each mail judged before it is learnt; up to a share of it, if given."""
     mails, y = suites._stream(name, 1.0)
     entries = [trec.IndexLine("spam" if spam else "ham", str(i), "") for i, spam in enumerate(y)]
     last = len(y) if learn_until is None else round(learn_until * len(y))

@@ -68,7 +68,7 @@ def drawn(kind, seed, n=15_000, share=0.4):
 
 
 def judged_in_order(texts, y):
-    """Give labels and scores of texts, each judged before it is learnt."""
+    """Return labels and scores of texts, each judged before it is learnt."""
     pool, scores = ViewPool("text"), np.zeros(len(y))
     for i, text in enumerate(texts):
         if i:
@@ -78,7 +78,7 @@ def judged_in_order(texts, y):
 
 
 def streams():
-    """Give the name, labels and scores of each stream."""
+    """Return the name, labels and scores of each stream."""
     for kind in ("slowly", "at once", "in waves"):
         yield f"drawn, {kind}", *drawn(kind, 0)
     sms = corpora.load("sms_spam")

@@ -109,7 +109,7 @@ def mail_table(names=suites.MAIL, rates=(0.01, 0.001), confidence=0.95):
 
 
 def _kept(held, held_labels, later, labels, rate, confidence):
-    """Tell how a promise fared on later mail: the last cells of a row."""
+    """Return how a promise fared on later mail: the last cells of a row."""
     try:
         certificate = certify(held, held_labels, max_fpr=rate, confidence=confidence)
     except NotEnoughNegatives as error:

@@ -70,7 +70,7 @@ def children(command, stdin: Path | None = None) -> tuple[float, float, str]:
 
 
 def bogofilter(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
-    """Give its CPU seconds to train and to classify, and its scores."""
+    """Return its CPU seconds to train and to classify, and its scores."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         train = 0.0
@@ -83,7 +83,7 @@ def bogofilter(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
 
 
 def ours(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
-    """Give our CPU seconds to train and to classify in the library, and the scores."""
+    """Return our CPU seconds to train and to classify in the library, and the scores."""
     words = sb.HashingVectorizer(n_features=2**20, alternate_sign=False, norm=None)
     pool = sb.MultinomialNB(tf="binary", weight="idf", norm="l2")
 

@@ -17,7 +17,7 @@ ROUNDS = 5
 
 
 def tasks():
-    """Give name, rows of counts and labels of each task."""
+    """Return name, rows of counts and labels of each task."""
     available = corpora.available()
     if "spamassassin" in available:
         corpus = corpora.load("spamassassin")

@@ -27,7 +27,7 @@ def numbers(text: str) -> list[int]:
 
 
 def found() -> dict[str, dict[int, list[tuple[str, str]]]]:
-    """Give for every paper and equation the functions that implement it: (module, name)."""
+    """Return for every paper and equation the functions that implement it: (module, name)."""
     table: dict[str, dict[int, list[tuple[str, str]]]] = {paper: {} for paper in PAPERS}
     for path in sorted(SOURCE.rglob("*.py")):
         for node, name in _documented(ast.parse(path.read_text())):

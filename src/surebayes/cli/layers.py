@@ -66,7 +66,7 @@ def merge(model: str, sources: tuple[str, ...], as_json: bool | None) -> None:
 @setting("who")
 @_show.output_options
 def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: bool | None) -> None:
-    """Say where the base of a layer is, or have it stand on another filter of the same kind.
+    """Set where the base of a layer is, or have it stand on another filter of the same kind.
 
     What the layer was taught stays as it is. Undo it with `rollback`.
     """

@@ -264,7 +264,7 @@ _SET_ASIDE = {
 
 
 def _report_set_aside(outcomes: Counter[str]) -> None:
-    """Say what became of documents that a promise rests on."""
+    """Print what became of documents that a promise rests on."""
     for outcome, count in outcomes.items():
         if count:
             subject = "1 of them was" if count == 1 else f"{count:,} of them were"
@@ -371,7 +371,7 @@ def rescue(
 
 
 def budget_sentence(label: str, budget: dict[str, Any]) -> str:
-    """Say how a budget of alarms is."""
+    """Print the state of a budget of alarms."""
     state = f"debt {budget['debt']:.2f} of {budget['burst']:g}, lift {budget['lift']:.0%}"
     if not budget["mute"]:
         return f"The budget of {label}: {state}; {budget['left']:,} more alarms until it is mute."

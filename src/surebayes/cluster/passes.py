@@ -191,7 +191,7 @@ def _none(names: np.ndarray | None) -> np.ndarray:
 
 
 def kind_of(labels: np.ndarray) -> str:
-    """Say what kind of labels these are."""
+    """Return what kind of labels these are."""
     kinds = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "S": "bytes"}
     if labels.dtype.kind != "O":
         return kinds.get(labels.dtype.kind, str(labels.dtype))

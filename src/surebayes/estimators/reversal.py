@@ -137,7 +137,7 @@ class DecisionReversalNB(DelegatingClassifier):
         return reversal.discounted_score(self.discount, self.gamma_, self.estimator_._reversals(rows))
 
     def reversal(self, X: Any) -> reversal.Reversal:
-        """Say how hard each decision is to reverse; see the inner estimator's method of the same name."""
+        """Return how hard each decision is to reverse; see the inner estimator's method of the same name."""
         check_is_fitted(self)
         self._check_learnt()
         return self.estimator_.reversal(X)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from surebayes.filter import settings
-from surebayes.filter.memory import budgets as kept
+from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.promise import held_out
 from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.promises.budget import AlarmBudget
@@ -28,8 +28,8 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
         if rate is None and label not in now:
             raise ValueError("burst is of a budget, and there is none: give the budget's rate too.")
         AlarmBudget(now[label]["rate"] if rate is None else rate, BURST if burst is None else burst)
-    if burst is not None and burst > kept.MOST_BURST:
-        raise ValueError(f"burst must be at most {kept.MOST_BURST:,.0f}. Got {burst!r}.")
+    if burst is not None and burst > ledger.MOST_BURST:
+        raise ValueError(f"burst must be at most {ledger.MOST_BURST:,.0f}. Got {burst!r}.")
 
 
 def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
@@ -46,8 +46,8 @@ def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
             terms = (before["rate"] if rate is None else rate, before["burst"] if burst is None else burst)
             scores, truth, _ = reserve.of(label)
             place = 0 if len(state.names) == 2 else state.names.index(label)
-            kept.set_terms(memory.database, label, place, *terms, who="calibrate")
-            kept.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
+            ledger.set_terms(memory.database, label, place, *terms, who="calibrate")
+            ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
     _note_terms(durable.path, *terms)
     durable.absorb_all(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with the gist of the settings
 
@@ -66,7 +66,7 @@ def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     ended: list[str] = []
     if memory is not None:
         with memory.lock, memory.database.writing():
-            ended = [label for label in labels if kept.end(memory.database, label, who)]
+            ended = [label for label in labels if ledger.end(memory.database, label, who)]
     if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):
         settings.change(path, "budget", None)
     if ended:
@@ -79,19 +79,19 @@ def certificates(memory: Memory, names: Sequence[str], model: str) -> dict[str, 
     other = names[0] if len(names) == 2 else None
     return {
         label: _certificate(memory, label, budget, other, model)
-        for label, budget in kept.budgets(memory.database).items()
+        for label, budget in ledger.budgets(memory.database).items()
     }
 
 
 def _certificate(memory: Memory, label: str, budget: AlarmBudget, other: str | None, model: str) -> Certificate:
     database = memory.database
-    base = kept.base_threshold(database, label)
+    base = ledger.base_threshold(database, label)
     scored, allowed = database.rows("SELECT scored, allowed FROM budgets WHERE label = ?", (label,))[0]
     threshold = _NOWHERE if base is None else base
-    caught, recent = kept.recall(database, label, threshold)
+    caught, recent = ledger.recall(database, label, threshold)
     measured = allowed >= 0
     return Certificate(
-        threshold=threshold, goal="max_fpr" if measured else "budget", confidence=kept.CONFIDENCE, n_negatives=scored,
+        threshold=threshold, goal="max_fpr" if measured else "budget", confidence=ledger.CONFIDENCE, n_negatives=scored,
         n_positives=recent, allowed=max(allowed, 0), max_fpr=budget.rate if measured else None, min_recall=None,
         min_precision=None, recall=caught / recent if recent else 0.0,
         recall_interval=rate_interval(caught, recent) if recent else Interval(0.0, 1.0),

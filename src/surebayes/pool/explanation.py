@@ -121,7 +121,7 @@ def _shown(view: ViewShare) -> str:
 
 
 def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
-    """Say what each view adds to the score of contrast k, and within it each term or character."""
+    """Return what each view adds to the score of contrast k, and within it each term or character."""
     bias, first, shares = float(engine.weights.bias[k]), 0, []
     weights = engine.weights.of_contrast(k)
     silent = engine.asked()[k] < 0

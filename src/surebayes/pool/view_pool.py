@@ -346,7 +346,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     # ---- explaining
 
     def explain(self, X: Documents, top: int | None = None) -> list[Any]:
-        """Say what each view adds to each score, and within it each term or character.
+        """Return what each view adds to each score, and within it each term or character.
 
         Parameters
         ----------

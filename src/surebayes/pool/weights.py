@@ -333,17 +333,17 @@ def drawn_model(
     def margins(x: "FloatArray") -> "list[FloatArray]":
         return [np.einsum("ij,j->i", rows, x) for rows, _ in signed]  # without BLAS, whose threads wait for work awake
 
-    def loss(x: "FloatArray", found: "list[FloatArray]") -> float:
+    def loss(x: "FloatArray", margins_now: "list[FloatArray]") -> float:
         paid = 0.5 * float(pulled @ (x - target) ** 2)
-        return paid + sum(float(share @ np.logaddexp(0.0, -margin)) for (_, share), margin in zip(signed, found))
+        return paid + sum(float(share @ np.logaddexp(0.0, -margin)) for (_, share), margin in zip(signed, margins_now))
 
     x = np.append(towards if towards.any() else np.full(n, 1.0 / n), 0.0)
-    found = margins(x)
-    before, damping = loss(x, found), 1e-12
+    margins_now = margins(x)
+    before, damping = loss(x, margins_now), 1e-12
     steepest = pulled + sum(np.einsum("i,ij->j", share / 4, rows * rows) for rows, share in signed)
     for _ in range(_MOST_STEPS):
         gradient, hessian = pulled * (x - target), np.diag(pulled)
-        for (rows, share), margin in zip(signed, found):
+        for (rows, share), margin in zip(signed, margins_now):
             wrong = np.exp(-np.logaddexp(0.0, margin))  # the model's chance of the other side
             gradient = gradient - np.einsum("i,ij->j", share * wrong, rows)
             hessian = hessian + np.einsum("ij,ik->jk", rows * (share * wrong * (1 - wrong))[:, None], rows)
@@ -355,15 +355,15 @@ def drawn_model(
             step = gradient / np.diag(damped)
             step[free] = np.linalg.solve(damped[np.ix_(free, free)], gradient[free])
             after = np.append(np.maximum(x[:n] - step[:n], 0.0), x[n] - step[n])
-            found_after = margins(after)
-            value = loss(after, found_after)
+            margins_after = margins(after)
+            value = loss(after, margins_after)
             if value <= before or damping > 1e6:
                 break
             damping = max(10 * damping, 1e-4)
         if value > before:
             break
         moved = float(np.abs(after - x).max())
-        x, found, before, damping = after, found_after, value, damping / 10 if damping > 1e-9 else 1e-12
+        x, margins_now, before, damping = after, margins_after, value, damping / 10 if damping > 1e-9 else 1e-12
         if moved < _NEAR:
             break
     return x[:n], float(x[n])

@@ -33,7 +33,9 @@ class Answers(ABC):
     _rows_seen: int
 
     @abstractmethod
-    async def ask(self, question: Callable[[Filter], Answer], person: str | None = None, own: bool = False) -> Answer:
+    async def ask(
+        self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
+    ) -> Answer:
         """Ask the filter that answers for a person."""
 
     @abstractmethod
@@ -61,13 +63,13 @@ class Answers(ABC):
         """Return what was learnt, forgotten and set, the latest first; nothing for a person without a layer."""
         if self._is_without_layer(person):
             return []
-        return await self.ask(lambda mine: mine.history(limit=limit), person, own=True)
+        return await self.ask(lambda mine: mine.history(limit=limit), person, needs_layer=True)
 
     async def versions(self, person: str | None = None) -> list[dict[str, Any]]:
         """Return which versions of the model one can go back to, the latest first."""
         if self._is_without_layer(person):
             return []
-        return await self.ask(lambda mine: mine.versions(), person, own=True)
+        return await self.ask(lambda mine: mine.versions(), person, needs_layer=True)
 
     async def difference(self, first: int, last: int, limit: int = 100, person: str | None = None) -> dict[str, Any]:
         """Return what changed from one version to a later one; see `Filter.difference`."""
@@ -78,7 +80,7 @@ class Answers(ABC):
                 raise BadInput(f"The earlier version comes first. Got from={first} and to={last}.")
             return mine.difference(first, last, limit)
 
-        return await self.ask(question, person, own=True)
+        return await self.ask(question, person, needs_layer=True)
 
     async def rollback(self, version: int, who: str | None = None, person: str | None = None) -> dict[str, Any]:
         """Go back to a version; return it, how many rows were undone, and the model."""
@@ -87,7 +89,7 @@ class Answers(ABC):
             _check_version(mine, version)
             return {"version": version, "undone": mine.rollback(version, who or person), "model": mine.model}
 
-        return await self.ask(question, person, own=True)
+        return await self.ask(question, person, needs_layer=True)
 
     async def undo(self, version: int, who: str | None = None, person: str | None = None) -> str:
         """Undo one lesson; see `Filter.undo`."""
@@ -102,7 +104,7 @@ class Answers(ABC):
 
     async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
         """Choose the threshold that keeps a promise, or begin a budget; see `Filter.calibrate`."""
-        made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, own=True)
+        made = await self.ask(lambda mine: mine.calibrate(positive=positive, **terms), person, needs_layer=True)
         return made.to_dict()
 
     async def erase(
@@ -126,11 +128,11 @@ class Answers(ABC):
         """Return remembered verdicts, the latest first, and the number to go on before; see `Filter.remembered`."""
 
         def question(site: Filter) -> dict[str, Any]:
-            found = site.remembered(person=person, limit=limit + 1, **wanted)
-            more = len(found) > limit
+            verdicts = site.remembered(person=person, limit=limit + 1, **wanted)
+            more = len(verdicts) > limit
             return {
-                "verdicts": [each.to_dict() for each in found[:limit]],
-                "next": found[limit - 1].id if more else None,
+                "verdicts": [each.to_dict() for each in verdicts[:limit]],
+                "next": verdicts[limit - 1].id if more else None,
             }
 
         return await self.ask(question)
@@ -140,7 +142,7 @@ class Answers(ABC):
         return await self.ask(lambda site: _one(site, number, person).to_dict())
 
     async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Any:
-        """Say why a remembered mail is judged as it is now; None where the mail itself wasn't kept."""
+        """Return why a remembered mail is judged as it is now; None where the mail itself wasn't kept."""
 
         def question(site: Filter) -> Any:
             of = _one(site, number, person).person
@@ -159,7 +161,7 @@ class Answers(ABC):
         return await self.ask(question)
 
     async def tell(self, number: int, label: str, who: str | None = None, person: str | None = None) -> str:
-        """Tell the truth about a remembered verdict: the filter that judged it learns it, without the mail."""
+        """Teach the truth about a remembered verdict to the filter that judged it, without the mail."""
         if label not in self._filter.classes:
             classes = ", ".join(map(repr, self._filter.classes))
             raise BadInput(f"There is no class {label!r}; this filter has {classes}.")
@@ -197,8 +199,8 @@ class Answers(ABC):
 
         def question(_: Filter) -> dict[str, Any]:
             names = persons.names(after, limit + 1)
-            found = [about for name in names[:limit] if (about := _about(persons, name)) is not None]
-            return {"people": found, "next": names[limit - 1] if len(names) > limit else None}
+            people = [about for name in names[:limit] if (about := _about(persons, name)) is not None]
+            return {"people": people, "next": names[limit - 1] if len(names) > limit else None}
 
         return await self.ask(question)
 
@@ -299,10 +301,10 @@ def _check_version(mine: Filter, version: int) -> None:
 
 
 def _one(site: Filter, number: int, person: str | None) -> Any:
-    found = site.remembered_verdict(number)
-    if found is None or (person is not None and found.person != person):
+    verdict = site.remembered_verdict(number)
+    if verdict is None or (person is not None and verdict.person != person):
         raise NoInput(f"No verdict with the number {number} is remembered; it may be too old.")
-    return found
+    return verdict
 
 
 def _about(persons: Any, name: str) -> dict[str, Any] | None:

@@ -136,10 +136,10 @@ class OpenLayers:
 
 def _place(folder: str) -> tuple[int, int]:
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except FileNotFoundError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _close(entry: _Open) -> None:

@@ -259,11 +259,16 @@ class Service(Answers):
         self._count_lessons(outcomes, door, None, person)
         return outcomes
 
-    async def ask(self, question: Callable[[Filter], Answer], person: str | None = None, own: bool = False) -> Answer:
-        """Ask the filter that answers for a person something that may take long; with `own` their layer alone."""
+    async def ask(
+        self, question: Callable[[Filter], Answer], person: str | None = None, needs_layer: bool = False
+    ) -> Answer:
+        """Ask the filter that answers for a person something that may take long.
+
+        With `needs_layer` NoModel where the person has no layer yet.
+        """
 
         def answer() -> Answer:
-            with (self.own_filter if own else self.filter_of)(person) as mine:
+            with (self.own_filter if needs_layer else self.filter_of)(person) as mine:
                 return question(mine)
 
         return await self._run(self._others, answer)

@@ -195,7 +195,7 @@ class CountClassifier(ClassifierMixin, Learner):
     # ---- explaining
 
     def explain(self, X: Any, top: int | None = None, terms: Sequence[str] | None = None) -> list[Any]:
-        """Say what each term adds to each score.
+        """Return what each term adds to each score.
 
         Parameters
         ----------

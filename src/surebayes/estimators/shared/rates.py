@@ -78,7 +78,7 @@ class RateClassifier(CountClassifier):
     # ---- reversals
 
     def reversal(self, X: Any) -> core_reversal.Reversal:
-        """Say how hard each decision is to reverse (Kolcz & Chowdhury).
+        """Return how hard each decision is to reverse (Kolcz & Chowdhury).
 
         Parameters
         ----------

@@ -237,7 +237,7 @@ class TunedNB(DelegatingClassifier):
 
     @available_if(_winner_has("reversal"))
     def reversal(self, X: Any) -> Reversal:
-        """Say how hard each decision is to reverse, where the winner can."""
+        """Return how hard each decision is to reverse, where the winner can."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.reversal(X)  # type: ignore[no-any-return]
 

@@ -152,9 +152,9 @@ class Reading:
     ) -> "tuple[list[Rows], list[tuple[str, str, bytes, str]]]":
         """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
         seen = [Document(content, self.reader) for content, _ in documents]
-        kept = keep_many(self.views, seen) if self.keeps else [b""] * len(seen)  # first: the header tokens stay
+        packed = keep_many(self.views, seen) if self.keeps else [b""] * len(seen)  # first: the header tokens stay
         messages = [
             (document.fingerprint, label, content, document.message_id if self.named else "")
-            for document, content, (_, label) in zip(seen, kept, documents)
+            for document, content, (_, label) in zip(seen, packed, documents)
         ]
         return rows_of(self.views, seen), messages

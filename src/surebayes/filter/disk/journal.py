@@ -322,8 +322,8 @@ class Journal:
         rows = f"SELECT * FROM (SELECT {_LESSON} FROM events ORDER BY seq DESC LIMIT ?)"
         query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
         with errors_named(self.path):
-            found = self._db.execute(query, (limit,)).fetchall()
-        return [(time, label if action == "learn" else action) for _, time, action, label, _ in found]
+            lessons = self._db.execute(query, (limit,)).fetchall()
+        return [(time, label if action == "learn" else action) for _, time, action, label, _ in lessons]
 
     def of_actions(self, *actions: str) -> list[Event]:
         """Return the rows of actions other than learning and forgetting."""
@@ -391,8 +391,8 @@ class Journal:
             query = "SELECT sum(action = 'learn') - sum(action = 'forget') FROM events"
             learnt = self._db.execute(query).fetchone()[0] or 0
             last = "SELECT time FROM events WHERE action IN ('learn', 'forget') ORDER BY seq DESC LIMIT 1"
-            found = self._db.execute(last).fetchone()
-        return int(learnt), None if found is None else float(found[0])
+            row = self._db.execute(last).fetchone()
+        return int(learnt), None if row is None else float(row[0])
 
     # ---- the whole
 

@@ -196,18 +196,18 @@ class ModelFolder:
         new = together(lessons, engine.classes)
         if not any(new):
             return files, places
-        kept, merging = fold(before, new)
+        below, merging = fold(before, new)
         opened = TableFiles(self.folder, before, hold=False)
         stacks = [[table for table, _ in opened.stack(view)] for view in views]
-        tables = [[*stack[kept:], FileTable.of_checked(entries)] for stack, entries in zip(stacks, new)]
-        if not kept:
+        tables = [[*stack[below:], FileTable.of_checked(entries)] for stack, entries in zip(stacks, new)]
+        if not below:
             return self._write_whole(engine, tables)
         if merging:
             new = [merged(stack, engine.classes) for stack in tables]
         entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)}, self.packs)
-        files = dict([*list(files.items())[:kept], (f"stack.{kept}", entry)])
+        files = dict([*list(files.items())[:below], (f"stack.{below}", entry)])
         for v, about in enumerate(places):
-            about["stack"] = [*about["stack"][: kept - 1], [written[str(v)]["n"], written[str(v)]["entries"]]]
+            about["stack"] = [*about["stack"][: below - 1], [written[str(v)]["n"], written[str(v)]["entries"]]]
         return files, places
 
     def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -251,11 +251,11 @@ def fold(before: dict[str, Any], new: Lesson) -> tuple[int, bool]:
     views = before["scoring"]["views"]
     sizes = [sum(view["table"]["n"] for view in views)]
     sizes += [sum(view["stack"][i][0] for view in views) for i in range(len(file_names(before)) - 1)]
-    size, kept = sum(len(entries) for entries in new) // 8, len(sizes)
-    while kept and (kept > SMALLER or 2 * size >= sizes[kept - 1]):
-        kept -= 1
-        size += sizes[kept]
-    return kept, kept < len(sizes)
+    size, below = sum(len(entries) for entries in new) // 8, len(sizes)
+    while below and (below > SMALLER or 2 * size >= sizes[below - 1]):
+        below -= 1
+        size += sizes[below]
+    return below, below < len(sizes)
 
 
 def together(lessons: Sequence[Lesson], classes: int) -> Lesson:

@@ -69,7 +69,7 @@ class JudgingFilter(OpenFilter):
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Any:
-        """Say what each view adds to the score, and within it each word or character.
+        """Return what each view adds to the score, and within it each word or character.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class JudgingFilter(OpenFilter):
         return self._explained(Document(document, self.reader), top)
 
     def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
-        """Say what the base of a layer says of a document, and what the own lessons change; None without a base.
+        """Return what the base of a layer says of a document and what its own lessons change; None without a base.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ class MaintainedFilter(OpenFilter):
         return upkeep.compact(self._durable)
 
     def keep_content(self, keep: bool) -> None:
-        """Say whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
+        """Set whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
 
         Parameters
         ----------

@@ -140,13 +140,13 @@ class Persons:
             entries = sorted(entry.name for entry in os.scandir(self.users) if person_named(entry.name) == entry.name)
         except FileNotFoundError:
             return []
-        found: list[str] = []
+        names: list[str] = []
         for name in entries[bisect_right(entries, after) :]:
-            if limit is not None and len(found) >= limit:
+            if limit is not None and len(names) >= limit:
                 break
             if has_layer(os.path.join(self.users, name)):
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def latest(self, limit: int) -> "list[str]":
         """Return the names of those whose layers were written last, the latest first."""
@@ -173,7 +173,7 @@ class Persons:
         from datetime import UTC, datetime
 
         from surebayes.filter.disk.journal import Journal
-        from surebayes.filter.memory import budgets as kept
+        from surebayes.filter.memory import budgets as alarm_budgets
         from surebayes.filter.memory import together
 
         folder = own_folder(self.users, name)
@@ -185,8 +185,8 @@ class Persons:
         when = None if last is None else datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
         memory, budgets = together.opened(folder), {}
         if memory is not None:
-            force = kept.in_force(memory.database)
-            for label, budget in kept.budgets(memory.database).items():
+            force = alarm_budgets.in_force(memory.database)
+            for label, budget in alarm_budgets.budgets(memory.database).items():
                 budgets[label] = {"debt": budget.debt, "burst": budget.burst, "mute": force[label].mute}
             memory.close()
         return {

@@ -214,7 +214,7 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
 
 
 def _sentence(error: BaseException) -> str:
-    """Say what went wrong; the kind of error too where its text is not written for users."""
+    """Return what went wrong; the kind of error too where its text is not written for users."""
     text = str(error)
     foreseen = isinstance(error, (ValueError, OSError)) or type(error).__module__ == "surebayes.errors"
     return text if foreseen and text else f"{type(error).__name__}: {text}"

@@ -258,8 +258,8 @@ class State(OnBase):
         """Cut messages that rows of the journal hold: one batch for each view."""
         readers = {self.reread[1] if row <= self.reread[0] else reader for row, (_, reader) in zip(rows, bodies)}
         if len(readers) == 1 and all(reader is not None for _, reader in bodies):
-            kept = [unpack_content(body)[0] for body, _ in bodies]
-            return contents.rows_of_kept(self.engine.views, kept, readers.pop() or 0)
+            packed = [unpack_content(body)[0] for body, _ in bodies]
+            return contents.rows_of_kept(self.engine.views, packed, readers.pop() or 0)
         return batch_of([self.unpack(body, reader, row)[0] for row, (body, reader) in zip(rows, bodies)])
 
     def change(self, change: dict[str, Any], body_of: Any) -> None:

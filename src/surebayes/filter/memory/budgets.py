@@ -72,7 +72,7 @@ def in_force(database: Database) -> "dict[str, InForce]":
     return {row[0]: InForce(*row) for row in rows}
 
 
-def stricter(one: "dict[str, InForce]", other: "dict[str, InForce]") -> "dict[str, InForce]":
+def stricter(first: "dict[str, InForce]", second: "dict[str, InForce]") -> "dict[str, InForce]":
     """Return of two sets of budgets, such as a person's and the site's, the one for each label that allows less.
 
     Examples
@@ -81,8 +81,8 @@ def stricter(one: "dict[str, InForce]", other: "dict[str, InForce]") -> "dict[st
     >>> stricter({"spam": mine}, {"spam": site})["spam"].threshold, list(stricter({"spam": mine}, {}))
     (3.0, ['spam'])
     """
-    both = dict(one)
-    for label, budget in other.items():
+    both = dict(first)
+    for label, budget in second.items():
         if label not in both or budget.threshold > both[label].threshold:
             both[label] = budget
     return both

@@ -92,7 +92,7 @@ class Keeping:
 
     def _memories_below(self) -> list[Memory]:
         """Return the memories of what a layer stands on: budgets of the site hold for its persons as well."""
-        found = []
+        memories = []
         for folder in self._durable.bases():
             memory = self._opened_below.get(folder)
             if self._site is not None and folder == self._site._durable.path:
@@ -100,8 +100,8 @@ class Keeping:
             elif memory is None and (memory := together.opened(folder)) is not None:
                 self._opened_below[folder] = memory
             if memory is not None:
-                found.append(memory)
-        return found
+                memories.append(memory)
+        return memories
 
     def _answered(
         self, judge: Judge, scores: Any, seen: Seen, remember: bool, person: str | None
@@ -111,17 +111,17 @@ class Keeping:
         One that is only looked at is judged by the same thresholds. Of a layer's budget and those below it the
         stricter holds, and each remembers what was said.
         """
-        own, below = self._memory_if_needed(), self._memories_below() if judge.basis else []
-        if own is None and not below:
+        memory_here, below = self._memory_if_needed(), self._memories_below() if judge.basis else []
+        if memory_here is None and not below:
             return judge.decide(scores), {}
         if not remember:
-            force = together.in_force(own, below)
+            force = together.in_force(memory_here, below)
             return judge.decide(scores, force), force
 
         def about(memory: Memory) -> About:
             return _about(memory, seen, self._person_in(memory, person, bool(below)), judge.engine.views)
 
-        return together.answer(own, below, judge, scores, seen.fingerprint, about)
+        return together.answer(memory_here, below, judge, scores, seen.fingerprint, about)
 
     def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
         """Return for whom a verdict is, as a memory has it: a layer has one owner, and in its own needn't say who."""
@@ -134,8 +134,8 @@ class Keeping:
 
         One that was learnt before has no honest score any more, and was counted then.
         """
-        own, below = self._memory_if_needed(), self._memories_below()
-        if own is None and not below:
+        memory_here, below = self._memory_if_needed(), self._memories_below()
+        if memory_here is None and not below:
             return None
         with self._durable.mutex:
             state = self._durable.fresh_state()
@@ -143,7 +143,7 @@ class Keeping:
             is_new = known is None or known[0] == "reserve"
             judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
         told = None
-        for memory in (*(() if own is None else (own,)), *below):
+        for memory in (*(() if memory_here is None else (memory_here,)), *below):
             of = self._person_in(memory, person, bool(below))
             try:
                 there = memory.tell(seen.fingerprint, label, judged, who, of, bool(memory.in_force()))
@@ -195,8 +195,8 @@ def _about(memory: Memory, seen: Seen, person: str | None, views: Sequence[ViewS
 
     message = seen.document.message
     content = seen.kept(views)
-    kept = content if len(content) <= MOST_CONTENT else None
+    content_to_keep = content if len(content) <= MOST_CONTENT else None
     if message is None:
-        return About(person or "", content=kept)
+        return About(person or "", content=content_to_keep)
     sender, others = message.headers.get("from"), said_by_others(message.headers)
-    return About(person or "", sender, message.subject, seen.document.message_id, kept, others)
+    return About(person or "", sender, message.subject, seen.document.message_id, content_to_keep, others)

@@ -122,12 +122,12 @@ def said_by_others(headers: Headers) -> list[tuple[str, float, float | None, boo
     >>> said_by_others(Headers.read(b"X-Spam-Status: Yes, score=7.1 required=5.0 tests=BAYES_99\n\n"))
     [('X-Spam-Status', 7.1, 5.0, True)]
     """
-    found = []
+    opinions = []
     for field in OTHERS:
         score = header_score(headers, field)
         if score is not None and "SUREBAYES_" not in (headers.get(field) or ""):
-            found.append((field, score.score, score.threshold, score.verdict))
-    return found
+            opinions.append((field, score.score, score.threshold, score.verdict))
+    return opinions
 
 
 def remembered(
@@ -206,10 +206,11 @@ def _ends(day: date | str) -> tuple[float, float]:
 
 def _verdict(row: Any, theirs: list[Said]) -> RememberedVerdict:
     number, fingerprint, when, model, label, flagged, score, threshold, truth, told, who, *others = row
-    person, sender, subject, message_id, kept = others
+    person, sender, subject, message_id, has_content = others
     return RememberedVerdict(
         number, fingerprint, _when(when), model, label, score, threshold, bool(flagged), truth,
-        None if told is None else _when(told), who, person or None, sender, subject, message_id, bool(kept), theirs,
+        None if told is None else _when(told), who, person or None, sender, subject, message_id, bool(has_content),
+        theirs,
     )  # fmt: skip
 
 

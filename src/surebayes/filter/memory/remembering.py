@@ -160,8 +160,8 @@ class Remembering(Keeping):
         from surebayes.filter.memory.listing import remembered
 
         memory = self._remembering()
-        found = [] if memory is None else remembered(memory, number=number)
-        return found[0] if found else None
+        verdicts = [] if memory is None else remembered(memory, number=number)
+        return verdicts[0] if verdicts else None
 
     def compared(self, person: str | None = None) -> list[OtherFilter]:
         """Return how remembered verdicts compare with what other filters wrote into the same mails.
@@ -261,7 +261,7 @@ class Remembering(Keeping):
         return memory, verdict, Seen.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
 
     def explain_remembered(self, number: int, top: int | None = None, learner: Remembering | None = None) -> Any:
-        """Say why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
+        """Return why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
 
         Parameters
         ----------
@@ -356,13 +356,13 @@ class Remembering(Keeping):
         negatives (counted so far), in_flight (answers whose truth isn't known), threshold (in force; None while
         nothing can be above it), until_heard (quiet good documents until it is no longer mute).
         """
-        from surebayes.filter.memory import budgets as kept
+        from surebayes.filter.memory import budgets as alarm_budgets
 
         memory = self._remembering()
         if memory is None:
             return {}
         result = {}
-        for label, budget in kept.budgets(memory.database).items():
+        for label, budget in alarm_budgets.budgets(memory.database).items():
             bound, force = budget.bound(memory.in_flight(label)), memory.in_force()[label]
             result[label] = bound.to_dict() | {
                 "lift": force.lift, "mute": force.mute, "until_heard": budget.negatives_until_heard(),
@@ -430,8 +430,8 @@ class Remembering(Keeping):
             made = self._promises(self._durable.fresh_state())
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
-        found = drift(memory.database, made, names[0])
-        return found if found["seen"] else None
+        evidence = drift(memory.database, made, names[0])
+        return evidence if evidence["seen"] else None
 
 
 def _checked(value: Any, name: str, low: float, high: float) -> Any:

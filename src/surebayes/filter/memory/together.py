@@ -28,23 +28,23 @@ def opened(folder: str, one_shot: bool = False) -> "Memory | None":
         return None
 
 
-def in_force(own: "Memory | None", below: "Sequence[Memory]") -> "dict[str, InForce]":
+def in_force(memory_here: "Memory | None", below: "Sequence[Memory]") -> "dict[str, InForce]":
     """Return the budgets that hold for a layer."""
-    force = {} if own is None else own.in_force()
+    force = {} if memory_here is None else memory_here.in_force()
     for memory in below:
         force = stricter(force, memory.in_force())
     return force
 
 
 def answer(
-    own: "Memory | None", below: "Sequence[Memory]", judge: "Judge", scores: "Sequence[float]", fingerprint: str,
-    about: "Callable[[Memory], About]",
+    memory_here: "Memory | None", below: "Sequence[Memory]", judge: "Judge", scores: "Sequence[float]",
+    fingerprint: str, about: "Callable[[Memory], About]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
     """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
 
     Parameters
     ----------
-    own : Memory or None
+    memory_here : Memory or None
         The filter's own.
     below : sequence of Memory
         Those of what it stands on.
@@ -53,7 +53,7 @@ def answer(
     about : callable
         What else a memory is to keep with the verdict.
     """
-    first, others = (own, below) if own is not None else (below[0], below[1:])
+    first, others = (memory_here, below) if memory_here is not None else (below[0], below[1:])
     beside = in_force(None, others)
     decision, force = first.answer(judge, scores, fingerprint, about(first), beside)
     for memory in others:
@@ -71,9 +71,11 @@ def answer_once(
     BadModel
         If the filter `has_budget` and its memory is gone.
     """
-    own = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
+    memory_here = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
     below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]
-    if own is None and not below:
+    if memory_here is None and not below:
         return judge.decide(scores), {}
     name = name_of(folder)
-    return answer(own, below, judge, scores, fingerprint, lambda memory: About("" if memory is own else name))
+    return answer(
+        memory_here, below, judge, scores, fingerprint, lambda memory: About("" if memory is memory_here else name)
+    )

@@ -150,22 +150,22 @@ class Memory:
     def _answer(
         self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
     ) -> "tuple[Decision, dict[str, InForce]]":
-        own = in_force(self.database)
-        if not own and not self.facts()["always"]:
+        force_here = in_force(self.database)
+        if not force_here and not self.facts()["always"]:
             return judge.decide(scores, beside or None), beside
         now = time.time()
-        if own and self.presume(now):
-            own = in_force(self.database)
-        force = stricter(own, beside)
+        if force_here and self.presume(now):
+            force_here = in_force(self.database)
+        force = stricter(force_here, beside)
         decision = judge.decide(scores, force)
-        if decision[0] in own:  # it may become an alarm: what others did meanwhile counts, and it is flushed
+        if decision[0] in force_here:  # it may become an alarm: what others did meanwhile counts, and it is flushed
             with self.database.writing():
-                own = in_force(self.database)
-                force = stricter(own, beside)
+                force_here = in_force(self.database)
+                force = stricter(force_here, beside)
                 decision = judge.decide(scores, force)
-                self._remember(decision, judge, scores, fingerprint, about, now, own)
+                self._remember(decision, judge, scores, fingerprint, about, now, force_here)
         else:
-            self._remember_calmly(decision, judge, scores, fingerprint, about, now, own)
+            self._remember_calmly(decision, judge, scores, fingerprint, about, now, force_here)
         return decision, force
 
     def note(
@@ -173,20 +173,20 @@ class Memory:
     ) -> None:
         """Remember what was decided elsewhere, by the stricter of two budgets."""
         with self.lock:
-            own, now = in_force(self.database), time.time()
-            if decision[0] in own:
+            force, now = in_force(self.database), time.time()
+            if decision[0] in force:
                 with self.database.writing():
-                    self._remember(decision, judge, scores, fingerprint, about, now, own)
-            elif own or self.facts()["always"]:
-                self._remember_calmly(decision, judge, scores, fingerprint, about, now, own)
+                    self._remember(decision, judge, scores, fingerprint, about, now, force)
+            elif force or self.facts()["always"]:
+                self._remember_calmly(decision, judge, scores, fingerprint, about, now, force)
 
     def _remember_calmly(
         self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
-        now: float, own: "dict[str, InForce]",
+        now: float, force: "dict[str, InForce]",
     ) -> None:  # fmt: skip
         """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
-        self._waiting.append((decision, judge, list(scores), fingerprint, about, now, own))
-        if self.one_shot or own or len(self._waiting) >= TOGETHER:
+        self._waiting.append((decision, judge, list(scores), fingerprint, about, now, force))
+        if self.one_shot or force or len(self._waiting) >= TOGETHER:
             self.flush()
         elif self._timer is None:
             self._timer = _thread_timer(SOON, self._flush_late)
@@ -221,8 +221,8 @@ class Memory:
         row = self.database.rows("SELECT last_insert_rowid()")[0][0]
         if about.content is not None:
             self.database.run("INSERT INTO contents VALUES (?, ?)", (row, about.content))
-        for said in about.theirs:
-            self.database.run("INSERT INTO theirs VALUES (?, ?, ?, ?, ?)", (row, *said))
+        for opinion in about.theirs:
+            self.database.run("INSERT INTO theirs VALUES (?, ?, ?, ?, ?)", (row, *opinion))
         if row % _TRIM_EVERY == 0:
             self._forget_old(now)
         return int(row)
@@ -341,8 +341,8 @@ class Memory:
     def content(self, number: int) -> "bytes | None":
         """Return what is kept of the document of a verdict; None if nothing is."""
         with self.lock:
-            found = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
-        return found[0][0] if found else None
+            rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
+        return rows[0][0] if rows else None
 
     def told(self, number: int, truth: str, who: "str | None", before: str) -> None:
         """Note that a verdict's truth was told and learnt, and what its document was learnt as before ("": nothing)."""
@@ -356,10 +356,10 @@ class Memory:
     def untold(self, number: int) -> "str | None":
         """Take back a truth; return what the document was learnt as before it was told, None if nothing was learnt."""
         with self.lock, self.database.writing():
-            found = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
+            rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
             statement = "UPDATE verdicts SET truth = NULL, told = NULL, who = NULL, taught = NULL WHERE id = ?"
             self.database.run(statement, (number,))
-        return found[0][0] if found else None
+        return rows[0][0] if rows else None
 
     def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> Told:
         """Take the truths of documents on which there are verdicts; of others nothing is counted."""

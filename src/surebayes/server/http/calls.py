@@ -27,7 +27,7 @@ async def classify(call: Call) -> dict[str, Any]:
 
 
 async def explain(call: Call) -> dict[str, Any]:
-    """Say why documents are judged as they are."""
+    """Return why documents are judged as they are."""
     top = call.query["top"]
 
     def question(mine: Filter) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ async def versions(call: Call) -> dict[str, Any]:
 
 
 async def difference(call: Call) -> dict[str, Any]:
-    """Say what changed between two versions."""
+    """Return what changed between two versions."""
     query = call.query
     return await call.service.difference(query["from"], query["to"], query["limit"], call.person)
 
@@ -153,20 +153,20 @@ async def verdict(call: Call) -> dict[str, Any]:
 
 
 async def explain_verdict(call: Call) -> dict[str, Any]:
-    """Say why a remembered mail is judged as it is now."""
+    """Return why a remembered mail is judged as it is now."""
     number, top = call.query["id"], call.query["top"]
-    said = await call.service.remembered_verdict(number, call.person)
+    verdict = await call.service.remembered_verdict(number, call.person)
     why = await call.service.explain_verdict(number, top, call.person)
     if why is None:
         raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
     if not hasattr(why, "views"):
         classes = call.service.classes
-        why = why[classes.index(said["label"]) if said["label"] in classes else 0]
-    return {**said, "score_now": float(why.score), **explanation(why, top)}
+        why = why[classes.index(verdict["label"]) if verdict["label"] in classes else 0]
+    return {**verdict, "score_now": float(why.score), **explanation(why, top)}
 
 
 async def tell(call: Call) -> dict[str, Any]:
-    """Tell the truth about a remembered verdict."""
+    """Learn the truth about a remembered verdict."""
     query = call.query
     return {"outcome": await call.service.tell(query["id"], query["as"], query.get("who"), call.person)}
 

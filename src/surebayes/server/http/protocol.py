@@ -22,7 +22,7 @@ class BoundedProtocol(HttpToolsProtocol):
     head_seconds = 60.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give the client its time for the first request."""
+        """Start the time that the client has for its first request."""
         self._head_bytes = 0
         self._in_head = True
         self._refused = False
@@ -72,7 +72,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(408, f"No whole request came within {self.head_seconds:g} s.")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Say why, and end a moment later: closing with bytes unread would take the answer away from the client."""
+        """Answer why, and end a moment later: closing with bytes unread would take the answer away from the client."""
         self._refused = True
         self._stop_timer()
         if not self.transport.is_closing():
@@ -82,7 +82,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(1.0, self.transport.close)
 
     def send_400_response(self, msg: str) -> None:
-        """Say that it isn't HTTP, as every other problem is said."""
+        """Answer that it isn't HTTP, in the form of every other problem."""
         self._refuse(400, "This is no HTTP request.")
 
 

@@ -19,9 +19,9 @@ def _svg(inside: list[Markup], height: int, about: str, kind: str = "") -> Marku
 
 
 def _rect(kind: str, x: float, y: float, width: float, height: float, title: str = "") -> Markup:
-    said = Markup("<title>{}</title>").format(title) if title else Markup("")
+    tooltip = Markup("<title>{}</title>").format(title) if title else Markup("")
     shape = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>')
-    return shape.format(kind, f"{x:.2f}", f"{y:.2f}", f"{max(width, 0):.2f}", f"{max(height, 0):.2f}", said)
+    return shape.format(kind, f"{x:.2f}", f"{y:.2f}", f"{max(width, 0):.2f}", f"{max(height, 0):.2f}", tooltip)
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> Markup:

@@ -36,14 +36,14 @@ async def history(visit: Visit) -> dict[str, Any]:
     wanted = {name: visit.asked(name) for name in ("sender", "subject", "day", "label", "person", "known")}
     known = {"yes": True, "no": False}.get(wanted["known"])
     person = visit.person or wanted["person"] or None
-    found = await visit.service.remembered(
+    listed = await visit.service.remembered(
         person=person, limit=ROWS, before=visit.number("before"), known=known,
         **{name: wanted[name] or None for name in ("sender", "subject", "day", "label")},
     )  # fmt: skip
-    kept = urlencode({name: value for name, value in wanted.items() if value})
+    query = urlencode({name: value for name, value in wanted.items() if value})
     return {
-        **found, "wanted": wanted, "is_filtered": any(wanted.values()), "back": _here(visit),
-        "more": f"/history?{kept}&" if kept else "/history?",
+        **listed, "wanted": wanted, "is_filtered": any(wanted.values()), "back": _here(visit),
+        "more": f"/history?{query}&" if query else "/history?",
     }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _number(visit: Visit) -> int:
 
 
 async def tell(visit: Visit) -> Done:
-    """Tell what a remembered mail is."""
+    """Learn what a remembered mail is."""
     number, label = _number(visit), visit.asked("as")
     outcome = await visit.service.tell(number, label, visit.who, visit.person)
     row = await visit.service.remembered_verdict(number, visit.person)
@@ -97,11 +97,11 @@ async def verdict(visit: Visit) -> dict[str, Any]:
 
 async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
     """Return what a remembered mail's score rests on; None where the mail wasn't kept."""
-    found = await visit.service.explain_verdict(number, 400, visit.person)
-    if found is None:
+    explained = await visit.service.explain_verdict(number, 400, visit.person)
+    if explained is None:
         return None
     text = await visit.service.text_of_verdict(number, visit.person)
-    why = found if hasattr(found, "views") else found[-1]
+    why = explained if hasattr(explained, "views") else explained[-1]
     return {"bias": why.bias, "score": why.score, **shares(why), "text": coloured(text or "", why)}
 
 
@@ -111,8 +111,8 @@ async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
 async def queue(visit: Visit) -> dict[str, Any]:
     """Return the remembered mail that one knows least about, of those whose truth nobody has told."""
     skip, last = visit.number("skip", 0, 10_000) or 0, visit.number("last", 1)
-    found = await visit.service.remembered(person=visit.person, known=False, least_sure=True, skip=skip, limit=1)
-    rows = found["verdicts"]
+    listed = await visit.service.remembered(person=visit.person, known=False, least_sure=True, skip=skip, limit=1)
+    rows = listed["verdicts"]
     row = rows[0] if rows else None
     why = None if row is None else await _why(visit, row["id"])
     told = None
@@ -122,7 +122,7 @@ async def queue(visit: Visit) -> dict[str, Any]:
 
 
 async def tell_next(visit: Visit) -> Done:
-    """Tell what the mail in the queue is, and go on with the next one."""
+    """Learn what the mail in the queue is, and go on to the next."""
     number, label = _number(visit), visit.asked("as")
     outcome = await visit.service.tell(number, label, visit.who, visit.person)
     return Done(SAID[outcome].format(label), f"/queue?last={number}&skip={visit.number('skip', 0, 10_000) or 0}")

@@ -153,8 +153,8 @@ def static_file(request: Request) -> Response:
     file = _static().get(request.path_params["name"])
     if file is None:
         return Response("There is no such file.", 404, HEADERS, "text/plain")
-    kept = "public, max-age=31536000, immutable" if request.query_params.get("v") == file.version else "no-cache"
-    headers = {**HEADERS, "Cache-Control": kept, "Vary": "Accept-Encoding", "Content-Type": file.kind}
+    caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == file.version else "no-cache"
+    headers = {**HEADERS, "Cache-Control": caching, "Vary": "Accept-Encoding", "Content-Type": file.kind}
     if file.kind.startswith("text/"):
         headers["Content-Type"] += "; charset=utf-8"
     if "gzip" in request.headers.get("accept-encoding", ""):

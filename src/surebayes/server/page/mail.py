@@ -126,9 +126,9 @@ async def teach(visit: Visit) -> Done:
     """Teach the mail that was looked at."""
     label = visit.asked("as")
     (outcome,) = await visit.service.teach(_documents(visit), label, DOOR, visit.who, visit.person)
-    said = {"learnt": f"Learnt as {label}.", "already": f"It was known as {label} already.",
+    sentences = {"learnt": f"Learnt as {label}.", "already": f"It was known as {label} already.",
             "moved": f"It is {label} now, and no longer what it was."}  # fmt: skip
-    return Done(said[outcome], "/mail")
+    return Done(sentences[outcome], "/mail")
 
 
 async def forget(visit: Visit) -> Done:

@@ -59,21 +59,21 @@ DEEDS = (
 
 def routes(service: Service) -> list[Route]:
     """Return the routes of the page."""
-    found = [Route("/", _caught(service, _shown(service, PAGES[0]), False), methods=["GET"])]
+    addresses = [Route("/", _caught(service, _shown(service, PAGES[0]), False), methods=["GET"])]
     for page in PAGES:
         methods = ["GET", "POST"] if page.takes_form else ["GET"]
         for as_json in (False, True):
             handler = _shown(service, page, as_json)
             path = page.path + (".json" if as_json else "")
-            found.append(Route(path, _caught(service, handler, as_json), methods=methods))
-    found += [Route(deed.path, _caught(service, _done(service, deed), False), methods=["POST"]) for deed in DEEDS]
-    found += [
+            addresses.append(Route(path, _caught(service, handler, as_json), methods=methods))
+    addresses += [Route(deed.path, _caught(service, _done(service, deed), False), methods=["POST"]) for deed in DEEDS]
+    addresses += [
         Route("/sign-in", _caught(service, _sign_in(service), False), methods=["GET", "POST"]),
         Route("/sign-out", _caught(service, _sign_out(service), False), methods=["POST"]),
         Route("/theme", _caught(service, _set_theme(service), False), methods=["POST"]),
         Route("/static/{name:path}", _caught(service, _static(service), False), methods=["GET"]),
     ]
-    return found
+    return addresses
 
 
 # ---------------------------------------------------------------------- every request
@@ -102,12 +102,12 @@ def _problem_page(request: Request, service: Service, error: Exception) -> Respo
     if status == 401 and request.method == "GET":
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
     inside = status == 500 and not isinstance(error, SurebayesError)
-    said = "An error inside surebayes; the log of the server says which." if inside else str(error)
+    sentence = "An error inside surebayes; the log of the server says which." if inside else str(error)
     if request.headers.get("hx-request"):
-        return Response(look.rendered("piece-problem.html", detail=said), status, media_type="text/html")
+        return Response(look.rendered("piece-problem.html", detail=sentence), status, media_type="text/html")
     bare = {"pages": (), "visitor": None, "theme": _theme(request), "path": "", "csrf": "", "said": "", "mode": None}
     return Response(
-        look.rendered("problem.html", **bare, title="That didn't work", status=status, detail=said), status,
+        look.rendered("problem.html", **bare, title="That didn't work", status=status, detail=sentence), status,
         media_type="text/html",
     )  # fmt: skip
 

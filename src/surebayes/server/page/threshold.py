@@ -38,8 +38,8 @@ def _threshold_now(certificate: dict[str, Any] | None, label: str) -> float | No
         return None
     if "classes" in certificate:
         certificate = certificate["classes"].get(label)
-    found = None if certificate is None else certificate["threshold"]
-    return None if found is None or abs(found) > 1e300 else found
+    threshold = None if certificate is None else certificate["threshold"]
+    return None if threshold is None or abs(threshold) > 1e300 else threshold
 
 
 def _nearest(points: list[dict[str, Any]], wanted: float | None) -> int:
@@ -62,10 +62,10 @@ def _places(traded: dict[str, Any], points: list[dict[str, Any]], most: float) -
 
 async def confirm(visit: Visit) -> dict[str, Any]:
     """Return what a calibration would do, before it is done."""
-    found = await threshold(visit)
-    if found["point"] is None:
+    choice = await threshold(visit)
+    if choice["point"] is None:
         raise BadInput("No mail is set aside, so no threshold can be vouched for. Set some aside first.")
-    return {name: found[name] for name in ("positive", "confidence", "point", "chosen", "threshold_now", "negatives")}
+    return {name: choice[name] for name in ("positive", "confidence", "point", "chosen", "threshold_now", "negatives")}
 
 
 async def use(visit: Visit) -> Done:

@@ -13,14 +13,14 @@ ROWS = 100
 
 async def versions(visit: Visit) -> dict[str, Any]:
     """Return the versions of the model, and what changed between two of them."""
-    found = await visit.service.versions(visit.person)
+    versions = await visit.service.versions(visit.person)
     latest = await visit.service.history(1, visit.person)
     now = latest[0]["version"] if latest else 0
     first, last = visit.number("from"), visit.number("to")
     changed = None
     if first is not None:
         changed = await visit.service.difference(first, now if last is None else last, ROWS, visit.person)
-    return {"versions": found, "now": now, "first": first, "last": last, "changed": changed}
+    return {"versions": versions, "now": now, "first": first, "last": last, "changed": changed}
 
 
 async def confirm_rollback(visit: Visit) -> dict[str, Any]:
@@ -38,8 +38,8 @@ async def rollback(visit: Visit) -> Done:
     version = visit.number("version")
     if version is None:
         raise BadInput("Which version? The form names none.")
-    found = await visit.service.rollback(version, visit.who, visit.person)
-    return Done(f"Back at version {version:,}: {found['undone']:,} rows are undone.", "/versions")
+    outcome = await visit.service.rollback(version, visit.who, visit.person)
+    return Done(f"Back at version {version:,}: {outcome['undone']:,} rows are undone.", "/versions")
 
 
 # ---------------------------------------------------------------------- persons
@@ -88,14 +88,14 @@ async def erase_mail(visit: Visit) -> Done:
         raise BadInput("Which mail? Name its Message-ID, as its header has it: <...@...>")
     if visit.asked("sure") != "yes":
         raise BadInput("Erased content can't come back: tick the box that says so.")
-    found = await visit.service.erase(names, visit.who, visit.person)
-    said = [
-        f"In the model {found['messages']:,} were found",
-        f"{found['forgotten']:,} are forgotten, {found['released']:,} no longer set aside",
-        f"content of {found['rows']:,} rows of the journal is overwritten",
-        f"{found['remembered']:,} remembered verdicts are gone",
+    erased = await visit.service.erase(names, visit.who, visit.person)
+    sentences = [
+        f"In the model {erased['messages']:,} were found",
+        f"{erased['forgotten']:,} are forgotten, {erased['released']:,} no longer set aside",
+        f"content of {erased['rows']:,} rows of the journal is overwritten",
+        f"{erased['remembered']:,} remembered verdicts are gone",
     ]
-    return Done(f"{'; '.join(said)}.", "/erase")
+    return Done(f"{'; '.join(sentences)}.", "/erase")
 
 
 # ---------------------------------------------------------------------- other filters
@@ -108,9 +108,9 @@ async def shadow(visit: Visit) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     following = None
     if field:
-        found = await visit.service.remembered(
+        listed = await visit.service.remembered(
             person=visit.person, differs=field, limit=ROWS // 2, before=visit.number("before")
         )
-        rows, following = found["verdicts"], found["next"]
+        rows, following = listed["verdicts"], listed["next"]
     return {"comparisons": comparisons, "field": field, "verdicts": rows, "next": following, "back": "/shadow",
             "more": f"/shadow?{urlencode({'field': field})}&"}  # fmt: skip
