@@ -1,7 +1,7 @@
 """What fuzzing asks of the text kernel: for any bytes, the same answers as its Python twin.
 
 Standard library only, so that it runs inside the fuzzer's own interpreter. The first four bytes choose the options, the
-rest is documents; whatever the fuzzer finds can be given to `check` again, and `tests/fuzz_cases` keeps it.
+rest is documents; whatever the fuzzer finds can be given to `check` again, and `fuzz/regressions` keeps it.
 """
 
 from array import array
@@ -83,6 +83,41 @@ def scores(module, options, documents, vocabulary, how):
     return numbers(scorer.score(documents), "d")
 
 
+def refused(function, *arguments):
+    """Return what a function answers, or None where it refuses."""
+    try:
+        return function(*arguments)
+    except (UnicodeEncodeError, ValueError):
+        return None
+
+
+def rows_of_views(module, options, documents, n_features, how):
+    """Return rows of hashed columns, with terms and counts, and several views of the same words."""
+    terms = [[str(document)[:5], "from:ann"] for document in documents] if how & 1 else None
+    counted = bool(how & 2) and options["kind"] in ("word", "bytes")
+    found = [refused(module.hash_rows, module.Analyzer(**options), n_features, documents, terms, counted)]
+    if options["kind"] == "word" and all(isinstance(document, str) for document in documents):
+        words = {"kind": "word", "low": 1, "high": options["high"], "shortest": options["shortest"]}
+        columns = [bytes(4) * (len(document) % 3) for document in documents]
+        views = [(1, True, None), (options["high"], False, columns), (options["high"], True, columns)]
+        found += refused(module.hash_word_views, module.Analyzer(**words), n_features, documents, views) or [None]
+    return [row and [None if part is None else bytes(part) for part in row] for row in found]
+
+
+def vocabularies(module, terms):
+    """Merge, select and look up the terms of vocabularies, and place rows of them."""
+    first, second = module.Vocabulary(), module.Vocabulary()
+    first.add(terms[::2])
+    second.add(terms[1:])
+    merged = numbers(first.merge(second), "I") if len(terms) > 1 else []
+    chosen = first.select(array("I", range(len(first) - 1, -1, -1)))
+    n = len(first)
+    lengths, ids, counts = array("I", [n]), array("I", range(n)), array("i", range(1, n + 1))
+    columns, values = array("i", [0] * n), array("d", [0.0] * n)
+    placed = module.place(lengths, ids, counts, array("i", [i * 7 % 5 - 1 for i in ids]), columns, values, 0, "d")
+    return merged, chosen.dump(), [first.find(term) for term in terms], placed, columns[:placed], sorted(values)
+
+
 def check(data):
     """Compare kernel and twin on an input; AssertionError where they differ."""
     head, documents = data[:4].ljust(4, b"\0"), data[4:].split(BETWEEN)[:50]
@@ -106,6 +141,13 @@ def check(data):
     if hashed is not None:  # the kernel refuses more: a surrogate in a document, not only in a token
         assert hashed == hashes(twin, options, documents, n_features, bool(head[3] & 4)), (options, documents)
     how = head[3] >> 2
+    in_c, in_python = (rows_of_views(module, options, documents, n_features, how) for module in (kernel, twin))
+    for mine, theirs_too in zip(in_c, in_python):  # what the kernel refuses the twin may take
+        assert mine is None or mine == theirs_too, (options, documents)
+    some = [term.encode("latin-1") for term in ours[1][:40]]
+    found = [vocabularies(module, some) for module in (kernel, twin)]
+    assert [tuple(map(bytes, one[1])) for one in found].count(tuple(map(bytes, found[0][1]))) == 2, some
+    assert (found[0][0], *found[0][2:]) == (found[1][0], *found[1][2:]), (some, found)
     if len(ours[3]) == len(theirs[3]):
         vocabulary = kernel.Vocabulary(*theirs[3].dump())  # the same ids in both
         for a, b in zip(

@@ -3,7 +3,7 @@
 from surebayes import kernels
 from surebayes.kernels import _mail as kernel
 from surebayes.kernels import mail_twin
-from surebayes.mail.header_tokens import header_tokens
+from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
 from surebayes.mail.message import Limits, Message, read_message
 
 MAIL = b"From: a@b.c\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nContent-Type: %s\r\n\r\n%s"
@@ -53,11 +53,13 @@ def check(data):
     for limits in LIMITS:
         block = Message(message.subject, attachments=message.attachments)
         block._head, block._limits = data, limits
-        in_python, in_c = both(header_tokens, block)
-        assert in_c == in_python, data
+        for function, *arguments in ((header_tokens,), (listed_tokens,), (header_columns, 1000)):
+            in_python, in_c = both(function, block, *arguments)
+            assert in_c == in_python, data
     names = kernel.FILTER_FIELDS
     assert kernel.without_fields(data, names) == mail_twin.without_fields(data, names), data
     assert kernel.from_lines(data, 0) == mail_twin.from_lines(data, 0), data
+    assert kernel.unquote_from(data) == mail_twin.unquote_from(data), data
     html = data[:20000].decode("utf-8", "replace")
     for flags in (0, 7):
         assert kernel.html_text(html, flags) == mail_twin.html_text(html, flags), (html, flags)

@@ -11,7 +11,7 @@ import surebayes as sb
 from hostile_json import mutated, write_sealed
 from surebayes.errors import StoreError
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.persist.manifest import NAME
+from surebayes.persist.manifest import NAME, seal
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=4)]
@@ -20,6 +20,8 @@ KINDS = {
     "mail": {"reader": "mail", "width": 2**12},
     "text": {"reader": "text", "width": 2**12},
     "three classes": {"reader": "mail", "model": "words", "width": 2**12},
+    "stack and budget": {"reader": "mail", "width": 2**12},
+    "layer": {"own_weight": 3},
 }
 
 
@@ -27,12 +29,25 @@ KINDS = {
 def whole(request, tmp_path_factory):
     """A filter of each kind, with a certificate where there are two classes."""
     path = tmp_path_factory.mktemp("filters") / "f"
+    if request.param == "layer":
+        with sb.Filter.create(path.parent / "site", width=2**12) as site:
+            site.train(MAILS[:40])
+        with sb.Filter.create(path, base=path.parent / "site", **KINDS["layer"]) as mine:
+            for raw, label in MAILS[40:50]:
+                mine.teach(raw, label)
+        return path
     three = request.param == "three classes"
     classes = ("ham", "spam", "news") if three else ("ham", "spam")
     with sb.Filter.create(path, classes, **KINDS[request.param]) as mine:
         mine.train([(raw, "news" if three and i % 3 == 0 else label) for i, (raw, label) in enumerate(MAILS[:50])])
-        if not three:
+        if request.param == "stack and budget":
+            mine.calibrate(budget=0.01)
+        elif not three:
             mine.calibrate(max_fpr=0.9, confidence=0.5)
+    if request.param == "stack and budget":
+        with sb.Filter.open(path) as mine:
+            mine.teach(b"Subject: at nine\n\nThe usual place?\n", "ham")
+        assert "stack.1" in json.loads((path / NAME).read_bytes())["files"]
     return path
 
 
@@ -72,6 +87,41 @@ def attack(whole, tmp_path, times, seed):
 
 def test_a_hostile_folder_is_refused_or_usable(whole, tmp_path):
     assert attack(whole, tmp_path, 25, 1) > 5
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("settings", "base", "own_weight"), 0),
+        (("settings", "base", "own_weight"), 10**7),
+        (("settings", "base", "path"), "a\0b"),
+        (("settings", "base", "near"), "\0"),
+        (("standing", "lacks"), [10**30]),
+        (("standing", "lacks"), [-(10**9)]),
+        (("standing", "thresholds"), {"spam": 1e300 * 1e300}),
+    ],
+    ids=str,
+)
+def test_what_a_hostile_layer_says_of_its_base(place, value, tmp_path):
+    with sb.Filter.create(tmp_path / "site", width=2**12) as site:
+        site.train(MAILS[:20])
+    with sb.Filter.create(tmp_path / "f", base=tmp_path / "site") as mine:
+        mine.teach(*MAILS[20])
+    body = json.loads((tmp_path / "f" / NAME).read_bytes())
+    body.pop("crc32")
+    inside = body
+    for name in place[:-1]:
+        inside = inside[name]
+    inside[place[-1]] = value * len(body["standing"]["lacks"]) if isinstance(value, list) else value
+    text = json.dumps(body, indent=1).replace("Infinity", "1e999")  # a number that JSON allows
+    (tmp_path / "f" / NAME).write_bytes(seal(text.encode()))
+    if place[0] == "settings":
+        with pytest.raises(StoreError):
+            ask_everything(tmp_path / "f")
+        return
+    ask_everything(tmp_path / "f")
+    shutil.rmtree(tmp_path / "site")  # what the manifest says is all that is left
+    assert isfinite(sb.Filter.open(tmp_path / "f").judge(MAIL).threshold)
 
 
 @pytest.mark.slow

@@ -602,7 +602,11 @@ def test_what_can_not_be_compressed_is_refused(kernel):
 # ---------------------------------------------------------------------- one stack above another
 
 
-@given(st.lists(st.tuples(st.booleans(), st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=90)), max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=90)), min_size=2, max_size=6
+    )
+)
 @example([(False, [(0, 0, 0)]), (False, []), (False, [(0, 0, 1)])])
 @settings(max_examples=150)
 def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
@@ -634,6 +638,11 @@ def test_stacks_that_are_none_or_damaged_are_refused(kernel):
         kernel.lacking(SimpleNamespace(stack=[(damaged, 1)], classes=2), good)
     with pytest.raises(ValueError):
         kernel.lacking(good, SimpleNamespace(stack=[(damaged, 1)], classes=2))
-    for broken in (SimpleNamespace(stack=[(table, 0)], classes=2), SimpleNamespace(stack=[table], classes=2)):
+    for broken in ([(table, 0)], [table], [], None, ((table, 1),)):
         with pytest.raises((ValueError, TypeError)):
-            compiled.lacking(good, broken)
+            compiled.lacking(good, SimpleNamespace(stack=broken, classes=2))
+    disordered, places = file_parts(np.array([0xFFFFFFFE, 1, 5, 1], np.uint32).tobytes())
+    with pytest.raises(ValueError, match="out of order"):
+        compiled.lacking(
+            SimpleNamespace(stack=[(FileTable.of_places(b"".join(disordered), places), 1)], classes=2), good
+        )

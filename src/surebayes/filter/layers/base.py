@@ -9,6 +9,7 @@ This module is on the way of `surebayes filter`: no numpy, no typing.
 """
 
 import os
+from math import isfinite
 
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.layers.counting import MOST_WEIGHT, lacking, no_steps, over, stepped
@@ -35,7 +36,8 @@ def checked_link(link: object) -> "dict[str, Any]":
         raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
     if not all(type(link[name]) is kind for name, kind in wanted.items()):
         raise BadModel("The settings of the filter name its base by values that can't be.")
-    check_weight(link["own_weight"])
+    if "\0" in link["path"] + link["near"] or not 1 <= link["own_weight"] <= MOST_WEIGHT:
+        raise BadModel("The settings of the filter name its base by values that can't be.")
     return link
 
 
@@ -223,7 +225,7 @@ def pool_alone(layer: Engine) -> Engine:
 def thresholds_of(noted: object) -> "dict[str, float]":
     """Return the thresholds of a base as a layer's manifest has them; none where it has none."""
     values = noted.get("thresholds") if isinstance(noted, dict) else None
-    fits = isinstance(values, dict) and all(isinstance(value, float) for value in values.values())
+    fits = isinstance(values, dict) and all(isinstance(value, float) and isfinite(value) for value in values.values())
     return values if fits else {}  # type: ignore[return-value]
 
 
@@ -323,9 +325,13 @@ class Standing:
             return None
         if isinstance(noted, dict) and noted.get("base") == self.base.version:
             columns = noted.get("lacks")
-            if isinstance(columns, list) and len(columns) == len(layer.views) and all(type(n) is int for n in columns):
+            if isinstance(columns, list) and len(columns) == len(layer.views) and all(map(_is_count, columns)):
                 return columns
         return lacking(self.base.judge.engine, layer)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**31
 
 
 def link_to(base: Base, folder: str, own_weight: int) -> "dict[str, Any]":

@@ -3,48 +3,16 @@
 
 enum { PART = 256 };
 
-/* Tables whose counts add up. */
-typedef struct {
-    Table *tables;
-    int64_t *weights;
-    size_t n, classes;
-} Layer;
-
-static int open_layer(Layer *s, Buffers *buffers, PyObject *sums)
+static int open_sums(Stack *stack, Buffers *buffers, PyObject *sums, int64_t *classes)
 {
-    int64_t classes;
-    if (whole_attr(sums, "classes", 2, INT32_MAX, &classes) < 0)
+    if (whole_attr(sums, "classes", 2, INT32_MAX, classes) < 0)
         return -1;
-    PyObject *stack = PyObject_GetAttrString(sums, "stack");
-    if (!stack)
+    PyObject *list = PyObject_GetAttrString(sums, "stack");
+    if (!list)
         return -1;
-    int good = PyList_Check(stack);
-    s->classes = (size_t)classes;
-    s->n = good ? (size_t)PyList_Size(stack) : 0;
-    s->tables = calloc(s->n + 1, sizeof *s->tables);
-    s->weights = calloc(s->n + 1, sizeof *s->weights);
-    if (!s->tables || !s->weights) {
-        PyErr_NoMemory();
-        good = 0;
-    }
-    for (size_t i = 0; good && i < s->n; i++) {
-        PyObject *pair = PyList_GetItem(stack, (Py_ssize_t)i);
-        good = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
-        if (good) {
-            s->weights[i] = PyLong_AsLongLong(PyTuple_GetItem(pair, 1));
-            good = !PyErr_Occurred() && s->weights[i] >= 1 && s->weights[i] <= 1000000 &&
-                   table_open(&s->tables[i], buffers, PyTuple_GetItem(pair, 0), s->classes, 0) == 0;
-        }
-    }
-    Py_DECREF(stack);
-    if (!good && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "sums need a list of (table, weight from 1 to 1000000)");
-    return good ? 0 : -1;
-}
-
-static void close_layer(Layer *s)
-{
-    free(s->tables), free(s->weights);
+    int opened = stack_open(stack, buffers, list, (size_t)*classes);
+    Py_DECREF(list);
+    return opened;
 }
 
 /* Some columns of a stack: their counts, and what is needed to find them. */
@@ -57,9 +25,9 @@ typedef struct {
 
 /* Add up the counts of the part's columns; 0, or -1 where a block is damaged. Mark those that the table `current` has
  * counts of, and those that tables before it have. */
-static int add_up(Layer *s, Part *part, size_t current)
+static int add_up(Stack *s, size_t classes, Part *part, size_t current)
 {
-    const size_t values = part->n * s->classes;
+    const size_t values = part->n * classes;
     memset(part->sums, 0, values * sizeof *part->sums);
     for (size_t i = 0; i < s->n; i++) {
         /* a table may be narrower than the columns of another: it has none of those beyond */
@@ -69,9 +37,9 @@ static int add_up(Layer *s, Part *part, size_t current)
         if (table_gather(&s->tables[i], part->columns, within, part->found) < 0)
             return -1;
         for (size_t c = 0; c < within; c++)
-            for (size_t k = 0; k < s->classes; k++) {
-                int32_t count = part->found[c * s->classes + k];
-                part->sums[c * s->classes + k] += s->weights[i] * count;
+            for (size_t k = 0; k < classes; k++) {
+                int32_t count = part->found[c * classes + k];
+                part->sums[c * classes + k] += s->weights[i] * count;
                 if (count && i < current)
                     part->seen[c] = 1;
                 if (count && i == current)
@@ -90,19 +58,19 @@ static int has_documents(const int64_t *row, size_t classes)
 }
 
 /* How many columns of a part the upper stack has and the lower one lacks; -1 where a block is damaged. */
-static int64_t count_part(Layer *upper, Layer *lower, size_t table, Part *part, uint8_t *is_alive)
+static int64_t count_part(Stack *upper, Stack *lower, size_t classes, size_t table, Part *part, uint8_t *is_alive)
 {
     int64_t count = 0;
     memset(part->seen, 0, part->n);
     memset(part->here, 0, part->n);
-    if (add_up(upper, part, table) < 0)
+    if (add_up(upper, classes, part, table) < 0)
         return -1;
     for (size_t c = 0; c < part->n; c++)
-        is_alive[c] = part->here[c] && !part->seen[c] && has_documents(part->sums + c * upper->classes, upper->classes);
-    if (add_up(lower, part, 0) < 0)
+        is_alive[c] = part->here[c] && !part->seen[c] && has_documents(part->sums + c * classes, classes);
+    if (add_up(lower, classes, part, 0) < 0)
         return -1;
     for (size_t c = 0; c < part->n; c++)
-        count += is_alive[c] && !has_documents(part->sums + c * lower->classes, lower->classes);
+        count += is_alive[c] && !has_documents(part->sums + c * classes, classes);
     return count;
 }
 
@@ -131,13 +99,13 @@ static size_t next_part(const Table *t, size_t at, Part *part)
 static int is_ascending(const Part *part)
 {
     for (size_t i = 0; i < part->n; i++)
-        if (part->columns[i] < (i ? part->columns[i - 1] + 1 : 0))
+        if (part->columns[i] < 0 || (i && part->columns[i] <= part->columns[i - 1]))
             return 0;
     return 1;
 }
 
 /* What is wrong, or NULL. */
-static const char *count_lacking(Layer *upper, Layer *lower, Part *part, int64_t *count)
+static const char *count_lacking(Stack *upper, Stack *lower, size_t classes, Part *part, int64_t *count)
 {
     uint8_t is_alive[PART];
     for (size_t i = 0; i < upper->n; i++) {
@@ -146,7 +114,7 @@ static const char *count_lacking(Layer *upper, Layer *lower, Part *part, int64_t
             at = next_part(t, at, part);
             if (!is_ascending(part))
                 return "an entry of the table is out of order, or of another table";
-            int64_t more = part->n ? count_part(upper, lower, i, part, is_alive) : 0;
+            int64_t more = part->n ? count_part(upper, lower, classes, i, part, is_alive) : 0;
             if (more < 0)
                 return table_damaged;
             *count += more;
@@ -169,16 +137,17 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
         free(buffers), free(part);
         return PyErr_NoMemory();
     }
-    Layer upper = {.n = 0}, lower = {.n = 0};
-    int64_t count = 0;
-    int good = open_layer(&upper, buffers, given[0]) == 0 && open_layer(&lower, buffers, given[1]) == 0;
-    if (good && upper.classes != lower.classes) {
+    Stack upper = {.n = 0}, lower = {.n = 0};
+    int64_t count = 0, classes[2];
+    int good = open_sums(&upper, buffers, given[0], &classes[0]) == 0 &&
+               open_sums(&lower, buffers, given[1], &classes[1]) == 0;
+    if (good && classes[0] != classes[1]) {
         PyErr_SetString(PyExc_ValueError, "the two have not the same classes");
         good = 0;
     }
     if (good) {
-        part->found = malloc(PART * upper.classes * sizeof *part->found);
-        part->sums = malloc(PART * upper.classes * sizeof *part->sums);
+        part->found = malloc(PART * (size_t)classes[0] * sizeof *part->found);
+        part->sums = malloc(PART * (size_t)classes[0] * sizeof *part->sums);
         good = part->found && part->sums;
         if (!good)
             PyErr_NoMemory();
@@ -186,7 +155,7 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
     if (good) {
         const char *wrong;
         Py_BEGIN_ALLOW_THREADS
-        wrong = count_lacking(&upper, &lower, part, &count);
+        wrong = count_lacking(&upper, &lower, (size_t)classes[0], part, &count);
         Py_END_ALLOW_THREADS
         if (wrong) {
             PyErr_SetString(PyExc_ValueError, wrong);
@@ -194,7 +163,7 @@ PyObject *pool_lacking(PyObject *module, PyObject *args)
         }
     }
     free(part->found), free(part->sums), free(part);
-    close_layer(&upper), close_layer(&lower);
+    stack_close(&upper), stack_close(&lower);
     buffers_close(buffers);
     free(buffers);
     return good ? PyLong_FromLongLong(count) : NULL;
