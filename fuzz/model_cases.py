@@ -1,8 +1,8 @@
 """What fuzzing asks of a model on disk: whatever a sealed folder says, it is judged with or refused, never worse.
 
 The bytes choose a small filter (one with a single file of tables, one with a stack of them and a budget, a layer on
-another filter), what is changed in its manifest, and which entries of its tables; then all is sealed again, so that no
-checksum stands between them and what reads them.
+another filter, one of texts with second stages), what is changed in its manifest, and which entries of its tables; then
+all is sealed again, so that no checksum stands between them and what reads them.
 """
 
 import copy
@@ -20,7 +20,7 @@ from surebayes.persist.manifest import seal, unseal
 
 ROOT = Path(__file__).parent.parent / ".fuzz"
 BASE, CHANGED = ROOT / "model_bases", ROOT / f"model_changed_{os.getpid()}"
-KINDS = ("one", "stack", "layer")
+KINDS = ("one", "stack", "layer", "text")
 MAIL = b"From: ann@example.org\nSubject: At nine?\nContent-Type: text/plain\n\nThe usual place, then. Bring the book.\n"
 VALUES = (
     None, True, False, 0, 1, -1, 2, 3, 255, 256, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30,
@@ -46,6 +46,8 @@ def seeds():
         with sb.Filter.create(BASE / "layer", base=BASE / "one") as made:
             for raw, label in mails[12:15]:
                 made.teach(raw, label)
+        with sb.Filter.create(BASE / "text", reader="text", width=2**12) as made:
+            made.train([(raw.decode("latin-1"), label) for raw, label in mails])
     yield b""
     for kind in range(len(KINDS)):
         for number in range(0, 256, 16):
@@ -64,11 +66,13 @@ def places(value, found):
 
 
 def tables_of(manifest, which):
-    """Return (entry of the file, n, where its entries, their checksums) of every table of counts of a file."""
+    """Return (entry of the file, n, where its entries, their checksums) of every table of a file."""
     name = "tables" if not which else f"stack.{which}"
     for view in manifest["scoring"]["views"]:
         if not which:
-            yield name, view["table"]["n"], view["table"]["entries"], view["table"]["entry_crcs"]
+            stages = [stage["table"] for stage in view.get("stages") or () if stage]
+            for table in (view["table"], *stages):
+                yield name, table["n"], table["entries"], table["entry_crcs"]
         else:
             n, at = view["stack"][which - 1]
             yield name, n, at, at + 8 * n

@@ -9,7 +9,7 @@ import pytest
 
 import surebayes as sb
 from hostile_json import mutated, write_sealed
-from surebayes.errors import StoreError
+from surebayes.errors import BadModel, StoreError
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.persist.manifest import NAME, seal
 from surebayes.synthetic import mail_stream
@@ -122,6 +122,25 @@ def test_what_a_hostile_layer_says_of_its_base(place, value, tmp_path):
     ask_everything(tmp_path / "f")
     shutil.rmtree(tmp_path / "site")  # what the manifest says is all that is left
     assert sb.Filter.open(tmp_path / "f").judge(MAIL).threshold == 0
+
+
+def test_what_gives_no_number_is_no_score(tmp_path):
+    with sb.Filter.create(tmp_path / "f", **KINDS["text"]) as mine:
+        mine.train(MAILS[:50])
+    body = json.loads((tmp_path / "f" / NAME).read_bytes())
+    body.pop("crc32")
+    stages = [stage for view in body["scoring"]["views"] for stage in view.get("stages", []) if stage]
+    assert stages
+    for stage in stages:
+        stage["intercepts"] = [1e308]
+    body["scoring"]["weights"] = [[2**99] * len(row) for row in body["scoring"]["weights"]]
+    write_sealed(tmp_path / "f", body)
+    with pytest.raises(BadModel, match="no number"):
+        MappedModel(str(tmp_path / "f")).scores(MAIL)
+    body["settings"]["second_stage"] = 10**30
+    write_sealed(tmp_path / "f", body)
+    with pytest.raises(BadModel, match="rows of the journal"):
+        sb.Filter.open(tmp_path / "f")
 
 
 @pytest.mark.slow

@@ -599,6 +599,12 @@ def test_what_can_not_be_compressed_is_refused(kernel):
     assert kernel.decompress(packed, 13) == b"one two three"
 
 
+def test_a_score_that_is_no_number_is_refused(kernel):
+    for opinion, weight in ((math.nan, 0.0), (math.inf, 1.0), (1e308, 1e308)):
+        with pytest.raises(ValueError, match="no number"):
+            kernel.weigh(array("d", [1.0, opinion]), array("d", [weight]), array("d", [0.0]), array("d", [0.0, 0.0]))
+
+
 # ---------------------------------------------------------------------- one stack above another
 
 

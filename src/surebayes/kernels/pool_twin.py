@@ -6,7 +6,7 @@ reads the same ones.
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import isfinite, log, sqrt
 
 from surebayes.kernels.compression_twin import compress, decompress
 from surebayes.kernels.pool_tables_twin import (
@@ -200,6 +200,8 @@ def score(
 def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
     """Fill in the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.
 
+    ValueError where a score is no number.
+
     Examples
     --------
     >>> from array import array
@@ -218,6 +220,8 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
         for e in range(experts):
             total += factors[i % contrasts * experts + e] * values[i * experts + e]
         scores[i] = total
+        if not isfinite(total):
+            raise ValueError("a score is no number")
 
 
 def separate(

@@ -136,7 +136,10 @@ class Engine:
     def weighed(self, opinions: Numbers) -> Numbers:
         """Return the pool's scores, (documents, contrasts)."""
         out = real_zeros(len(opinions) // max(self.n_experts, 1))
-        _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out)
+        try:
+            _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out)
+        except ValueError as error:
+            raise BadModel(f"The model is damaged: {error}. Restore it from a copy.") from None
         return out
 
     def scores(self, rows: "list[Rows]") -> Numbers:

@@ -76,7 +76,7 @@ class Settings:
 
             checked_link(settings.base)
         whole = settings.weights_since, settings.second_stage, settings.certified_at
-        if not all(isinstance(n, int) and n >= 0 for n in whole) or not all(
+        if not all(isinstance(n, int) and 0 <= n < 2**53 for n in whole) or not all(
             isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)
         ):
             raise BadModel("The settings of the filter have numbers that can't be rows of the journal.")

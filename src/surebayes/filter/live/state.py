@@ -133,7 +133,7 @@ class State(OnBase):
         self.floor, self.learnt_at, self.seq, self.chain = (
             place[name] for name in ("floor", "learnt_at", "absorbed", "chain")
         )
-        if not all(type(n) is int and n >= 0 for n in (self.floor, self.learnt_at, self.seq, self.chain)):
+        if not all(type(n) is int and 0 <= n < 2**53 for n in (self.floor, self.learnt_at, self.seq, self.chain)):
             raise BadModel("The manifest has numbers that can't be rows of the journal.")
         self.since = self.seq
         self.belong_to(journal)

@@ -536,7 +536,7 @@ const char weigh_doc[] = "weigh(opinions, weights, bias, out)\n--\n\n"
                          "The pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
                          "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: "
                          "(contrasts,); out: (documents, contrasts).\n"
-                         "All float64.";
+                         "All float64. ValueError where a score is no number.";
 PyObject *pool_weigh(PyObject *module, PyObject *args)
 {
     PyObject *given[4];
@@ -559,13 +559,16 @@ PyObject *pool_weigh(PyObject *module, PyObject *args)
     }
     if (good) {
         const size_t experts = n_weights / contrasts;
-        for (size_t i = 0; i < n_out; i++) {
+        for (size_t i = 0; good && i < n_out; i++) {
             const double *own = weights + i % contrasts * experts;
             double total = bias[i % contrasts];
             for (size_t e = 0; e < experts; e++)
                 total += own[e] * opinion[i * experts + e];
             out[i] = total;
+            good = isfinite(total);
         }
+        if (!good)
+            PyErr_SetString(PyExc_ValueError, "a score is no number");
     }
     buffers_close(buffers);
     free(buffers);
