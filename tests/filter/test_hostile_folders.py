@@ -140,7 +140,7 @@ def test_what_gives_no_number_is_no_score(tmp_path):
     body["settings"]["second_stage"] = 10**30
     write_sealed(tmp_path / "f", body)
     with pytest.raises(BadModel, match="rows of the journal"):
-        sb.Filter.open(tmp_path / "f")
+        sb.Filter.open(tmp_path / "f").status()
 
 
 @pytest.mark.slow
