@@ -26,7 +26,7 @@ class Server:
             [*SCRIPT, "serve", "-m", os.fspath(folder), *words, *map(str, flags)],
             stderr=subprocess.PIPE, env=env or clean_environment(),
         )  # fmt: skip
-        self.events, self.ports = [], {}
+        self.lines, self.events, self.ports = [], [], {}
         self._grown = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -39,6 +39,7 @@ class Server:
     def _read(self):
         for line in self.process.stderr:
             with self._grown:
+                self.lines.append(line)
                 try:
                     event = json.loads(line)
                 except ValueError:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import Server, read_all
 
+import surebayes as sb
+from surebayes import synthetic
 from surebayes.server.mail import milter
 from surebayes.server.mail.milter import BadPacket, IncomingMail, header_of, length_of, negotiate, packet
 
@@ -162,6 +164,34 @@ def test_actions(folder, mails, action, ending, has):
             assert packets[-1][1].startswith(b"550 5.7.1 ")
         if action == "pass":
             assert len(packets) == len(ham) == 1
+
+
+def controls(data):
+    """Return what would steer a terminal, or go on as another header field."""
+    return [c for c in data.decode("utf-8", "surrogateescape") if not c.isprintable() and c != "\0"]
+
+
+@pytest.mark.parametrize("action", ["tag", "quarantine", "reject"])
+def test_a_class_with_terminal_escapes_is_shown_not_sent(tmp_path, mails, action):
+    """In fields, in the reason of a refusal, in the log: by this door and by the one of spamc."""
+    name = "eggs\x1b[2J\x07\x9b\u202e"
+    raws, labels = synthetic.as_lists(60, 11)
+    with sb.Filter.create(tmp_path / "f", ("ham", name), model="words") as made:
+        made.train([(raw, "ham" if label == "ham" else name) for raw, label in zip(raws, labels)])
+    evil = mails["spam"].replace(b"Subject: ", b"Subject: \x1b]0;gone\x07\x9b ", 1)
+    with Server(tmp_path / "f", "--milter-action", action, "--log-level", "debug", doors=("milter", "spamd")) as server:
+        with server.connect("milter") as connection:
+            packets = MailServer(connection).deliver(evil)
+        assert packets[-1][0] == (b"y" if action == "reject" else b"a")
+        assert not controls(b"".join(data for letter, data in packets if letter in b"hqy"))
+        with server.connect("milter") as connection:
+            connection.sendall(packet(b"\x1b", b"[2J") + packet(b"L", b"\x1b[2J"))
+            read_all(connection)
+        reply = server.spamd("PROCESS", mails["spam"], User="\x1b[2J")
+        assert not controls(reply.partition(b"\r\n\r\n")[0].replace(b"\r\n", b""))
+        server.event("judged", door="milter")
+    assert server.lines
+    assert not controls(b"".join(line.rstrip(b"\n") for line in server.lines))
 
 
 @pytest.mark.parametrize(("on_error", "ending"), [("accept", b"a"), ("tempfail", b"t")])
