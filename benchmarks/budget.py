@@ -152,12 +152,12 @@ def table(streams):
     }
     for name, (y, scores) in streams.items():
         for rate in RATES:
-            for truths, said in words.items():
+            for truths, description in words.items():
                 run = Run(y, scores, rate, truths, len(y) // 3)
                 ham = int((~run.y).sum())
                 assert run.worst_stretch <= BURST + run.in_flight + 1e-6, "the bound is broken"
                 lines.append(
-                    f"| {NAMES[name]} | {rate:.1%} | {said} | {run.false_alarms} of {ham:,} | "
+                    f"| {NAMES[name]} | {rate:.1%} | {description} | {run.false_alarms} of {ham:,} | "
                     f"{run.false_alarms / ham:.3%} | {run.worst_stretch:.2f} | {BURST} + {run.in_flight} | "
                     f"{run.recall:.3f} | {run.mute / len(run.y):.2%} |"
                 )
@@ -187,7 +187,7 @@ def cost(runs=25):
                 if model == models[1]:
                     opened.calibrate(budget=0.1, burst=1000)
         for label in ("ham", "spam"):
-            chosen = [mail for mail, own in zip(mails[500:], labels[500:]) if own == label]
+            chosen = [mail for mail, label_of_mail in zip(mails[500:], labels[500:]) if label_of_mail == label]
             times = [[], []]
             for run in range(runs):  # turn by turn: whoever else uses the machine slows both
                 for k in (0, 1):

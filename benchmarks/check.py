@@ -54,19 +54,19 @@ def main(words=None):
     parser.add_argument("--results", type=Path, help="a file of ratios, in place of running anything")
     parser.add_argument("--baseline", type=Path, default=BASELINE)
     given = parser.parse_args(words)
-    kept = json.loads(given.baseline.read_text()) if given.baseline.exists() else {"ratios": {}}
+    baseline = json.loads(given.baseline.read_text()) if given.baseline.exists() else {"ratios": {}}
     if given.results:
         results = json.loads(given.results.read_text())
     else:
         # those of the baseline: programs that aren't installed everywhere are no part of it
-        results = run.measured(given.names or list(run.BENCHMARKS if given.keep else kept["ratios"]))
+        results = run.measured(given.names or list(run.BENCHMARKS if given.keep else baseline["ratios"]))
     if given.keep:
-        kept["ratios"].update(results)
-        kept["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
-        given.baseline.write_text(json.dumps(kept, indent=1) + "\n")
+        baseline["ratios"].update(results)
+        baseline["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
+        given.baseline.write_text(json.dumps(baseline, indent=1) + "\n")
         print(f"{given.baseline}: {sum(map(len, results.values()))} ratios kept")
         return 0
-    lines, lost = compare(kept["ratios"], results)
+    lines, lost = compare(baseline["ratios"], results)
     print("\n".join(lines))
     print(f"{len(lost)} of {len(lines)} ratios lost more than {ALLOWED:.0%}" if lost else "No ratio was lost.")
     return 1 if lost or not lines else 0

@@ -86,7 +86,7 @@ def streams():
     reuters = corpora.load("reuters21578")
     texts = corpora.texts(reuters, subject=True)
     for topic in TOPICS:
-        yield f"Reuters, {topic}", *judged_in_order(texts, np.array([topic in own for own in reuters.labels]))
+        yield f"Reuters, {topic}", *judged_in_order(texts, np.array([topic in topics for topics in reuters.labels]))
     news = corpora.load("news20_bydate")
     texts = corpora.texts(news, subject=True)
     for branch in BRANCHES:

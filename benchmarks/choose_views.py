@@ -276,21 +276,21 @@ def weighings() -> dict[str, tuple[float, float, list[float]]]:
 
     An expert's opinion is multiplied by (1 / (1 - AUC_0.1 + offset))^power / spread^(power of the spread).
     """
-    found = {f"the mean of opinions {how}": (1.0, 0.0, [scaled]) for how, scaled in KEPT.items()}
+    ways = {f"the mean of opinions {how}": (1.0, 0.0, [scaled]) for how, scaled in KEPT.items()}
     for power in (1.0, 2.0):
         for offset in OFFSETS:
             name = f"reliability, power {power:.0f}, + {offset}"
-            found |= {f"{name}, {how}": (offset, power, [scaled]) for how, scaled in KEPT.items()}
-            found[f"{name}, the best of these"] = offset, power, list(KEPT.values())
-    return found
+            ways |= {f"{name}, {how}": (offset, power, [scaled]) for how, scaled in KEPT.items()}
+            ways[f"{name}, the best of these"] = offset, power, list(KEPT.values())
+    return ways
 
 
 def weighed(held: np.ndarray, inside: np.ndarray, offset: float, power: float, scaled: list[float]) -> np.ndarray:
     """Weigh experts by their opinions of held-out documents."""
     area = np.array([metrics.partial_auc(inside, column) for column in held.T])
     spread = np.sqrt((held[inside].var(0) + held[~inside].var(0)) / 2)
-    found = [(1 / (1 - area + offset)) ** power / spread**by for by in scaled]
-    return max(found, key=lambda weights: metrics.partial_auc(inside, held @ weights, max_fpr=0.01))
+    candidates = [(1 / (1 - area + offset)) ** power / spread**by for by in scaled]
+    return max(candidates, key=lambda weights: metrics.partial_auc(inside, held @ weights, max_fpr=0.01))
 
 
 def choose_weights() -> int:
@@ -349,14 +349,14 @@ def choose_stack() -> int:
             before, after = scored(Engine("text", views, 2), train, labels, held, judge)
             inside = labels[held] == 1
             standard = _Standard(before[:, 0], inside)
-            for (name, pull), found in figures.items():
+            for (name, pull), by_kind in figures.items():
                 share = np.where(inside, *COUNTED[name](inside.sum(), (~inside).sum()))
                 stack = drawn_model([(standard.z, inside, share)], np.zeros(before.shape[2]), pull)
                 pooled = after[:, 0] @ standard.raw(*stack)[0]
                 pair = metrics.partial_auc(truth == 1, pooled), metrics.tpr_at_fpr(truth == 1, pooled, 0.001)
-                found.setdefault(kind, []).append(pair)
+                by_kind.setdefault(kind, []).append(pair)
         print(f"{case.corpus}: done, {time.process_time():.0f} s of CPU so far", file=sys.stderr)
-    means = {key: np.array([np.mean(pairs, axis=0) for pairs in found.values()]) for key, found in figures.items()}
+    means = {key: np.array([np.mean(pairs, axis=0) for pairs in by_kind.values()]) for key, by_kind in figures.items()}
     print("| every text counts | held back | " + " | ".join(next(iter(figures.values()))) + " | mean recall |")
     print("|---|---:" + "|---" * (len(next(iter(means.values()))) + 1) + "|")
     for (name, pull), mean in means.items():
@@ -406,8 +406,8 @@ def report(kind: str, sets: dict, figures: dict, seconds: dict) -> None:
     for column in ("set", *corpora, "mean", "CPU s"):
         table.add_column(column, justify="left" if column == "set" else "right")
     area = {}
-    for name, found in figures.items():
-        cells = [np.mean([f[1:] for f in found if f[0] == corpus], axis=0) for corpus in corpora]
+    for name, rows in figures.items():
+        cells = [np.mean([f[1:] for f in rows if f[0] == corpus], axis=0) for corpus in corpora]
         area[name] = np.array(cells)[:, 0]
         shown = [f"{auc:.4f} / {tpr:.3f}" for auc, tpr in [*cells, np.mean(cells, axis=0)]]
         table.add_row(name, *shown, f"{seconds[name]:.1f}")

@@ -161,19 +161,19 @@ def overhead(folder, n, engines):
     from surebayes import cluster
 
     parts = written(folder, n)
-    found = {"documents": n}
+    costs = {"documents": n}
     with ProcessPoolExecutor(2) as executor:
         list(executor.map(_warm, range(2)))
         cluster.fit(model(), parts[:2], executor)
-        found["processes"] = measured(lambda: cluster.fit(model(), parts, executor))
-    print(found, flush=True)
+        costs["processes"] = measured(lambda: cluster.fit(model(), parts, executor))
+    print(costs, flush=True)
     if "dask" in engines:
-        found["dask"] = _with_dask(parts)
-        print(found, flush=True)
+        costs["dask"] = _with_dask(parts)
+        print(costs, flush=True)
     if "spark" in engines:
-        found["spark"] = _with_spark(parts)
-        print(found, flush=True)
-    record(overhead=found | {"load": os.getloadavg()[0]})
+        costs["spark"] = _with_spark(parts)
+        print(costs, flush=True)
+    record(overhead=costs | {"load": os.getloadavg()[0]})
 
 
 def _with_dask(parts):
@@ -252,8 +252,8 @@ def mailboxes(folder, n):
         rare = np.empty(0, np.int64)
         with open(Path(folder) / "ham.mbox", "w") as ham, open(Path(folder) / "spam.mbox", "w") as spam:
             for first in range(0, n, PART):
-                texts, labels, found = bodies(first, min(PART, n - first))
-                rare = np.union1d(rare, found)
+                texts, labels, rare_here = bodies(first, min(PART, n - first))
+                rare = np.union1d(rare, rare_here)
                 for k, (text, label) in enumerate(zip(texts, labels.tolist()), first):
                     subject = text[:40].rpartition(" ")[0]
                     (spam if label else ham).write(HEAD % (k % 5000, k % 50, k % 5000, subject, k, text))
@@ -282,12 +282,12 @@ def mail(folder, n):
         subprocess.run(command, check=True, capture_output=True)
         wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    found = {"documents": n, "terms": terms, "cpu": cpu, "wall": wall, "mb": after.ru_maxrss / 1024}
-    print(found, flush=True)
+    costs = {"documents": n, "terms": terms, "cpu": cpu, "wall": wall, "mb": after.ru_maxrss / 1024}
+    print(costs, flush=True)
     tenth = in_process("peer_of_mails", folder, n // 10)
     print("scikit-learn:", tenth, flush=True)
     print(f"times as fast: {10 * tenth['wall'] / wall:.1f} by the clock, {10 * tenth['cpu'] / cpu:.1f} in CPU time")
-    record(mail=found | {"peer": tenth, "load": os.getloadavg()[0]})
+    record(mail=costs | {"peer": tenth, "load": os.getloadavg()[0]})
 
 
 # ---- pools
@@ -339,10 +339,10 @@ def pools(folder, sizes):
 # ---- keeping and drawing
 
 
-def record(**found):
+def record(**figures):
     MEASURED.parent.mkdir(exist_ok=True)
     known = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-    MEASURED.write_text(json.dumps(known | found, indent=1) + "\n")
+    MEASURED.write_text(json.dumps(known | figures, indent=1) + "\n")
 
 
 def draw():

@@ -42,10 +42,10 @@ def rows() -> Iterator[tuple[str, float, float, float, float | None]]:
             for _ in range(_RUNS):  # turn by turn: whoever else uses the machine slows both
                 bare.append(cpu_of("pass"))
                 ours.append(cpu_of(COMMAND, *words, mail=mail))
-            peer, own = statistics.median(bare), statistics.median(ours)
-            yield what, own, peer, own / peer, ceiling
+            peer, ours_seconds = statistics.median(bare), statistics.median(ours)
+            yield what, ours_seconds, peer, ours_seconds / peer, ceiling
 
 
 if __name__ == "__main__":
-    for what, own, peer, ratio, _ in rows():
-        print(f"{what:<32} {own:.3f} s, bare Python {peer:.3f} s: {ratio:.2f}x")
+    for what, ours_seconds, peer, ratio, _ in rows():
+        print(f"{what:<32} {ours_seconds:.3f} s, bare Python {peer:.3f} s: {ratio:.2f}x")

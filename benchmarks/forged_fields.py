@@ -21,8 +21,8 @@ TAUGHT, TESTED = 230, 76
 
 def fields(name: str, label: str, score: float) -> bytes:
     """Return five fields as a filter puts them in front of a mail."""
-    said = {"Label": label, "Score": f"{score:.3f}", "Threshold": "0", "Probability": "0.01", "Model": "m-1"}
-    return "".join(f"{name}-{key}: {value}\n" for key, value in said.items()).encode()
+    forged = {"Label": label, "Score": f"{score:.3f}", "Threshold": "0", "Probability": "0.01", "Model": "m-1"}
+    return "".join(f"{name}-{key}: {value}\n" for key, value in forged.items()).encode()
 
 
 def caught(mine: sb.Filter, mails: Iterable[bytes], front: bytes = b"") -> int:

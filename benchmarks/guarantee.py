@@ -103,8 +103,8 @@ def mail_table(names=suites.MAIL, rates=(0.01, 0.001), confidence=0.95):
             pool = ViewPool().fit([documents[i] for i in train], y[train], order=range(len(train)))
             held, later = (pool.decision_function([documents[i] for i in part]) for part in (known, new))
             for rate in rates:
-                kept = _kept(held, y[known], later, y[new], rate, confidence)
-                lines.append(f"| {name}, {order} | {rate:.1%} | {int((~y[known]).sum()):,} | {kept} |")
+                cells = _kept(held, y[known], later, y[new], rate, confidence)
+                lines.append(f"| {name}, {order} | {rate:.1%} | {int((~y[known]).sum()):,} | {cells} |")
     return "\n".join(lines)
 
 
@@ -117,12 +117,12 @@ def _kept(held, held_labels, later, labels, rate, confidence):
     alarms = later > certificate.threshold
     wrong, negatives = int((alarms & ~labels).sum()), int((~labels).sum())
     monitor = DriftMonitor(certificate, false_alarm=0.01)
-    said = "quiet"
+    outcome = "quiet"
     for i, (score, label) in enumerate(zip(later, labels)):
         if monitor.update([score], [label]).revoked:
-            said = f"revoked after {i + 1:,} mails"
+            outcome = f"revoked after {i + 1:,} mails"
             break
-    return f"{wrong:,} of {negatives:,} | {wrong / negatives:.2%} | {alarms[labels].mean():.3f} | {said}"
+    return f"{wrong:,} of {negatives:,} | {wrong / negatives:.2%} | {alarms[labels].mean():.3f} | {outcome}"
 
 
 if __name__ == "__main__":

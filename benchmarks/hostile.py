@@ -60,9 +60,9 @@ def inputs() -> "list[tuple[str, Callable, bytes | str]]":
     unseen = "".join(
         [chr(c) for low in range(0, 256, 7) for c in range(0x100 + low, 0x110000, 256) if not 0xD8 <= c >> 8 < 0xE0]
     )
-    found: list[tuple[str, Callable, bytes | str]] = [("text of unseen characters", words, unseen)]
-    found += [(name, judge, make()) for name, (make, _) in HOSTILE.items()]
-    found += [
+    cases: list[tuple[str, Callable, bytes | str]] = [("text of unseen characters", words, unseen)]
+    cases += [(name, judge, make()) for name, (make, _) in HOSTILE.items()]
+    cases += [
         ("parameters of percent signs", judge, parameters(b"utf-8''" + b"%41" * 5000)),
         ("parameters of bad percent signs", judge, parameters(b"utf-8''" + b"%zz" * 5000)),
         ("header of bare carriage returns", judge, b"Subject: x\n" + b"X-Spam: y\r" * (MB // 2) + b"\n\nbody"),
@@ -71,7 +71,7 @@ def inputs() -> "list[tuple[str, Callable, bytes | str]]":
         ("mailbox of From lines with times", mailbox, (b"From " + b"1:111:" * 160 + b"\n") * (16 * MB // 970)),
         ("an ordinary mail", judge, ordinary(MB)),
     ]
-    return found
+    return cases
 
 
 def price(function: Callable, data: "bytes | str") -> tuple[float, float]:

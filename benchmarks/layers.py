@@ -40,19 +40,19 @@ SCRIPT = [sys.executable, "-c", "import sys; from surebayes._entry import main; 
 
 def inboxes():
     """Return the persons of both corpora: for each a reader, and by person lists of documents and labels."""
-    found = {}
+    by_corpus = {}
     rows = corpora.load("ecml2006_a")
     parts = {}
     for text, label, part in zip(rows.documents, rows.labels, rows.extra["part"]):
         words = (("w" + word, int(count)) for word, _, count in (pair.partition(":") for pair in text.split()))
         parts.setdefault(part, []).append((" ".join(" ".join([word] * count) for word, count in words), label))
-    found["ECML 2006"] = "text", list(parts.values())
+    by_corpus["ECML 2006"] = "text", list(parts.values())
     mails = corpora.load("enron_spam")
     parts = {}
     for raw, label, part in zip(corpora.mails(mails), mails.labels, mails.extra["part"]):
         parts.setdefault(part, []).append((raw, label))
-    found["Enron-Spam"] = "mail", list(parts.values())
-    return found
+    by_corpus["Enron-Spam"] = "mail", list(parts.values())
+    return by_corpus
 
 
 def figure(path, test):
@@ -107,10 +107,13 @@ def quality(arguments):
         print("|---|---|" + "---|" * len(weights) + "---|")
         for k in LESSONS:
             means = {w: np.mean([r[k, w] for r in results]) for w in weights}
-            own = f"{np.mean([r[k, 'own'] for r in results]):.3f}" if k else "-"
+            alone = f"{np.mean([r[k, 'own'] for r in results]):.3f}" if k else "-"
             worst = min(r[k, weights[0]] - r[0, weights[0]] for r in results)
-            print(f"| {k} | {own} |" + "".join(f" {means[w]:.4f} |" for w in weights) + f" {worst:+.4f} |", flush=True)
-            curves.setdefault(name, []).append((k, float(own) if k else None, means[weights[0]]))
+            print(
+                f"| {k} | {alone} |" + "".join(f" {means[w]:.4f} |" for w in weights) + f" {worst:+.4f} |",
+                flush=True,
+            )
+            curves.setdefault(name, []).append((k, float(alone) if k else None, means[weights[0]]))
     if arguments.plots:
         draw_curves(curves, Path(arguments.plots))
 
@@ -126,7 +129,7 @@ def draw_curves(curves, folder):
     for ax, (name, points) in zip(axes, curves.items()):
         places = range(len(points))
         ax.plot(places, [on_site for _, _, on_site in points], "o-", color="#0b6e4f", label="on the site")
-        ax.plot([i for i in places if i], [own for _, own, _ in points if own is not None], "s--", color="#b45309",
+        ax.plot([i for i in places if i], [area for _, area, _ in points if area is not None], "s--", color="#b45309",
                 label="own lessons only")  # fmt: skip
         ax.set_xticks(list(places), [str(k) for k, _, _ in points])
         ax.set_xlabel("lessons")
@@ -205,12 +208,12 @@ def cost(arguments):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("quality")
-    one.add_argument("--views", default="words", choices=["words", "pool"])
-    one.add_argument("--draws", type=int, default=3)
-    one.add_argument("--weights", default=str(WEIGHT), help="own weights, separated by commas")
-    one.add_argument("--plots", help="a folder for the drawing")
-    one.set_defaults(run=quality)
+    quality_parser = commands.add_parser("quality")
+    quality_parser.add_argument("--views", default="words", choices=["words", "pool"])
+    quality_parser.add_argument("--draws", type=int, default=3)
+    quality_parser.add_argument("--weights", default=str(WEIGHT), help="own weights, separated by commas")
+    quality_parser.add_argument("--plots", help="a folder for the drawing")
+    quality_parser.set_defaults(run=quality)
     two = commands.add_parser("cost")
     two.add_argument("--mails", type=int, default=6000)
     two.add_argument("--runs", type=int, default=21)

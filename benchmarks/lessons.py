@@ -65,9 +65,9 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
         journal, tables = size(folder, "journal"), size(folder, "tables")
         print(f"{corpus}: {len(rest):,} mails, {total / 1e6:.1f} MB; journal {journal / total:.2f}x, "
               f"tables {tables / total:.2f}x, folder {size(folder) / total:.2f}x the mail")  # fmt: skip
-        one = Path(scratch, "one process")
+        in_one_process = Path(scratch, "one process")
         if check:
-            shutil.copytree(folder, one)
+            shutil.copytree(folder, in_one_process)
         bare, ours, bytes_written = [], [], []
         for i, (content, label) in enumerate(new):
             words = ("learn", "-m", str(folder), "--as", label, "-")
@@ -82,10 +82,10 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
         print(f"written for a lesson: median {half:.0f} kB, mean {mean:.0f} kB, most {max(bytes_written) / 1e3:.0f} kB")
         stack = len(MappedModel(str(folder)).judge.engine.sums[0].stack)
         if check:
-            with sb.Filter.open(one) as taught:
+            with sb.Filter.open(in_one_process) as taught:
                 for content, label in new:
                     taught.teach(content, label)
-            print("the same as in one process:", contents_of(folder) == contents_of(one))
+            print("the same as in one process:", contents_of(folder) == contents_of(in_one_process))
         compared(folder, [content for content, _ in new[:200]], stack)
         forgetting = [cpu_of(COMMAND, "forget", "-m", str(folder), "-", mail=content) for content, _ in new[:40]]
         print(f"forget by command: {statistics.median(forgetting) / statistics.median(bare):.2f}x")

@@ -100,13 +100,13 @@ def ours(raw, spam, half: int) -> tuple[float, float, np.ndarray]:
 
 def in_the_library(name, raw, spam):
     half = len(raw) // 2
-    peer = min((bogofilter(raw, spam, half) for _ in range(2)), key=lambda found: found[0] + found[1])
-    own = min((ours(raw, spam, half) for _ in range(3)), key=lambda found: found[0] + found[1])
-    said = [f"{metrics.partial_auc(spam[half:], found[2], max_fpr=0.1):.3f}" for found in (own, peer)]
+    peer = min((bogofilter(raw, spam, half) for _ in range(2)), key=lambda run: run[0] + run[1])
+    mine = min((ours(raw, spam, half) for _ in range(3)), key=lambda run: run[0] + run[1])
+    areas = [f"{metrics.partial_auc(spam[half:], run[2], max_fpr=0.1):.3f}" for run in (mine, peer)]
     what = f"{name}, library, mail to model, bogofilter"
     return [
-        (f"train: {what}", own[0], peer[0], peer[0] / own[0], 2.5),
-        (f"classify: {what} (AUC_0.1 {said[0]} against {said[1]})", own[1], peer[1], peer[1] / own[1], 3.5),
+        (f"train: {what}", mine[0], peer[0], peer[0] / mine[0], 2.5),
+        (f"classify: {what} (AUC_0.1 {areas[0]} against {areas[1]})", mine[1], peer[1], peer[1] / mine[1], 3.5),
     ]
 
 
@@ -144,18 +144,18 @@ def by_command(name, raw, spam, repeats=3):
         mailbox(folder / "all.mbox", raw)
         for box, label in (("ham.mbox", False), ("spam.mbox", True)):
             mailbox(folder / box, [mail for mail, s in zip(raw, spam) if s == label])
-        found = {"bogofilter": [], "words": [], "pool": [], "pool, no journal": []}
+        times_of = {"bogofilter": [], "words": [], "pool": [], "pool, no journal": []}
         for turn in range(repeats):  # in turns: whatever else the machine does concerns them all
-            found["bogofilter"].append(_theirs(folder))
-            found["words"].append(_commands(folder, "words", len(raw)))
-            found["pool, no journal"].append(_commands(folder, "pool", len(raw), "--no-journal"))
+            times_of["bogofilter"].append(_theirs(folder))
+            times_of["words"].append(_commands(folder, "words", len(raw)))
+            times_of["pool, no journal"].append(_commands(folder, "pool", len(raw), "--no-journal"))
             if turn == 0:
-                found["pool"].append(_commands(folder, "pool", len(raw)))
+                times_of["pool"].append(_commands(folder, "pool", len(raw)))
     result = []
     for step, verb, floor in ((0, "train", 2.5), (1, "classify", 3.5)):
         for views, limits in (("words", (floor, None)), ("pool, no journal", (None, 1.0)), ("pool", (None, None))):
             for k, kind in ((0, ""), (1, " by the clock")):
-                ours, peer = (min(times[step][k] for times in found[who]) for who in (views, "bogofilter"))
+                ours, peer = (min(times[step][k] for times in times_of[who]) for who in (views, "bogofilter"))
                 what = f"{verb}{kind}: {name}, by command, {len(raw):,} mails, {views}, bogofilter"
                 result.append((what, ours, peer, peer / ours, limits[k]))
     return result
@@ -203,14 +203,14 @@ def one_by_one(name, raw, spam, views="pool"):
         start = time.process_time()
         _each(mine, some)
         mine.close()
-        own = (time.process_time() - start) / len(some)
+        seconds = (time.process_time() - start) / len(some)
         peer = (peer + _each_of_theirs(words, theirs[1::2])) / len(theirs)
         with sb.Filter.open(folder / "filter") as mine, mine.bulk():
             mine.teach(*some[0])  # reads the model
             bare = _each(mine, more) / len(more)
     what = f"judge and learn one message: {name}, {views} with journal, {len(some):,} in a row, bogofilter"
     return [
-        (what, own, peer, peer / own, 5.0 if views == "pool" else None),
+        (what, seconds, peer, peer / seconds, 5.0 if views == "pool" else None),
         ("  without writing the model", bare, peer, peer / bare, None),
     ]
 

@@ -65,14 +65,14 @@ def figures() -> None:
         name, raw, spam = mails(name, 1.0)
         n = len(raw) // 3
         labels = np.where(spam, "spam", "ham")[:n].tolist()
-        found = {
+        scores_of = {
             "ViewPool, order": ViewPool().fit(raw[:n], spam[:n], order=range(n)).decision_function(raw[n:]),
             "ViewPool": ViewPool().fit(raw[:n], spam[:n]).decision_function(raw[n:]),
         }
         with tempfile.TemporaryDirectory() as folder, Filter.create(os.path.join(folder, "f")) as mine:
             mine.train(zip(raw[:n], labels), reserve=0)
-            found["Filter"] = np.array([mine.judge(mail).score for mail in raw[n:]])
-        for who, scores in found.items():
+            scores_of["Filter"] = np.array([mine.judge(mail).score for mail in raw[n:]])
+        for who, scores in scores_of.items():
             area, recall = metrics.partial_auc(spam[n:], scores), metrics.tpr_at_fpr(spam[n:], scores, 0.001)
             print(f"{name}: {who}, AUC_0.1 {area:.4f}, recall at 0.1% {recall:.3f}")
 
@@ -85,14 +85,14 @@ def rows(name: str = "spamassassin", share: float = 1.0):
     pool = ViewPool().fit(raw[:n], spam[:n], order=range(n))
     scores = pool.decision_function(raw[n:])
     ours = cpu() - start
-    said = f"{name}, {len(raw):,} mails, AUC_0.1 {metrics.partial_auc(spam[n:], scores):.4f}"
+    description = f"{name}, {len(raw):,} mails, AUC_0.1 {metrics.partial_auc(spam[n:], scores):.4f}"
     ready = "LinearSVC, byte 3-5-grams"
     for system, run, floor in ((SLOW, slow_machine, 5.0), (ready, PEERS[ready], 2.0)):
         start = cpu()
         scores, setting = run(Batch.of(raw, spam, n), spam[:n], ("text", 10.0))
         peer = cpu() - start
         area = metrics.partial_auc(spam[n:], scores)
-        yield f"{said}; {system}, {setting}: {area:.4f}", ours, peer, peer / ours, floor
+        yield f"{description}; {system}, {setting}: {area:.4f}", ours, peer, peer / ours, floor
 
 
 if __name__ == "__main__":

@@ -40,12 +40,12 @@ def named_ratios(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
     >>> named_ratios([("pool, AUC .98", 1.0, 2.0, 2.0, None), ("pool, AUC .97", 1.0, 3.0, 3.0, None)])
     {'pool, AUC #': 2.0, 'pool, AUC # (2)': 3.0}
     """
-    found: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     for what, _, _, ratio, _ in rows:
         name = re.sub(r"\.?\d[\d,.]*", "#", what)
-        same = sum(key == name or key.startswith(f"{name} (") for key in found)
-        found[f"{name} ({same + 1})" if same else name] = round(ratio, 4)
-    return found
+        same = sum(key == name or key.startswith(f"{name} (") for key in ratios)
+        ratios[f"{name} ({same + 1})" if same else name] = round(ratio, 4)
+    return ratios
 
 
 def alone(names: list[str]) -> None:
@@ -60,15 +60,15 @@ def show(console: Console, name: str) -> bool:
     table = Table(title=title)
     for heading, side in (("what", "left"), ("ours", "right"), ("peer", "right"), ("ratio", "right"), (kind, "right")):
         table.add_column(heading, justify=side)
-    kept = True
+    within = True
     for what, ours, peer, ratio, limit in importlib.import_module(name).rows():
         good = limit is None or (ratio >= limit if kind == "floor" else ratio <= limit)
-        kept &= good
+        within &= good
         colour = "green" if good else "red"
         shown = "" if limit is None else f"{limit:g}x"
         table.add_row(what, f"{ours:.4g}", f"{peer:.4g}", f"[{colour}]{ratio:.2f}x[/]", shown)
     console.print(table)
-    return kept
+    return within
 
 
 def main() -> int:
@@ -79,9 +79,9 @@ def main() -> int:
         console.print(f"There is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}.")
         return 2
     alone(names)
-    kept = [show(console, name) for name in names]
-    console.print("Every limit is kept." if all(kept) else "Some limits are not kept (in red).")
-    return 0 if all(kept) else 1
+    within = [show(console, name) for name in names]
+    console.print("Every limit is kept." if all(within) else "Some limits are not kept (in red).")
+    return 0 if all(within) else 1
 
 
 if __name__ == "__main__":

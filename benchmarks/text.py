@@ -69,11 +69,11 @@ def cpu(ours: Callable[[], object], peer: Callable[[], object], repeats: int = R
     return median(times[0]), median(times[1])
 
 
-def wall(one: Callable[[], object], two: Callable[[], object], repeats: int = 7) -> tuple[float, float]:
+def wall(first: Callable[[], object], second: Callable[[], object], repeats: int = 7) -> tuple[float, float]:
     """Return the best wall-clock seconds of both, run in turn."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
-        for side, work in enumerate((one, two)):
+        for side, work in enumerate((first, second)):
             start = time.perf_counter()
             work()
             times[side].append(time.perf_counter() - start)
@@ -114,7 +114,7 @@ def one_core_rows(name: str, texts: list[str], labels: np.ndarray) -> list[Row]:
     same(HashingVectorizer().transform(texts), TheirHashing().transform(texts))
     del ours
     scorer, pipeline = models(texts, labels)
-    one = sorted(texts, key=len)[len(texts) // 2]
+    text = sorted(texts, key=len)[len(texts) // 2]
     many = range(200)
     what = f"{len(texts):,} texts of {name}"
     measured = [
@@ -127,9 +127,9 @@ def one_core_rows(name: str, texts: list[str], labels: np.ndarray) -> list[Row]:
         (f"text -> scores, {what}", lambda: scorer.decision_function(texts), lambda: pipeline.predict(texts), 20),
         (f"hashing, {what}", lambda: HashingVectorizer().transform(texts), lambda: TheirHashing().transform(texts), 12),
         (
-            f"200 times one document of {len(one):,} characters in process",
-            lambda: [scorer.score_one(one) for _ in many],
-            lambda: [pipeline.predict([one]) for _ in many],
+            f"200 times one document of {len(text):,} characters in process",
+            lambda: [scorer.score_one(text) for _ in many],
+            lambda: [pipeline.predict([text]) for _ in many],
             60,
         ),
     ]
@@ -149,8 +149,8 @@ def thread_rows(name: str, texts: list[str], labels: np.ndarray) -> list[Row]:
         ("fit", 1.25, [lambda jobs=jobs: CountVectorizer(n_jobs=jobs).fit_transform(texts) for jobs in (1, 2)]),
         ("score", 1.6, [lambda s=s: s.decision_function(texts) for s in scorers]),
     ):
-        one, two = wall(*works)
-        rows.append((f"2 threads against 1, {what}, {name} (wall)", two, one, one / two, floor))
+        by_one, by_two = wall(*works)
+        rows.append((f"2 threads against 1, {what}, {name} (wall)", by_two, by_one, by_one / by_two, floor))
     return rows
 
 
@@ -231,12 +231,12 @@ def rows(most: int | None = None) -> list[Row]:
     allowed = only_core(set())
     try:
         only_core({max(allowed)} if allowed else set())
-        found = one_core_rows(name, texts, labels) + peer_rows(name, texts, labels)
+        rows_found = one_core_rows(name, texts, labels) + peer_rows(name, texts, labels)
     finally:
         only_core(allowed)
     if len(allowed) > 1:
-        found += thread_rows(name, texts, labels)
-    return found + memory_rows(name, most)
+        rows_found += thread_rows(name, texts, labels)
+    return rows_found + memory_rows(name, most)
 
 
 if __name__ == "__main__":

@@ -130,13 +130,13 @@ def reuters():
     topics = [[label] if isinstance(label, str) else label for label in train.labels]
     single = [i for i, several in enumerate(topics) if len(several) == 1]
     names, codes, sizes = np.unique([topics[i][0] for i in single], return_inverse=True, return_counts=True)
-    kept = np.flatnonzero(sizes[codes] >= 4)
-    y = np.unique(names[codes[kept]], return_inverse=True)[1]
+    common = np.flatnonzero(sizes[codes] >= 4)
+    y = np.unique(names[codes[common]], return_inverse=True)[1]
     random, training = np.random.default_rng(0), np.ones(len(y), bool)
     for c in range(y.max() + 1):
         inside = random.permutation(np.flatnonzero(y == c))
         training[inside[: max(1, len(inside) // 3)]] = False
-    return [texts[single[i]] for i in kept], y, training
+    return [texts[single[i]] for i in common], y, training
 
 
 def newsgroups():

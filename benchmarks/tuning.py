@@ -42,10 +42,10 @@ def rows():
     """Return what was measured: (what, seconds for 50 candidates, seconds of a fit, their ratio, ceiling)."""
     for name, texts, y in tasks():
         X = sb.CountVectorizer().fit_transform(texts)
-        tuned, one = sb.TunedNB(), sb.OpinionPoolNB()
+        tuned, single = sb.TunedNB(), sb.OpinionPoolNB()
         fits, searches = [], []
         for _ in range(ROUNDS):  # by turns, and medians: what else the machine does then slows both alike
-            fits += [cpu(lambda: one.fit(X, y), 1) for _ in range(5)]  # noqa: B023 - called at once
+            fits += [cpu(lambda: single.fit(X, y), 1) for _ in range(5)]  # noqa: B023 - called at once
             searches.append(cpu(lambda: tuned.fit(X, y), 1))  # noqa: B023 - called at once
         fit, search = float(np.median(fits)), float(np.median(searches))
         tried = len(tuned.results_["estimator"])

@@ -52,8 +52,8 @@ def run_here(capsys, monkeypatch, *words, stdin=b""):
 
 
 def clean_environment(**more):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
-    return {**kept, "PYTHONWARNINGS": "error", **more}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
+    return {**others, "PYTHONWARNINGS": "error", **more}
 
 
 def run_script(*words, stdin=b"", env=None, **options):
@@ -107,8 +107,8 @@ def write_mails(folder, n=160, seed=5, **options):
     for label in ("ham", "spam"):
         place = Path(folder, label)
         place.mkdir(parents=True)
-        own = [raw for raw, given in zip(raws, labels) if given == label]
-        for k, raw in enumerate(own):
+        of_label = [raw for raw, given in zip(raws, labels) if given == label]
+        for k, raw in enumerate(of_label):
             (place / f"{k:05d}").write_bytes(raw)
     return Path(folder, "ham"), Path(folder, "spam")
 

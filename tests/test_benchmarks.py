@@ -29,8 +29,8 @@ def answer(tmp_path, capsys):
 
 
 def test_what_is_as_fast_passes(answer):
-    code, said = answer({"text": {"words": 7.1, "pairs": 40.0}, "commands": {"filter": 2.8}})
-    assert (code, said.splitlines()[-1]) == (0, "No ratio was lost.")
+    code, output = answer({"text": {"words": 7.1, "pairs": 40.0}, "commands": {"filter": 2.8}})
+    assert (code, output.splitlines()[-1]) == (0, "No ratio was lost.")
 
 
 @pytest.mark.parametrize("results", [
@@ -39,9 +39,9 @@ def test_what_is_as_fast_passes(answer):
     {"text": {"words": 10.0}},  # not measured any more
 ])  # fmt: skip
 def test_a_loss_fails_and_is_named(answer, results):
-    code, said = answer(results)
+    code, output = answer(results)
     assert code == 1
-    assert said.splitlines()[-1].startswith("1 of ")
+    assert output.splitlines()[-1].startswith("1 of ")
 
 
 def test_nothing_measured_is_no_success(answer):
@@ -52,15 +52,15 @@ def test_ratios_are_kept_for_those_measured_only(tmp_path):
     (tmp_path / "kept.json").write_text(json.dumps(KEPT))
     (tmp_path / "now.json").write_text(json.dumps({"commands": {"filter": 1.5}}))
     check.main(["--keep", "--baseline", str(tmp_path / "kept.json"), "--results", str(tmp_path / "now.json")])
-    kept = json.loads((tmp_path / "kept.json").read_text())["ratios"]
-    assert kept == {"text": KEPT["ratios"]["text"], "commands": {"filter": 1.5}}
+    ratios = json.loads((tmp_path / "kept.json").read_text())["ratios"]
+    assert ratios == {"text": KEPT["ratios"]["text"], "commands": {"filter": 1.5}}
 
 
 def test_the_baseline_is_of_benchmarks_that_there_are():
-    kept = json.loads(check.BASELINE.read_text())["ratios"]
-    assert set(kept) <= set(run.BENCHMARKS)
-    assert all(ratio > 0 for rows in kept.values() for ratio in rows.values())
-    assert kept
+    baseline = json.loads(check.BASELINE.read_text())["ratios"]
+    assert set(baseline) <= set(run.BENCHMARKS)
+    assert all(ratio > 0 for rows in baseline.values() for ratio in rows.values())
+    assert baseline
 
 
 def test_figures_in_names_are_left_out():

@@ -81,9 +81,9 @@ def test_the_changelog_can_be_gathered_as_it_is():
     types = {
         kind["directory"] for kind in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
     }
-    found = changelog.entries(section)
-    assert {kind for kind, _ in found} <= types
-    assert len(found) == sum(line.startswith("- ") for line in section.splitlines())
+    entries = changelog.entries(section)
+    assert {kind for kind, _ in entries} <= types
+    assert len(entries) == sum(line.startswith("- ") for line in section.splitlines())
 
 
 def test_a_changelog_without_its_mark_is_refused():

@@ -24,12 +24,12 @@ def entries(section: str) -> list[tuple[str, str]]:
     >>> entries("### Added\n\n- One thing\n  of two lines.\n- Another.\n\n### Fixed\n\n- A third.\n")
     [('added', 'One thing\nof two lines.'), ('added', 'Another.'), ('fixed', 'A third.')]
     """
-    found = []
+    entries = []
     for part in re.split(r"^### ", section, flags=re.MULTILINE)[1:]:
         kind, _, listed = part.partition("\n")
         for text in re.split(r"^- ", listed, flags=re.MULTILINE)[1:]:
-            found.append((kind.strip().lower(), text.strip().replace("\n  ", "\n")))
-    return found
+            entries.append((kind.strip().lower(), text.strip().replace("\n  ", "\n")))
+    return entries
 
 
 def unreleased(changelog: str) -> tuple[str, str, str]:

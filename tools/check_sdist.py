@@ -28,14 +28,14 @@ def main(folder: Path, words: list[str]) -> None:
         venv.create(environment, with_pip=True)
         python = environment / "bin" / "python"
         # a packager's machine has no corpora, and nothing of ours on the path
-        own = {word: value for word, value in os.environ.items() if not word.startswith(("SUREBAYES_", "PYTHON"))}
-        own["PATH"] = f"{environment / 'bin'}{os.pathsep}{own['PATH']}"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", ".[dev]"], check=True, cwd=source, env=own)
+        variables = {word: value for word, value in os.environ.items() if not word.startswith(("SUREBAYES_", "PYTHON"))}
+        variables["PATH"] = f"{environment / 'bin'}{os.pathsep}{variables['PATH']}"
+        subprocess.run([python, "-m", "pip", "install", "--quiet", ".[dev]"], check=True, cwd=source, env=variables)
         told = subprocess.run(
             [environment / "bin" / "surebayes", "--version"],
             check=True,
             cwd=name,
-            env=own,
+            env=variables,
             capture_output=True,
             text=True,
         ).stdout
@@ -43,7 +43,7 @@ def main(folder: Path, words: list[str]) -> None:
         if version not in told:
             raise SystemExit(f"{archives[0].name} calls itself {told.strip()!r} when it is installed")
         tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *(words or ["tests"])]
-        subprocess.run(tests, check=True, cwd=source, env=own)
+        subprocess.run(tests, check=True, cwd=source, env=variables)
     print(f"{archives[0].name}: builds in an empty environment, and its tests pass there")
 
 

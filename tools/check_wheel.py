@@ -33,8 +33,8 @@ def main(folder: Path) -> None:
         venv.create(environment, with_pip=True)
         bin_ = environment / "bin"
         # no compiler, no corpora: only the environment's own programs are on the path
-        own = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
-        only = {**own, "PATH": str(bin_), "CC": "no-compiler-here"}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("SUREBAYES_")}
+        only = {**variables, "PATH": str(bin_), "CC": "no-compiler-here"}
         subprocess.run([bin_ / "python", "-m", "pip", "install", "--quiet", wheels[0].resolve()], check=True, env=only)
         missing = [file for file in FILES if not (environment / file).is_file()]
         if missing:

@@ -73,12 +73,12 @@ if __name__ == "__main__":
                 continue
             compared += 1
             expected = seen(tree)
-            found = compiled.html_text(html)
-            assert found == mail_twin.html_text(html), html
-            if sorted("".join(found.split())) != sorted(expected.replace("\xa0", "")):
+            ours = compiled.html_text(html)
+            assert ours == mail_twin.html_text(html), html
+            if sorted("".join(ours.split())) != sorted(expected.replace("\xa0", "")):
                 different[reason(html)] += 1
                 if different.total() <= arguments.show:
-                    print(f"{file.name}: {html!r}\n    expected {expected!r}\n    found    {found!r}")
+                    print(f"{file.name}: {html!r}\n    expected {expected!r}\n    ours     {ours!r}")
     print(f"{compared} cases, {different.total()} differ")
     for why, count in different.items():
         print(f"{count:4} {why or 'without a reason'}")

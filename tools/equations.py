@@ -20,10 +20,10 @@ CITED = re.compile(rf"({'|'.join(PAPERS)}), eqs?\. ((?:\(\d+\)(?:-\(\d+\))?(?:, 
 
 def numbers(text: str) -> list[int]:
     """Read "(3)-(5) and (8)" as 3, 4, 5, 8."""
-    found: list[int] = []
+    numbers: list[int] = []
     for first, last in re.findall(r"\((\d+)\)(?:-\((\d+)\))?", text):
-        found.extend(range(int(first), int(last or first) + 1))
-    return found
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def found() -> dict[str, dict[int, list[tuple[str, str]]]]:
@@ -87,8 +87,8 @@ def linked(html: str, up: str = "../") -> str:
     def link(match: re.Match[str]) -> str:
         paper, cited = match[1].replace("&amp;", "&"), match[2]
         first = sections(paper)[numbers(cited)[0]]
-        said = match[0].rstrip(" ,")
-        return f'<a href="{up}{page_of(paper).replace(".md", ".html")}#{first}">{said}</a>{match[0][len(said) :]}'
+        words = match[0].rstrip(" ,")
+        return f'<a href="{up}{page_of(paper).replace(".md", ".html")}#{first}">{words}</a>{match[0][len(words) :]}'
 
     return re.sub(CITED.pattern.replace("&", "&amp;"), link, html)
 

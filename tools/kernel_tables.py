@@ -131,24 +131,24 @@ def elements() -> list[str]:
     names = sorted(frozenset().union(*tables.KINDS.values(), tables.NAMED))
     assert len(names) < 256  # places are stored in a byte
     assert max(map(len, names)) < NAME
-    found = []
+    rows = []
     for name in names:
         kinds = " | ".join(f"EL_{kind}" for kind, members in tables.KINDS.items() if name in members) or "0"
-        found.append(f'{{"{name}", {kinds}, {f"ID_{name.upper()}" if name in tables.NAMED else 0}}}')
-    return found
+        rows.append(f'{{"{name}", {kinds}, {f"ID_{name.upper()}" if name in tables.NAMED else 0}}}')
+    return rows
 
 
 def references() -> dict[str, tuple[int, int, int]]:
     """Return the references: two codes (the second may be 0), and whether the semicolon may be missing."""
     names = sorted({name.rstrip(";") for name in html5})
-    found = {}
+    table = {}
     for name in names:
         text = html5.get(name + ";", html5.get(name, ""))
         assert 1 <= len(text) <= 2
         # the scanner's output has room for six bytes where five were read
         assert 5 * len(text.encode()) <= 6 * (len(name) + (name not in html5) + 1)
-        found[name] = (ord(text[0]), ord(text[1]) if len(text) > 1 else 0, int(name in html5))
-    return found
+        table[name] = (ord(text[0]), ord(text[1]) if len(text) > 1 else 0, int(name in html5))
+    return table
 
 
 def files() -> dict[str, str]:

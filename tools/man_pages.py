@@ -66,11 +66,11 @@ def page(name: str, command: click.Command, ctx: click.Context, others: list[str
 def paragraphs(text: str) -> Iterator[str]:
     """Return the paragraphs of a help text; what click must not wrap keeps its lines."""
     for i, paragraph in enumerate(re.split(r"\n\s*\n", text.strip())):
-        kept = paragraph.startswith("\b")
+        as_it_is = paragraph.startswith("\b")
         lines = [line.strip() for line in paragraph.lstrip("\b\n").splitlines()]
         if i:
             yield ".PP"
-        yield "\n.br\n".join(map(roff, lines)) if kept else roff(" ".join(lines))
+        yield "\n.br\n".join(map(roff, lines)) if as_it_is else roff(" ".join(lines))
 
 
 def options(command: click.Command, ctx: click.Context) -> Iterator[str]:

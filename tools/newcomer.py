@@ -42,8 +42,12 @@ class Newcomer:
     def __init__(self, repository: str, folder: Path) -> None:
         self.repository, self.folder = repository, folder
         self.bin = folder / "environment" / "bin"
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("SUREBAYES_", "PYTHON"))}
-        self.environment = {**own, "HOME": str(folder / "home"), "PATH": f"{self.bin}{os.pathsep}{own['PATH']}"}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SUREBAYES_", "PYTHON"))}
+        self.environment = {
+            **inherited,
+            "HOME": str(folder / "home"),
+            "PATH": f"{self.bin}{os.pathsep}{inherited['PATH']}",
+        }
 
     def run(self, *words: str | Path, cwd: Path) -> None:
         """Run a program as the newcomer."""

@@ -23,8 +23,8 @@ def layers() -> list[str]:
 def rooms() -> dict[str, list[Path]]:
     """Return the files of every room, a room being a package: the package itself, then each above those it imports."""
     order = layers()
-    found = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py")}
-    ranked = sorted(found - {"."}, key=lambda room: (order.index(room.split("/")[0]), room))
+    packages = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py")}
+    ranked = sorted(packages - {"."}, key=lambda room: (order.index(room.split("/")[0]), room))
     return {room: sorted(_files(SOURCE / room)) for room in [".", *ranked]}
 
 
@@ -52,14 +52,14 @@ def summary(path: Path) -> str:
     """Return the first sentence of what a file says of itself, without its full stop."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        said = ast.get_docstring(ast.parse(text)) or ""
+        description = ast.get_docstring(ast.parse(text)) or ""
     else:
         header = path.with_suffix(".h")
         if not text.lstrip().startswith("/*") and header.exists():
             text = header.read_text(encoding="utf-8")
         comment = re.match(r"\s*/\*(.*?)\*/", text, re.DOTALL)
-        said = re.sub(r"(?m)^\s*\*? ?", "", comment.group(1)) if comment else ""
-    paragraph = " ".join(said.strip().split("\n\n")[0].split())
+        description = re.sub(r"(?m)^\s*\*? ?", "", comment.group(1)) if comment else ""
+    paragraph = " ".join(description.strip().split("\n\n")[0].split())
     return re.split(r"(?<=[a-z0-9`)\"])\. ", paragraph)[0].rstrip(".")
 
 

@@ -137,12 +137,12 @@ def run(names: list[str], sdist: Path | None, seconds: float) -> int:
                     timeout=seconds,
                     check=False,
                 )
-                said = "ran" if done.returncode == 0 else f"failed: {done.stderr.strip().splitlines()[-1]}"
+                outcome = "ran" if done.returncode == 0 else f"failed: {done.stderr.strip().splitlines()[-1]}"
                 failed += done.returncode != 0
             except subprocess.TimeoutExpired:
-                said = f"was stopped after {seconds:.0f} s"
+                outcome = f"was stopped after {seconds:.0f} s"
                 failed += 1
-            print(f"{name} {said} ({time.monotonic() - started:.0f} s)", flush=True)
+            print(f"{name} {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
     return failed
 
 

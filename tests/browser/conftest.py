@@ -100,7 +100,7 @@ def look(chromium):
         windows.append(window)
         page = window.new_page()
         if not errors_expected:
-            page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+            page.on("console", lambda line: errors.append(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         return page
 

@@ -176,8 +176,8 @@ def test_permission_denied(run, mine, tmp_path, monkeypatch, mails):
 
 def test_no_space_left_for_the_model(run, mine, monkeypatch, mails, tmp_path):
     """The disk fills up while the model is written: the old one stays, and what was taught isn't lost."""
-    one = tmp_path / "one"
-    one.write_bytes(b"Subject: one\n\na new message with a few words")
+    mail = tmp_path / "one"
+    mail.write_bytes(b"Subject: one\n\na new message with a few words")
     before = state_of(mine)
 
     def full(*args, **kwargs):
@@ -185,13 +185,13 @@ def test_no_space_left_for_the_model(run, mine, monkeypatch, mails, tmp_path):
 
     with monkeypatch.context() as patched:
         patched.setattr("surebayes.filter.disk.store.write_file", full)
-        ran = run("learn", "-m", mine, "--as", "spam", one)
+        ran = run("learn", "-m", mine, "--as", "spam", mail)
     assert ran.code == 74
     assert "No space left on device" in one_line(ran)
     assert state_of(mine) == before
     assert run("doctor", "-m", mine).code == 0
     with Filter.open(mine) as opened:
-        assert opened.teach(one.read_bytes(), "spam") == "already"  # it was acknowledged by the journal
+        assert opened.teach(mail.read_bytes(), "spam") == "already"  # it was acknowledged by the journal
 
 
 def test_no_space_left_for_a_new_filter(run, monkeypatch, mails, tmp_path):

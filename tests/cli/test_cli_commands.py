@@ -76,23 +76,23 @@ def test_train_from_every_kind_of_source_gives_the_same_filter(run, tmp_path):
     rows = [{"text": raw.decode("latin-1"), "label": label} for raw, label in zip(raws, labels)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     by_label = {name: [raw for raw, label in zip(raws, labels) if label == name] for name in ("ham", "spam")}
-    for name, own in by_label.items():
-        write_mbox(tmp_path / f"{name}.mbox", own)
+    for name, of_label in by_label.items():
+        write_mbox(tmp_path / f"{name}.mbox", of_label)
         (tmp_path / name / "cur").mkdir(parents=True)
         (tmp_path / name / "new").mkdir()
-        for k, raw in enumerate(own):
+        for k, raw in enumerate(of_label):
             (tmp_path / name / ("cur", "new")[k % 2] / f"{k}").write_bytes(raw)
     common = ("--views", "words", "--json")
     sources = {
         "mbox": ("--class", f"ham={tmp_path}/ham.mbox", "--class", f"spam={tmp_path}/spam.mbox"),
         "maildir": ("--ham", tmp_path / "ham", "--spam", tmp_path / "spam"),
     }
-    found = []
+    scores = []
     for kind, words in sources.items():
         assert run("train", "-m", tmp_path / kind, *words, *common).code == 0
         with Filter.open(tmp_path / kind) as mine:
-            found.append(mine.judge(raws[0]).score)
-    assert found[0] == found[1]
+            scores.append(mine.judge(raws[0]).score)
+    assert scores[0] == scores[1]
     assert run("train", "-m", tmp_path / "j", "--jsonl", tmp_path / "t.jsonl", "--positive", "spam", *common).code == 0
 
 
@@ -728,9 +728,9 @@ def test_a_call_uses_its_own_confidence(run, mine):
 
 
 def test_classify_by_two_processes_prints_what_one_prints(trained, later):
-    one = run_script("classify", "-m", trained, *later)
+    alone = run_script("classify", "-m", trained, *later)
     two = run_script("classify", "-m", trained, "--jobs", "2", *later)
-    assert (two.code, two.out) == (one.code, one.out)
+    assert (two.code, two.out) == (alone.code, alone.out)
     assert len(two.out.splitlines()) == 120
     spam = sorted(later[1].iterdir())[0]
     assert run_script("classify", "-m", trained, "--jobs", "2", "--exit-code", spam).code == 1

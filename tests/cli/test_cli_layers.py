@@ -48,13 +48,13 @@ def filtered(monkeypatch, raw, *words):
 
 
 def test_a_layer_takes_no_views_of_its_own(place, capsys):
-    code, _, said = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--width", "4096")
+    code, _, error = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--width", "4096")
     assert code == 65
-    assert "A layer has the views of its base" in said
+    assert "A layer has the views of its base" in error
     assert not os.path.exists("mine")
-    code, _, said = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--reader", "text")
+    code, _, error = run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", "--reader", "text")
     assert code == 65
-    assert "reader of its base" in said
+    assert "reader of its base" in error
     same = "--views", "words", "--width", str(2**14), "--reader", "mail"
     assert run(capsys, "train", "-m", "mine", "--base", "site", "--ham", "ham", *same)[0] == 0
 

@@ -110,8 +110,8 @@ def test_scores(client):
     labels = np.array(["ham", "spam"])[y]
     model = make_pipeline(sb.CountVectorizer(), sb.OpinionPoolNB()).fit(texts, labels)
     scores, predicted = model.decision_function(texts), model.predict(texts)
-    found = cluster.score_dask(model, [texts[:7], lambda: texts[7:]], client)
-    np.testing.assert_array_equal(np.concatenate(found), scores)
+    parts = cluster.score_dask(model, [texts[:7], lambda: texts[7:]], client)
+    np.testing.assert_array_equal(np.concatenate(parts), scores)
     pairs = cluster.score_dask(model, dask.bag.from_sequence(texts, npartitions=4)).compute()
     assert pairs == list(zip(predicted.tolist(), scores.tolist()))
     frame = pd.DataFrame({"text": texts, "n": range(40)}, index=np.arange(100, 140))

@@ -136,7 +136,7 @@ def test_a_part_that_always_fails_is_named(mail):
 
 def executors():
     """Return the pids of the executors that Spark started from here."""
-    parents, found = {}, []
+    parents, pids = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             pid, status, command = int(folder.name), (folder / "stat").read_text(), (folder / "cmdline").read_bytes()
@@ -144,14 +144,14 @@ def executors():
             continue
         parents[pid] = int(status.rpartition(")")[2].split()[1])
         if b"CoarseGrainedExecutorBackend" in command:
-            found.append(pid)
+            pids.append(pid)
 
     def ours(pid):
         while pid > 1 and pid != os.getpid():
             pid = parents.get(pid, 0)
         return pid == os.getpid()
 
-    return [pid for pid in found if ours(pid)]
+    return [pid for pid in pids if ours(pid)]
 
 
 class SlowFirst:

@@ -19,8 +19,8 @@ UNBALANCED = json.loads((FOLDER / "unbalanced.json").read_text())
 BALANCED = json.loads((FOLDER / "balanced.json").read_text())
 
 
-def near(got, want):
-    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+def near(actual, want):
+    np.testing.assert_allclose(actual, want, rtol=1e-9, atol=1e-12)
 
 
 def corpus(golden):
@@ -32,9 +32,9 @@ def test_unbalanced_scores(call):
     N, y, T = corpus(UNBALANCED)
     name, arguments = call.split("(", 1)
     estimator = getattr(sb, name)(**eval(f"dict({arguments}", {}))
-    got = estimator.fit(N, y).decision_function(T)
+    scores = estimator.fit(N, y).decision_function(T)
     use = np.array(UNBALANCED["reversal.reversible"]) if name == "DecisionReversalNB" else slice(None)
-    near(got[use], np.array(UNBALANCED[call])[use])
+    near(scores[use], np.array(UNBALANCED[call])[use])
 
 
 def test_unbalanced_reversal():
@@ -49,8 +49,8 @@ def test_unbalanced_reversal():
 
 def test_unbalanced_prior():
     N, y, T = corpus(UNBALANCED)
-    got = sb.MultinomialNB(tf="binary").fit(N, y).decision_function(T)[0]
-    near(got, UNBALANCED["log_prior_odds"])
+    scores = sb.MultinomialNB(tf="binary").fit(N, y).decision_function(T)[0]
+    near(scores, UNBALANCED["log_prior_odds"])
 
 
 NB = dict(tf="binary", contrast="rest", smoothing=1.0)
@@ -126,11 +126,11 @@ def test_term_weights():
 )
 def test_poisson_scores(key, weight):
     N, y, T = corpus(BALANCED)
-    got = sb.PoissonNB(weight=weight, theta=0.05, ratio="means").fit(N, y).decision_function(T)
+    scores = sb.PoissonNB(weight=weight, theta=0.05, ratio="means").fit(N, y).decision_function(T)
     total = {"PNB": 13.0, "PNB-IG": sum(BALANCED["001.ig"]), "PNB-CHI": sum(BALANCED["001.chi"])}.get(
         key, sum(BALANCED["001.prr_poisson"])
     )
-    near(got * total, BALANCED[f"001.z.{key}"])
+    near(scores * total, BALANCED[f"001.z.{key}"])
 
 
 def test_represented_rows():
@@ -144,8 +144,8 @@ def test_represented_rows():
 def test_opinion_pools(key, weight):
     N, y, T = corpus(BALANCED)
     # With slopes 2 and 1 the two pools come apart: their difference is the pool of the class.
-    one, two = (sb.TermDiscriminant(weight=weight, slope=s).fit(N, y).decision_function(T) for s in (1.0, 2.0))
-    near(np.column_stack([two - one, two - 2 * one]), BALANCED[f"003.scores.{key}"])
+    slope_1, slope_2 = (sb.TermDiscriminant(weight=weight, slope=s).fit(N, y).decision_function(T) for s in (1.0, 2.0))
+    near(np.column_stack([slope_2 - slope_1, slope_2 - 2 * slope_1]), BALANCED[f"003.scores.{key}"])
 
 
 @pytest.mark.parametrize("over", ["all", "doc"])
@@ -153,9 +153,12 @@ def test_reversal(over):
     N, y, T = corpus(BALANCED)
     nb = sb.MultinomialNB(**NB).fit(N, y)
     v = np.ones(T.nnz)
-    got = reversal.reversal(nb._rates(None), 0, T, v, v, nb.decision_function(T), document_only=over == "doc")
-    near(np.column_stack([got.score, got.multiplicity, got.rdist]), BALANCED[f"004.score_mult_rdist.{over}"])
-    assert np.isfinite(got.multiplicity).tolist() == BALANCED[f"004.finite.{over}"]
+    turns = reversal.reversal(nb._rates(None), 0, T, v, v, nb.decision_function(T), document_only=over == "doc")
+    near(
+        np.column_stack([turns.score, turns.multiplicity, turns.rdist]),
+        BALANCED[f"004.score_mult_rdist.{over}"],
+    )
+    assert np.isfinite(turns.multiplicity).tolist() == BALANCED[f"004.finite.{over}"]
 
 
 def test_every_golden_value_is_compared():

@@ -41,9 +41,9 @@ def test_rows_are_what_loops_give(seed, tf, weighted, top, steepness, norm, pad,
     keep = generator.random(9) < 0.7 if kept else None
     z = Representation(tf, weights, places(worth), top, steepness, norm, 2.5, pad, keep)
     rows = csr_array(X)
-    got = csr_array((z(rows), rows.indices, rows.indptr), shape=rows.shape).toarray()
+    represented = csr_array((z(rows), rows.indices, rows.indptr), shape=rows.shape).toarray()
     want = [by_loops(x, tf, weights, worth, top, steepness, norm, 2.5, pad, keep) for x in X]
-    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(represented, want, rtol=1e-12, atol=1e-15)
     columns = np.unique(rows.indices)
     few = csr_array((rows.data, np.searchsorted(columns, rows.indices), rows.indptr), shape=(6, len(columns)))
     np.testing.assert_array_equal(z.at(columns)(few), z(rows))
@@ -85,12 +85,12 @@ def test_equality_is_by_value():
 
 def by_sorting(z, rows):
     """Select the best terms of each document by a sort of all entries: simple, and slow."""
-    kept = np.ones(rows.nnz, bool) if z.keep is None else z.keep[rows.indices]
+    selected = np.ones(rows.nnz, bool) if z.keep is None else z.keep[rows.indices]
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    order = np.lexsort((z.ranking[rows.indices], ~kept, row))
+    order = np.lexsort((z.ranking[rows.indices], ~selected, row))
     within = np.empty(rows.nnz, np.int64)
     within[order] = np.arange(rows.nnz) - rows.indptr[row[order]]
-    return kept & (within < z.top)
+    return selected & (within < z.top)
 
 
 @given(
@@ -140,5 +140,5 @@ def test_columns_by_worth_are_those_of_a_stable_sort(seed, n, kind):
 
 def test_entries_that_are_dropped_leave_the_others_in_place():
     rows = csr_array(np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]))
-    kept = only(rows, np.array([True, False, False, True]))
-    np.testing.assert_array_equal(kept.toarray(), [[0, 2, 0], [0, 0, 0], [0, 5, 0]])
+    left = only(rows, np.array([True, False, False, True]))
+    np.testing.assert_array_equal(left.toarray(), [[0, 2, 0], [0, 0, 0], [0, 5, 0]])

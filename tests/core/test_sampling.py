@@ -58,9 +58,9 @@ def test_a_sample_does_not_depend_on_order_or_parts(seed, bound):
 
 def test_a_sample_that_holds_everything_is_everything():
     rows, labels = rows_of(3)
-    found, marks, weight = sampling.smallest(rows, labels, None, 1000)
+    sample, marks, weight = sampling.smallest(rows, labels, None, 1000)
     assert weight.sum() == len(labels)
-    seen = {(tuple(r), c): w for r, c, w in zip(found.toarray(), marks, weight)}
+    seen = {(tuple(r), c): w for r, c, w in zip(sample.toarray(), marks, weight)}
     for r, c in zip(rows.toarray(), labels):
         seen[tuple(r), c] -= 1
     assert set(seen.values()) == {0}
@@ -81,7 +81,7 @@ def test_choices_beyond_the_bound_do_not_depend_on_order(name, data, bound):
     before = sampling.LARGEST
     try:
         sampling.LARGEST = bound
-        one, other = clone(estimator).fit(X, y), clone(estimator).fit(X[order], y[order])
+        in_order, shuffled = clone(estimator).fit(X, y), clone(estimator).fit(X[order], y[order])
     finally:
         sampling.LARGEST = before
-    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(in_order.decision_function(X), shuffled.decision_function(X))

@@ -124,15 +124,15 @@ def test_a_discount_keeps_the_order_where_its_exponential_is_zero_in_doubles(for
     rdist = rdist[np.concatenate([[True], np.diff(rdist) > 1e-9 * rdist[1:]])]  # apart by more than rounding
     for sign in (1.0, -1.0):
         turned = reversal.Reversal(np.full(len(rdist), sign * score), np.ones(len(rdist)), rdist)
-        got = sign * reversal.discounted_score(form, gamma, turned)
-        assert (got > 0).all()
+        discounted = sign * reversal.discounted_score(form, gamma, turned)
+        assert (discounted > 0).all()
         exponent = np.log(score) - (gamma * rdist if form == "exp" else gamma / rdist)
-        steps = np.diff(got) if form == "inverse" else -np.diff(got)
+        steps = np.diff(discounted) if form == "inverse" else -np.diff(discounted)
         apart = np.abs(np.diff(exponent)) > 1e-12 * np.abs(exponent[1:]) + 1e-14
         assert (steps[apart] > 0).all()
         usual = exponent > -500
         want = score * np.exp(-gamma * rdist if form == "exp" else -gamma / rdist)
-        np.testing.assert_allclose(got[usual], want[usual], rtol=1e-11)
+        np.testing.assert_allclose(discounted[usual], want[usual], rtol=1e-11)
 
 
 def test_nothing_to_discount_scores_nothing():

@@ -34,17 +34,20 @@ class Visit:
         )
         self.page = self._context.new_page()
         self.errors = []
-        self.page.on("console", lambda said: said.type == "error" and self.errors.append(said.text))
+        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("response", lambda got: got.status >= 400 and self.errors.append(f"{got.status} {got.url}"))
+        self.page.on(
+            "response",
+            lambda response: response.status >= 400 and self.errors.append(f"{response.status} {response.url}"),
+        )
 
     def faults(self, address=None):
         """Open an address, or look at what is open; return what is wrong there, in words."""
         if address is not None:
             self.page.goto(address, wait_until="load")
-        found = [f"console: {error}" for error in self.errors]
+        errors = [f"console: {error}" for error in self.errors]
         self.errors.clear()
-        return [*found, *self._beyond_the_edge(), *self._without_text(), *self._axe()]
+        return [*errors, *self._beyond_the_edge(), *self._without_text(), *self._axe()]
 
     def _beyond_the_edge(self):
         """Whether one must scroll sideways, and because of what."""

@@ -58,12 +58,12 @@ def test_a_page_on_a_phone(page, narrow, address):
 
 def links_of(page):
     """The addresses that a page of the site links to, relative to its top."""
-    found = set()
+    links = set()
     for target in re.findall(r'<a[^>]* href="([^"]*)"', (SITE / page).read_text(encoding="utf-8")):
         path, _, anchor = target.partition("#")
         if ":" not in target:
-            found.add((posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page, anchor))
-    return found
+            links.add((posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page, anchor))
+    return links
 
 
 def test_every_equation_is_two_clicks_from_the_first_page():
@@ -106,6 +106,6 @@ def test_faults_are_found(browser, tmp_path):
         "<script>throw Error('oh')</script></html>"
     )
     with Visit(browser, NARROW) as visit:
-        found = " | ".join(visit.faults((tmp_path / "bad.html").as_uri()))
+        faults = " | ".join(visit.faults((tmp_path / "bad.html").as_uri()))
     for word in ("console: oh", "beyond the edge", "no alternative text", "color-contrast"):
-        assert word in found
+        assert word in faults

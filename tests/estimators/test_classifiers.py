@@ -111,9 +111,9 @@ def test_a_ranking_may_be_any_weight(pair):
     X, y = pair
     for ranking in ("abs", "odds_ratio", "ig", "chi2", "kl", "idf"):
         nb = sb.MultinomialNB(tf="binary", top=(3, ranking)).fit(X, y)
-        kept = nb.representation_(csr_array(X))
+        represented = nb.representation_(csr_array(X))
         assert np.diff(csr_array(X).indptr).max() > 3
-        assert np.add.reduceat(kept > 0, csr_array(X).indptr[:-1]).max() == 3
+        assert np.add.reduceat(represented > 0, csr_array(X).indptr[:-1]).max() == 3
     by_gain = sb.MultinomialNB(tf="binary", top=(3, "ig")).fit(X, y).representation_.ranking
     by_odds = sb.MultinomialNB(tf="binary", top=3).fit(X, y).representation_.ranking
     assert (by_gain != by_odds).any()
@@ -360,8 +360,8 @@ def test_no_term_selected_scores_nothing(pair):
 def test_any_kind_of_number(pair, dtype):
     X, y = pair
     want = sb.OpinionPoolNB(tf="count").fit(X.astype(dtype).astype(float), y).decision_function(X)
-    got = sb.OpinionPoolNB(tf="count").fit(X.astype(dtype), y).decision_function(X)
-    np.testing.assert_allclose(got, want, rtol=1e-12)
+    scores = sb.OpinionPoolNB(tf="count").fit(X.astype(dtype), y).decision_function(X)
+    np.testing.assert_allclose(scores, want, rtol=1e-12)
     poisson = [sb.PoissonNB().fit(csr_matrix(X.astype(t)), y).decision_function(X) for t in (dtype, float)]
     if dtype is not bool:
         np.testing.assert_allclose(*poisson, rtol=1e-9)
@@ -382,9 +382,9 @@ def test_unsorted_and_duplicate_entries_are_summed(pair):
     np.testing.assert_array_equal(doubled.indices, copy.indices)  # the caller's matrix is left alone
     zeros = csr_matrix(X)
     zeros.data[::3] = 0
-    kept = zeros.copy()
-    kept.eliminate_zeros()
-    assert sb.TermDiscriminant().fit(zeros, y).statistics_ == sb.TermDiscriminant().fit(kept, y).statistics_
+    without_zeros = zeros.copy()
+    without_zeros.eliminate_zeros()
+    assert sb.TermDiscriminant().fit(zeros, y).statistics_ == sb.TermDiscriminant().fit(without_zeros, y).statistics_
 
 
 # ---- bad input
@@ -567,9 +567,9 @@ def test_scores_straight_from_text(name, classes):
     vectorizer = sb.CountVectorizer()
     X = vectorizer.fit_transform(texts)
     nb = clone(VARIANTS[name]).fit(X, y)
-    got = nb.text_scorer(vectorizer).decision_function([*texts, "", "unheard of"])
+    scores = nb.text_scorer(vectorizer).decision_function([*texts, "", "unheard of"])
     want = nb.decision_function(vectorizer.transform([*texts, "", "unheard of"]))
-    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(scores, want, rtol=1e-9, atol=1e-11)
 
 
 def test_a_reversal_has_no_scores_straight_from_text(pair):

@@ -117,18 +117,18 @@ def test_scores_are_posterior_log_odds_and_explanations_add_up(name, data):
         assert (model.predict(X) == joint.argmax(axis=1)).all()
     scores = np.atleast_2d(scores.T).T
     for i, explained in enumerate(model.explain(X)):
-        for c, one in enumerate(explained if isinstance(explained, list) else [explained]):
-            assert one.score == pytest.approx(scores[i, c], rel=1e-9, abs=1e-9)
-            assert one.bias + one.contributions.sum() == pytest.approx(one.score, rel=1e-9, abs=1e-9)
+        for c, each in enumerate(explained if isinstance(explained, list) else [explained]):
+            assert each.score == pytest.approx(scores[i, c], rel=1e-9, abs=1e-9)
+            assert each.bias + each.contributions.sum() == pytest.approx(each.score, rel=1e-9, abs=1e-9)
 
 
 @given(st.lists(st.lists(st.floats(-3000, 0), min_size=3, max_size=3), min_size=1, max_size=5))
 def test_log_odds_keep_their_digits_where_probabilities_round_to_one(rows):
     joint = np.array(rows)
-    got = posterior_log_odds(joint)
+    log_odds = posterior_log_odds(joint)
     for c in range(3):
         want = joint[:, c] - logsumexp(np.delete(joint, c, axis=1), axis=1)
-        np.testing.assert_allclose(got[:, c], want, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(log_odds[:, c], want, rtol=1e-9, atol=1e-9)
     logs = log_probabilities(joint.copy(), "softmax")
     assert np.isfinite(logs).all()
     np.testing.assert_allclose(logs, joint - logsumexp(joint, axis=1, keepdims=True), rtol=1e-9, atol=1e-9)
@@ -139,9 +139,9 @@ def test_long_documents_keep_their_logarithms_of_probabilities():
     long = np.array([[5000, 0]])
     for y in ([0, 1], [0, 2]):
         ours, theirs = sb.MultinomialNB().fit(X, y), sklearn.naive_bayes.MultinomialNB().fit(X, y)
-        got = ours.predict_log_proba(long)
-        assert np.isfinite(got).all()
-        np.testing.assert_allclose(got, theirs.predict_log_proba(long), rtol=1e-9, atol=1e-9)
+        log_probabilities = ours.predict_log_proba(long)
+        assert np.isfinite(log_probabilities).all()
+        np.testing.assert_allclose(log_probabilities, theirs.predict_log_proba(long), rtol=1e-9, atol=1e-9)
     label = sb.OpinionPoolNB(weight="uniform", tf="count").fit(X, np.eye(2, dtype=int)).predict_log_proba(long)
     assert np.isfinite(label).all()
 
@@ -308,9 +308,9 @@ def test_every_pickle_protocol(estimator, protocol):
     fitted = clone(estimator).fit(X, y)
     again = pickle.loads(pickle.dumps(fitted, protocol))
     call = "transform" if hasattr(fitted, "transform") else "decision_function"
-    got, want = getattr(again, call)(X), getattr(fitted, call)(X)
+    actual, want = getattr(again, call)(X), getattr(fitted, call)(X)
     np.testing.assert_array_equal(
-        got if call != "transform" else got.toarray(), want if call != "transform" else want.toarray()
+        actual if call != "transform" else actual.toarray(), want if call != "transform" else want.toarray()
     )
 
 

@@ -52,10 +52,10 @@ def test_shards_merged_are_one_fit(name, data, seed):
 @FEW
 def test_one_by_one_is_batch(name, data):
     X, y = data
-    one = frozen(name, X, y)
+    one_by_one = frozen(name, X, y)
     for i in range(len(X)):
-        one.partial_fit(X[[i]], y[[i]])
-    same_knowledge(one, clone(VARIANTS[name]).fit(X, y), X)
+        one_by_one.partial_fit(X[[i]], y[[i]])
+    same_knowledge(one_by_one, clone(VARIANTS[name]).fit(X, y), X)
 
 
 @every_variant
@@ -152,7 +152,7 @@ def test_explanations_add_up(name, data, top):
 def test_an_empty_document_scores_the_prior(name, data):
     X, y = data
     estimator = clone(VARIANTS[name]).fit(X, y)
-    got = estimator.decision_function(np.zeros((1, X.shape[1])))[0]
+    scores = estimator.decision_function(np.zeros((1, X.shape[1])))[0]
     prior = np.log(y.sum() / (len(y) - y.sum()))
     inner = estimator.estimator_ if isinstance(estimator, sb.DecisionReversalNB) else estimator
     want = prior if getattr(inner, "prior", "uniform") == "fit" else 0.0
@@ -165,7 +165,7 @@ def test_an_empty_document_scores_the_prior(name, data):
             want = 0.0
     elif isinstance(estimator, sb.TermDiscriminant):
         want = estimator.bias_[0]
-    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scores, want, rtol=1e-9, atol=1e-12)
 
 
 def score_of_padding(estimator):
@@ -190,7 +190,7 @@ def score_of_padding(estimator):
 def test_discriminant_with_log_odds_is_naive_bayes_without_prior(data):
     """Junejo & Karim, eq. (10) without its prior."""
     X, y = data
-    got = sb.TermDiscriminant(weight="log_odds", norm=None, slope=1.0).fit(X, y).decision_function(X)
+    scores = sb.TermDiscriminant(weight="log_odds", norm=None, slope=1.0).fit(X, y).decision_function(X)
     for c in range(1 if y.ndim == 1 and y.max() == 1 else 3):
         inside = y[:, c] == 1 if y.ndim == 2 else y == (1 if y.max() == 1 else c)
         if y.ndim == 2 and inside.all():
@@ -198,7 +198,7 @@ def test_discriminant_with_log_odds_is_naive_bayes_without_prior(data):
         a = ((X[inside] > 0).sum(0) + 1) / (inside.sum() + 2)
         b = ((X[~inside] > 0).sum(0) + 1) / ((~inside).sum() + 2)
         want = (X > 0) @ np.log(a / b)
-        np.testing.assert_allclose(np.atleast_2d(got.T).T[:, c], want, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(np.atleast_2d(scores.T).T[:, c], want, rtol=1e-9, atol=1e-12)
 
 
 @given(data=corpora(), steepness=st.sampled_from([None, 0.7]), weight=st.sampled_from(["uniform", "idf", "abs_idf"]))
@@ -215,8 +215,8 @@ def test_an_opinion_pool_is_the_plain_score_on_rows_of_length_one(data, steepnes
         prior="uniform",
         contrast="rest",
     )
-    got = plain.fit(X, y).decision_function(X)
-    np.testing.assert_allclose(got, pool.decision_function(X), rtol=1e-9, atol=1e-12)
+    scores = plain.fit(X, y).decision_function(X)
+    np.testing.assert_allclose(scores, pool.decision_function(X), rtol=1e-9, atol=1e-12)
 
 
 @given(data=corpora(kinds=("binary",)), length=st.sampled_from([0.5, 2.0, 30.0]))

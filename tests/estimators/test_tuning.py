@@ -333,11 +333,11 @@ def test_too_few_documents_take_the_default():
     assert np.isnan(tuned.best_score_)  # one document of class 0 can't be both learnt and held out
     assert tuned.results_["status"] == []
     assert tuned.best_params_ == {"family": "OpinionPoolNB"}
-    one = TunedNB().fit(np.eye(3), [1, 1, 1])
-    assert repr(one.best_estimator_) == "OpinionPoolNB()"
-    assert np.isnan(one.best_score_)
-    assert one.results_["estimator"] == []
-    assert one.predict(np.eye(3)).tolist() == [1, 1, 1]
+    of_one_class = TunedNB().fit(np.eye(3), [1, 1, 1])
+    assert repr(of_one_class.best_estimator_) == "OpinionPoolNB()"
+    assert np.isnan(of_one_class.best_score_)
+    assert of_one_class.results_["estimator"] == []
+    assert of_one_class.predict(np.eye(3)).tolist() == [1, 1, 1]
 
 
 def test_the_winner_learns_forgets_merges_and_explains():
@@ -387,10 +387,10 @@ def test_documents_of_weight_0_are_left_out_with_their_order_and_label():
     when = np.random.default_rng(1).permutation(150)
     left = np.flatnonzero(weight)
     for arguments in ({"order": when}, {}):
-        own = {"order": when[left]} if arguments else {}
+        order_left = {"order": when[left]} if arguments else {}
         split = KFold(3, shuffle=True, random_state=0)
         a = TunedNB(split=split).fit(X, list(y), sample_weight=list(weight), **arguments)
-        b = TunedNB(split=split).fit(X[left], y[left], **own)
+        b = TunedNB(split=split).fit(X[left], y[left], **order_left)
         np.testing.assert_allclose(a.results_["mean_score"], b.results_["mean_score"], rtol=1e-9)
     with pytest.raises(ValueError, match="one value for each of the 150 documents"):
         TunedNB().fit(X, y, order=when[left], sample_weight=weight)
@@ -445,5 +445,5 @@ def test_the_winner_scores_straight_from_text():
     vectorizer = CountVectorizer()
     X = vectorizer.fit_transform(texts)
     tuned = TunedNB().fit(X, y)
-    got = tuned.best_estimator_.text_scorer(vectorizer).decision_function(texts)
-    np.testing.assert_array_equal(tuned.text_scorer(vectorizer).decision_function(texts), got)
+    scores = tuned.best_estimator_.text_scorer(vectorizer).decision_function(texts)
+    np.testing.assert_array_equal(tuned.text_scorer(vectorizer).decision_function(texts), scores)

@@ -25,10 +25,10 @@ def test_days_are_counted(mine):
     labels = [mine.judge(raw).label for raw, _ in mine.later[:20]]
     mine.teach(mine.later[0][0], mine.later[0][1], "ann")
     mine.forget(mine.later[0][0])
-    got = mine.activity(7)
-    assert got["days"][-1] == time.strftime("%Y-%m-%d", time.gmtime())
-    assert got["verdicts"][-1] == {label: labels.count(label) for label in set(labels)}
-    assert got["lessons"][-1] == {mine.later[0][1]: 1, "forget": 1}
+    activity = mine.activity(7)
+    assert activity["days"][-1] == time.strftime("%Y-%m-%d", time.gmtime())
+    assert activity["verdicts"][-1] == {label: labels.count(label) for label in set(labels)}
+    assert activity["lessons"][-1] == {mine.later[0][1]: 1, "forget": 1}
 
 
 def test_truths_are_held_against_the_promise(mine):

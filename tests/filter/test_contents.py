@@ -49,22 +49,22 @@ def test_content_that_zlib_compressed_is_forgotten_exactly(tmp_path, name):
 def test_what_is_kept_is_cut_into_the_same_terms(views, content):
     specs, document = views_of(views, "mail"), Document(content, "mail")
     rows = rows_of_kept(specs, [keep(specs, document)], 1)
-    for kept, now in zip(rows, rows_of(specs, [Document(content, "mail")])):
-        assert bytes(kept.columns) == bytes(now.columns)
+    for from_journal, now in zip(rows, rows_of(specs, [Document(content, "mail")])):
+        assert bytes(from_journal.columns) == bytes(now.columns)
     assert read_kept(keep(specs, document)).tokens == Document(content, "mail").tokens
 
 
 def test_content_of_zlib_and_of_lz4_is_the_same():
     plain = b"0 20000 0 5\nhello\x02\0ab"
     packed = kernel("pool").compress([plain])[0]
-    for kept in (packed, zlib.compress(plain), zlib.compress(plain.replace(b" 5\n", b" 5 1\n"))):
-        assert (read_kept(kept).text, read_kept(kept).tokens) == ("hello", ["ab"])
+    for stored in (packed, zlib.compress(plain), zlib.compress(plain.replace(b" 5\n", b" 5 1\n"))):
+        assert (read_kept(stored).text, read_kept(stored).tokens) == ("hello", ["ab"])
 
 
 @pytest.mark.parametrize(
     "plain", [b"", b"1 2 3", b"0 5 0 9\nhello", b"0 5 0 -1\nhello", b"0 5 0 5\nhello\x05\0ab", b"a b c d\n"]
 )
 def test_content_that_can_not_be_is_refused(plain):
-    for kept in (kernel("pool").compress([plain])[0], zlib.compress(plain), zlib.compress(plain)[:-3], plain):
+    for stored in (kernel("pool").compress([plain])[0], zlib.compress(plain), zlib.compress(plain)[:-3], plain):
         with pytest.raises(BadModel, match="can't be read"):
-            read_kept(kept)
+            read_kept(stored)

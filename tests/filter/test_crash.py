@@ -97,11 +97,11 @@ def survive(path, kills, longest):
         with sb.Filter.open(path) as mine:
             messages = mine._durable.reading(anew=True).messages()
             for i, fingerprint in enumerate(fingerprints):
-                found = messages[fingerprint][1] if fingerprint in messages else "forget"
+                label_now = messages[fingerprint][1] if fingerprint in messages else "forget"
                 expected = known.get(i, "forget")
-                if open_end and open_end[0] == i and found == open_end[1]:
-                    known[i] = expected = found  # it was done, but there was no time left to say so
-                assert found == expected, (kill, i)
+                if open_end and open_end[0] == i and label_now == open_end[1]:
+                    known[i] = expected = label_now  # it was done, but there was no time left to say so
+                assert label_now == expected, (kill, i)
             assert mine.problems() == []
     with sb.Filter.open(path) as mine:  # whoever writes next removes what was left half written
         mine.teach(MAILS[0][0], "spam" if known.get(0) == "ham" else "ham")

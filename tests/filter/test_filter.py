@@ -546,15 +546,15 @@ def test_retuning(tmp_path):
         counts = tables(tmp_path / "f")[0]
         assert mine.retune("reliability")["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] == before  # as `train` had weighed them
-        found = mine.retune("stack")
-        assert len(found["weights"]) == 21
-        assert found["documents"] > 40
+        tuned = mine.retune("stack")
+        assert len(tuned["weights"]) == 21
+        assert tuned["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] != before
         assert tables(tmp_path / "f")[0] == counts
         mine.absorb()
-        kept = tables(tmp_path / "f")
+        written = tables(tmp_path / "f")
         assert mine.forget(MAILS[3][0]) == "forgotten"  # learnt before: must not move the new weights
-        assert mine._durable.loaded().settings.weights == kept[1]["weights"]
+        assert mine._durable.loaded().settings.weights == written[1]["weights"]
         assert mine.problems() == []
 
 
@@ -659,18 +659,18 @@ def test_what_was_not_absorbed_is_replayed(tmp_path):
 
 def test_two_handles_take_turns(tmp_path):
     with (
-        sb.Filter.create(tmp_path / "f", **SMALL) as one,
-        sb.Filter.open(tmp_path / "f") as two,
+        sb.Filter.create(tmp_path / "f", **SMALL) as first,
+        sb.Filter.open(tmp_path / "f") as second,
         sb.Filter.open(tmp_path / "f") as reader,
     ):
         for i, (raw, label) in enumerate(MAILS[:20]):
-            assert (one, two)[i % 2].teach(raw, label) == "learnt"
-        assert one.teach(*MAILS[1]) == "already"
-        assert two.teach(*MAILS[0]) == "already"
-        assert one.status()["documents"] == two.status()["documents"]
+            assert (first, second)[i % 2].teach(raw, label) == "learnt"
+        assert first.teach(*MAILS[1]) == "already"
+        assert second.teach(*MAILS[0]) == "already"
+        assert first.status()["documents"] == second.status()["documents"]
         assert reader.judge(MAILS[0][0]).score == 0.0
-        one.absorb()
-        assert reader.judge(MAILS[0][0]).score == two.judge(MAILS[0][0]).score != 0.0
+        first.absorb()
+        assert reader.judge(MAILS[0][0]).score == second.judge(MAILS[0][0]).score != 0.0
 
 
 def test_threads_share_transactions(tmp_path, monkeypatch):
@@ -745,7 +745,7 @@ def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
 
 def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch):
     """The twin learns, judges and forgets to the same bits, what was judged before it is taught too."""
-    found = []
+    results = []
     for name in ("kernel", "twin"):
         if name == "twin":
             for module in (engine, bodies, table):
@@ -754,8 +754,8 @@ def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch)
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
             scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))
             state = mine._durable.loaded()
-            found.append((scores, state.settings.weights, state.engine.sums))
-    assert found[0] == found[1]
+            results.append((scores, state.settings.weights, state.engine.sums))
+    assert results[0] == results[1]
 
 
 def test_a_lesson_that_changes_nothing_leaves_the_journal_free(tmp_path):

@@ -55,18 +55,18 @@ def copied(path, to):
 
 
 def test_by_command_or_in_one_process_it_is_the_same_to_the_bit(trained, tmp_path):
-    one, many = copied(trained, tmp_path / "one"), copied(trained, tmp_path / "many")
-    with sb.Filter.open(one) as mine:
+    together, one_by_one = copied(trained, tmp_path / "one"), copied(trained, tmp_path / "many")
+    with sb.Filter.open(together) as mine:
         for raw, label in MAILS[50:58]:
             mine.teach(raw, label)
         mine.forget(MAILS[51][0])
     for raw, label in MAILS[50:58]:
-        assert lesson("learn", "-m", many, "--as", label, mail=raw) == "learnt"
-    assert lesson("learn", "-m", many, "--as", MAILS[50][1], mail=MAILS[50][0]) == "already"
-    assert lesson("forget", "-m", many, mail=MAILS[51][0]) == "forgotten"
-    assert lesson("forget", "-m", many, mail=MAILS[51][0]) == "unknown"
-    assert known_by(one) == known_by(many)
-    with sb.Filter.open(many) as mine:
+        assert lesson("learn", "-m", one_by_one, "--as", label, mail=raw) == "learnt"
+    assert lesson("learn", "-m", one_by_one, "--as", MAILS[50][1], mail=MAILS[50][0]) == "already"
+    assert lesson("forget", "-m", one_by_one, mail=MAILS[51][0]) == "forgotten"
+    assert lesson("forget", "-m", one_by_one, mail=MAILS[51][0]) == "unknown"
+    assert known_by(together) == known_by(one_by_one)
+    with sb.Filter.open(one_by_one) as mine:
         assert mine.problems() == []
 
 
@@ -125,8 +125,8 @@ def test_a_full_stack_judges_as_one_table(trained, tmp_path, monkeypatch):
 def test_the_reader_is_the_one_of_its_version():
     """If this fails, the same content gives other columns: raise VERSION and keep the former reader callable."""
     rows = rows_of(views_of("pool", "mail"), [Document(raw, "mail") for raw, _ in MAILS[:20]])
-    found = sha256(b"".join(bytes(batch.columns) for batch in rows)).hexdigest()
-    assert (contents.VERSION, found[:16]) == (1, READ_BY_VERSION_1)
+    digest = sha256(b"".join(bytes(batch.columns) for batch in rows)).hexdigest()
+    assert (contents.VERSION, digest[:16]) == (1, READ_BY_VERSION_1)
 
 
 def other_reader(views, documents):

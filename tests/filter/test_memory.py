@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from strategies import memory_steps
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.lean.judge import Judge
-from surebayes.filter.memory import budgets as kept
+from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.memory.database import NAME, Database
 from surebayes.filter.memory.verdicts import About, Memory
 from surebayes.promises.budget import AlarmBudget
@@ -43,13 +43,13 @@ def begun(folder, rate=0.25, burst=2, negatives=(0.0,), positives=(5.0, 6.0), la
     memory = Memory(str(folder), create=True)
     with memory.database.writing():
         for place, label in enumerate(labels):
-            kept.set_terms(memory.database, label, place, rate, burst)
-            kept.calibrate(memory.database, label, list(negatives), list(positives))
+            ledger.set_terms(memory.database, label, place, rate, burst)
+            ledger.calibrate(memory.database, label, list(negatives), list(positives))
     return memory
 
 
 def state_of(memory, label="spam"):
-    return kept.budgets(memory.database)[label]
+    return ledger.budgets(memory.database)[label]
 
 
 def ask(memory, name, scores=HIGH, judge=JUDGE):
@@ -118,7 +118,7 @@ def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
     """The same truths give the threshold of `PrequentialThreshold`, lifted by the debt of `AlarmBudget`."""
     draw = random.Random(3)
     memory = begun(tmp_path, 0.02, 3, negatives=(), positives=())
-    budget, calibration = AlarmBudget(0.02, 3), PrequentialThreshold(0.02, kept.CONFIDENCE)
+    budget, calibration = AlarmBudget(0.02, 3), PrequentialThreshold(0.02, ledger.CONFIDENCE)
     ask(memory, "first", LOW)
     memory.tell("first", "ham")  # the first truth told shows that truths are told
     budget.record(False)
@@ -129,17 +129,17 @@ def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
         expected = float("inf") if budget.mute else calibration.lifted(budget.lift)
         assert flagged == (score > expected)
         memory.tell(f"f{i}", "spam" if spam else "ham")
-        if spam or budget.lift <= kept.CALM:
+        if spam or budget.lift <= ledger.CALM:
             calibration.add(score, spam)
         if not spam:
             budget.record(flagged)
     assert state_of(memory) == budget
     assert budget.alarms > 2
-    assert kept.base_threshold(memory.database, "spam") == calibration.threshold
+    assert ledger.base_threshold(memory.database, "spam") == calibration.threshold
 
 
 def test_two_processes_spend_one_budget(tmp_path):
-    one = begun(tmp_path, 0.01, 2)
+    memory = begun(tmp_path, 0.01, 2)
     code = (
         "import sys; from types import SimpleNamespace as N\n"
         "from surebayes.filter.lean.judge import Judge; from surebayes.filter.memory.verdicts import Memory\n"
@@ -150,7 +150,7 @@ def test_two_processes_spend_one_budget(tmp_path):
     )
     others = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name]) for name in "ab"]
     assert [other.wait() for other in others] == [0, 0]
-    budget = state_of(one)
+    budget = state_of(memory)
     assert budget.negatives == 60
     assert 2 <= budget.alarms <= 2 + 1  # at most one of the other was in flight
     assert budget.mute
@@ -283,7 +283,7 @@ def test_silence_pays_back_and_never_calibrates(tmp_path):
     for i in range(3):
         ask(memory, f"g{i}", [-3.0])
     ask(memory, "flagged")
-    before = kept.base_threshold(memory.database, "spam"), state_of(memory).debt
+    before = ledger.base_threshold(memory.database, "spam"), state_of(memory).debt
     aged(memory, 6.9)
     assert not memory.presume()
     aged(memory, 0.2)
@@ -291,7 +291,7 @@ def test_silence_pays_back_and_never_calibrates(tmp_path):
     budget = state_of(memory)
     assert budget.debt == before[1] - 0.75
     assert budget.negatives == 4  # those that nobody complained about, and not what was flagged
-    assert kept.base_threshold(memory.database, "spam") == before[0]
+    assert ledger.base_threshold(memory.database, "spam") == before[0]
     assert not memory.presume()
     assert not memory.tell("g0", "ham").alarm
     assert state_of(memory) == budget  # it had paid already
@@ -303,15 +303,15 @@ def test_silence_pays_back_and_never_calibrates(tmp_path):
 
 def test_who_tells_mistakes_only_does_not_move_the_threshold(tmp_path):
     memory = begun(tmp_path, 0.25, 50, negatives=[float(i) / 10 for i in range(10)])
-    base = kept.base_threshold(memory.database, "spam")
+    base = ledger.base_threshold(memory.database, "spam")
     for i in range(20):
         ask(memory, f"x{i}", [8.0 + i])
         memory.tell(f"x{i}", "ham")
-    assert kept.base_threshold(memory.database, "spam") == base
+    assert ledger.base_threshold(memory.database, "spam") == base
     for i in range(40):  # now truths of quiet documents come too
         ask(memory, f"y{i}", [1.5])
         memory.tell(f"y{i}", "ham")
-    assert kept.base_threshold(memory.database, "spam") > base
+    assert ledger.base_threshold(memory.database, "spam") > base
 
 
 def test_one_shot_processes_leave_payments_to_others_until_they_add_up(tmp_path):
@@ -351,9 +351,9 @@ def test_memory_is_bounded_in_size_and_age_and_what_may_become_an_alarm_goes_las
 
 
 def test_scores_and_ledger_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "SPARE", 50)
-    monkeypatch.setattr(kept, "RECENT", 40)
-    monkeypatch.setattr(kept, "MOST_ROWS", 30)
+    monkeypatch.setattr(ledger, "SPARE", 50)
+    monkeypatch.setattr(ledger, "RECENT", 40)
+    monkeypatch.setattr(ledger, "MOST_ROWS", 30)
     memory = begun(tmp_path, 0.5, 1000)
     draw = random.Random(1)
     for i in range(600):
@@ -409,7 +409,7 @@ def test_a_failed_transaction_leaves_nothing(tmp_path):
 
     def fail():
         with memory.database.writing():
-            kept.record(memory.database, "spam", True, "x", None)
+            ledger.record(memory.database, "spam", True, "x", None)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -424,8 +424,8 @@ def test_a_failed_transaction_leaves_nothing(tmp_path):
 def test_bad_terms_are_refused_and_leave_nothing(tmp_path, rate, burst, message):
     memory = Memory(str(tmp_path), create=True)
     with pytest.raises(ValueError, match=message), memory.database.writing():
-        kept.set_terms(memory.database, "spam", 0, rate, burst)
-    assert kept.budgets(memory.database) == {}
+        ledger.set_terms(memory.database, "spam", 0, rate, burst)
+    assert ledger.budgets(memory.database) == {}
 
 
 def test_permissions_are_those_of_the_folder(tmp_path):
@@ -441,7 +441,7 @@ def test_the_ledger_says_what_happened(tmp_path):
         memory.tell(f"g{i}", "ham")
     ask(memory, "x")
     memory.tell("x", "ham", who="ann")
-    rows = kept.ledger(memory.database)
+    rows = ledger.ledger(memory.database)
     assert [(row["kind"], row["documents"]) for row in rows] == [("alarm", 1), ("paid", 3), ("terms", 0)]
     assert (rows[0]["debt"], rows[0]["left"], rows[0]["fingerprint"], rows[0]["who"]) == (1.0, 2, "x", "ann")
     json.dumps(rows)

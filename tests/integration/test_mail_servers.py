@@ -75,9 +75,9 @@ files:
         code, reply = lab.send("exim", "ann@test.example", forged + mails[label])
         assert code == 0, reply
         assert wait_until(lambda: list(inbox.rglob("new/*")), 60), lab.log("exim")
-        (got,) = inbox.rglob("new/*")
-        assert got.read_bytes().count(b"X-Spam-Flag: YES") == flagged
-        assert b"X-Spam-Score: " in got.read_bytes()
+        (delivered,) = inbox.rglob("new/*")
+        assert delivered.read_bytes().count(b"X-Spam-Flag: YES") == flagged
+        assert b"X-Spam-Score: " in delivered.read_bytes()
     main = (logs / "main.log").read_text()
     assert "cannot parse spamd" not in main
 

@@ -223,17 +223,17 @@ def test_both_have_the_same_opinions_to_the_last_bit(sets, classes, most, seed, 
     contrasts = [1] if classes == 2 else [-1, *range(1, classes)]
     which = array("q", rng.integers(0, max(len(sets), 1), 2 * len(sets)).tolist())
     experts = [expert(0.01), expert(0.01, 3), staged(seed, len(contrasts), True, stage), expert(1.0), expert(0.01, 10)]
-    found = [
+    opinions = [
         ask(module, sums, experts, flat(sets, times=True), contrasts, which, classes - 1, copies, 2, 1)
         for module in KERNELS
     ]
-    np.testing.assert_array_equal(found[0], found[1])
-    assert np.isnan(found[0][:, :, [0, 1, -1]]).all()  # places of other experts are left alone
-    asked = found[0][:, np.array(contrasts) >= 0, 2:-1]
+    np.testing.assert_array_equal(opinions[0], opinions[1])
+    assert np.isnan(opinions[0][:, :, [0, 1, -1]]).all()  # places of other experts are left alone
+    asked = opinions[0][:, np.array(contrasts) >= 0, 2:-1]
     assert np.isfinite(np.delete(asked, 2, axis=2)).all()
     assert np.isfinite(asked[:, :, 2]).all() == (stage != "none" or not asked.size)
     if classes > 2:
-        assert np.isnan(found[0][:, 0]).all()  # there is nothing to tell this class from
+        assert np.isnan(opinions[0][:, 0]).all()  # there is nothing to tell this class from
 
 
 @given(st.lists(st.sets(st.integers(0, 999), max_size=600), max_size=4), st.integers(0, 300), st.integers(0, 9))
@@ -562,7 +562,7 @@ def test_both_compress_alike_and_back(pieces):
     packed = compiled.compress([content, b"", content[:20]])
     assert packed == twin.compress([content, b"", content[:20]])
     for module in KERNELS:
-        assert [module.decompress(one, 2**20) for one in packed] == [content, b"", content[:20]]
+        assert [module.decompress(block, 2**20) for block in packed] == [content, b"", content[:20]]
     assert len(packed[0]) <= len(content) + len(content) // 255 + 21
 
 

@@ -116,17 +116,17 @@ def hashed_rows(module, options, ngrams, *rest):
 )
 def test_kernel_and_twin_find_the_same_columns(documents, options, ngrams, n_features, with_terms):
     rest = n_features, [d for d, _ in documents], [t for _, t in documents] if with_terms else None
-    found, expected = (hashed_rows(module, options, ngrams, *rest) for module in (compiled, twin))
+    hashed, expected = (hashed_rows(module, options, ngrams, *rest) for module in (compiled, twin))
     if any("\ud800" <= c <= "\udfff" for document in rest[1] for c in document) and not isinstance(expected, str):
         expected = (
-            found if isinstance(found, str) else expected
+            hashed if isinstance(hashed, str) else expected
         )  # no token holds the surrogate: the twin doesn't see it
-    assert found == expected
-    if not with_terms and isinstance(found, tuple):  # those of hash_count, ascending
+    assert hashed == expected
+    if not with_terms and isinstance(hashed, tuple):  # those of hash_count, ascending
         analyzer = compiled.Analyzer(low=ngrams[0], high=ngrams[1], **options)
         lengths, ids, _ = compiled.hash_count(analyzer, *rest[:2])
         parts = np.split(np.array(items(ids, "I"), np.int64), np.cumsum(items(lengths, "I"))[:-1]) if documents else []
-        assert found[:2] == (items(lengths, "I"), [int(i) for part in parts for i in np.sort(part)])
+        assert hashed[:2] == (items(lengths, "I"), [int(i) for part in parts for i in np.sort(part)])
 
 
 def test_many_columns_in_one_call():
@@ -136,13 +136,13 @@ def test_many_columns_in_one_call():
     lengths, columns = compiled.hash_rows(analyzer, 2**22, documents)
     assert len(items(columns, "I")) == sum(items(lengths, "I")) > 2**20
     again = [compiled.hash_rows(analyzer, 2**22, [document])[1] for document in documents]
-    assert items(columns, "I") == [c for one in again for c in items(one, "I")]
+    assert items(columns, "I") == [c for part in again for c in items(part, "I")]
 
 
 def test_terms_may_be_given_as_columns(text):
     analyzer, documents, terms = text.Analyzer(), ["gold mine", ""], [["from:ann", "gold"], ["gold", "\\ud800"]]
-    columns = [text.hash_rows(text.Analyzer(), 1000, [""], [own])[1] for own in terms]
-    given = [array("I", reversed(items(own, "I"))).tobytes() for own in columns]
+    columns = [text.hash_rows(text.Analyzer(), 1000, [""], [of_document])[1] for of_document in terms]
+    given = [array("I", reversed(items(of_document, "I"))).tobytes() for of_document in columns]
     expected = [items(part, "I") for part in text.hash_rows(analyzer, 1000, documents, terms)]
     assert [items(part, "I") for part in text.hash_rows(analyzer, 1000, documents, given)] == expected
     for wrong in (b"123", array("I", [1000]).tobytes()):
@@ -228,18 +228,18 @@ def test_order_of_many_terms_that_start_alike(text):
 @given(term_lists, term_lists)
 def test_merge_select_dump_and_find(a, b):
     for module in (compiled, twin):
-        one, two = module.Vocabulary(), module.Vocabulary()
-        one.add(a)
-        two.add(b)
-        ids = items(one.merge(two), "I")
+        first, second = module.Vocabulary(), module.Vocabulary()
+        first.add(a)
+        second.add(b)
+        ids = items(first.merge(second), "I")
         everything = list(dict.fromkeys(a + b))
         assert [everything[i] for i in ids] == b
-        assert len(one) == len(everything)
-        assert [one.find(term) for term in everything] == list(range(len(everything)))
-        assert one.find("not there, surely") == -1
-        again = module.Vocabulary(*one.dump())
-        assert again.dump() == one.dump()
-        chosen = one.select(array("I", range(0, len(everything), 2)))
+        assert len(first) == len(everything)
+        assert [first.find(term) for term in everything] == list(range(len(everything)))
+        assert first.find("not there, surely") == -1
+        again = module.Vocabulary(*first.dump())
+        assert again.dump() == first.dump()
+        chosen = first.select(array("I", range(0, len(everything), 2)))
         assert chosen.terms(chosen.order(), True) == sorted(term.decode("latin-1") for term in everything[::2])
 
 
@@ -470,17 +470,17 @@ def test_threads_share_a_frozen_vocabulary():
     vocabulary = compiled.Vocabulary()
     analyzer = compiled.Analyzer()
     expected = [bytes(block) for block in compiled.count(analyzer, vocabulary, documents, True)]
-    found = []
+    counted = []
 
     def work():
-        found.append([bytes(block) for block in compiled.count(analyzer, vocabulary, documents)])
+        counted.append([bytes(block) for block in compiled.count(analyzer, vocabulary, documents)])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 4
+    assert counted == [expected] * 4
 
 
 def test_documents_are_released():
@@ -539,18 +539,18 @@ def test_what_fuzzing_starts_from_and_what_it_once_found(name, monkeypatch, tmp_
     if name == "model_cases":
         monkeypatch.setattr(cases, "BASE", tmp_path / "base")
         monkeypatch.setattr(cases, "CHANGED", tmp_path / "changed")
-    found = [case.read_bytes() for case in sorted((FUZZ / "regressions" / name).glob("*"))]
-    for data in [*cases.seeds(), *found]:
+    regressions = [case.read_bytes() for case in sorted((FUZZ / "regressions" / name).glob("*"))]
+    for data in [*cases.seeds(), *regressions]:
         cases.check(data)
 
 
 def test_rows_take_columns_as_they_are(text):
     analyzer = text.Analyzer("word", 1, 2, shortest=1)
     documents, terms = ["a b c", "", "x"], [["subject:a", "b"], [], ["héader"]]
-    hashed = [bytes(text.hash_rows(text.Analyzer("word"), 1000, [""], [one])[1]) for one in terms]
+    hashed = [bytes(text.hash_rows(text.Analyzer("word"), 1000, [""], [part])[1]) for part in terms]
     expected = text.hash_rows(analyzer, 1000, documents, terms)
-    found = text.hash_rows(analyzer, 1000, documents, hashed)
-    assert [bytes(one) for one in found] == [bytes(one) for one in expected]
+    rows = text.hash_rows(analyzer, 1000, documents, hashed)
+    assert [bytes(part) for part in rows] == [bytes(part) for part in expected]
     with pytest.raises(ValueError, match="below 10"):
         text.hash_rows(analyzer, 10, ["a"], [(10).to_bytes(4, "little")])
 

@@ -110,8 +110,8 @@ def test_kernel_and_python_agree_on_any_header(head, subject, attachments, limit
 def test_the_kernel_reads_plain_headers_itself(odd, head, subject):
     message = message_of(head or b"\n", subject)
     odd.clear()
-    found, left = header_tokens(message), set(odd)
-    assert found == in_python(header_tokens, message)
+    tokens, left = header_tokens(message), set(odd)
+    assert tokens == in_python(header_tokens, message)
     assert left <= ({"content-type"} if b"charset" in head.lower() else set())  # it reads the usual form alone
 
 

@@ -735,8 +735,8 @@ def test_the_kernel_reads_bytes_within_limits_only():
     limits = (100, 10, 2, 10, 50, 100)
     assert kernel.read_mail(b"\ntext", *limits, 0, None, message._HELPERS) == ("", "text", (), False, b"", b"")
     for size in (5, 4):  # the limit of bytes
-        found = kernel.read_mail(b"\ntext", size, *limits[1:], 0, None, message._HELPERS)
-        assert (found is None) == (size == 4)
+        mail = kernel.read_mail(b"\ntext", size, *limits[1:], 0, None, message._HELPERS)
+        assert (mail is None) == (size == 4)
     for wrong in ((), (b"", *limits, 0, None), (b"", *limits, 0, None, ()), ("", *limits, 0, None, message._HELPERS)):
         with pytest.raises(TypeError):
             kernel.read_mail(*wrong)

@@ -78,11 +78,11 @@ def test_rates_at_a_limit_are_the_best_of_all_thresholds(ranking, twelfths):
 def test_break_even_averages_over_every_order_of_the_ties(ranking):
     y, s = ranking
     k = int(y.sum())
-    found = []
+    hits = []
     for order in itertools.permutations(range(y.size)):
         ranked = sorted(order, key=lambda i: -s[i])
-        found.append(int(y[ranked[:k]].sum()))
-    assert metrics.break_even(y, s) == pytest.approx(sum(found) / len(found) / k, abs=1e-14)
+        hits.append(int(y[ranked[:k]].sum()))
+    assert metrics.break_even(y, s) == pytest.approx(sum(hits) / len(hits) / k, abs=1e-14)
 
 
 @given(rankings())

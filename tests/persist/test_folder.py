@@ -26,8 +26,8 @@ def shared():
 
 
 def looks(path):
-    found = os.stat(path)
-    return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    status = os.stat(path)
+    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def new_row(journal, seq, chain=0):

@@ -71,11 +71,11 @@ def test_learning_on_does_not_change_the_files(tmp_path):
     nb = sb.MultinomialNB().fit(X, Y2)
     sb.save(nb, tmp_path / "m")
     before = files_of(tmp_path / "m")
-    one, two = sb.load(tmp_path / "m"), sb.load(tmp_path / "m")
-    one.partial_fit(X, Y2)
+    learner, two = sb.load(tmp_path / "m"), sb.load(tmp_path / "m")
+    learner.partial_fit(X, Y2)
     assert files_of(tmp_path / "m") == before
     assert np.array_equal(two.decision_function(X), nb.decision_function(X))
-    assert np.array_equal(one.decision_function(X), nb.partial_fit(X, Y2).decision_function(X))
+    assert np.array_equal(learner.decision_function(X), nb.partial_fit(X, Y2).decision_function(X))
 
 
 @pytest.mark.parametrize(

@@ -171,11 +171,11 @@ def labels_of(pairs):
 
 def counts(table, width):
     """The counts of every column, read from the entries alone."""
-    found = np.zeros((width, table.each), int)
+    counted = np.zeros((width, table.each), int)
     bits = (table.each - 1).bit_length()
     for key, value in np.frombuffer(table.entries(), np.int32).reshape(-1, 2):
-        found[key >> bits, key & ((1 << bits) - 1)] = value
-    return found
+        counted[key >> bits, key & ((1 << bits) - 1)] = value
+    return counted
 
 
 @given(labelled_columns, labelled_columns)
@@ -249,10 +249,10 @@ def test_an_expert_is_opinion_pool_nb_on_the_columns_seen(learnt, top, smoothing
     selection = "posthoc" if top else "induction"
     model = OpinionPoolNB(weight="abs", weighting="scoring", smoothing=smoothing, top=top or None, selection=selection)
     expected = model.fit(dense[:, seen], labels).decision_function(dense[:, seen]).reshape(len(labels), -1)
-    found = np.reshape(engine.opinions(rows), expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    opinions = np.reshape(engine.opinions(rows), expected.shape)
+    np.testing.assert_allclose(opinions, expected, rtol=1e-9, atol=1e-9)
     each = [engine.opinions([rows[0].of(i)]) for i in range(len(labels))]
-    np.testing.assert_array_equal(np.reshape(each, expected.shape), found)
+    np.testing.assert_array_equal(np.reshape(each, expected.shape), opinions)
 
 
 @pytest.mark.parametrize("copies", [1, 2, 7])
@@ -376,10 +376,10 @@ def test_contrasts_with_few_documents_stay_as_they_were():
     scores, inside = scores_of()
     labels = np.where(inside, 0, np.where(np.arange(200) % 20 == 1, 2, 1))
     labels[labels == 2] = np.where(np.arange((labels == 2).sum()) < 3, 2, 1)
-    found, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "reliability")
+    weights, few = weigh(np.stack([scores] * 3, axis=1), labels, [0, 1, 2], "reliability")
     assert few == [2]
-    assert found.units[2] == PoolWeights.equal(1, 4).units[0]
-    assert found.units[0] != found.units[2]
+    assert weights.units[2] == PoolWeights.equal(1, 4).units[0]
+    assert weights.units[0] != weights.units[2]
 
 
 def test_a_stack_of_few_documents_borrows_from_the_other_classes():
@@ -508,9 +508,9 @@ def test_second_stage_on_log_odds_leaves_rare_terms_out():
         stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
         place, strength = np.frombuffer(stage.table.place, np.int32), strengths(stage.table)
         columns = np.flatnonzero(place)
-        kept = columns[strength[place[columns] - 1] > 0]
-        assert len(kept)
-        assert (often[kept] >= least).all()
+        columns_left = columns[strength[place[columns] - 1] > 0]
+        assert len(columns_left)
+        assert (often[columns_left] >= least).all()
         assert stage.counted is False
         assert metrics.roc_auc(y == 1, np.array(engine.opinions(rows))) > 0.99
 
@@ -555,14 +555,14 @@ def test_a_second_stage_finds_columns_where_the_counts_do_unless_that_takes_more
     counted = engine.sums[0].own
     strength = (np.arange(counted.size) % 3 == 0).astype(np.float32)
     many = SMALL // int((strength == 0).sum()) + 1
-    shared, own = second_stage._table_of(counted, strength, 2), second_stage._table_of(counted, strength, many)
+    shared, separate = second_stage._table_of(counted, strength, 2), second_stage._table_of(counted, strength, many)
     assert shared.place is counted.place
-    assert own.place is not counted.place
-    assert own.size == strength.sum()
-    assert (strengths(own) == 1).all()
+    assert separate.place is not counted.place
+    assert separate.size == strength.sum()
+    assert (strengths(separate) == 1).all()
     beside = counted.beside(many)
     strengths(beside)[:] = strength
-    assert beside == own
+    assert beside == separate
     entries = shared.entries()
     engine.learn(engine.cut(["another text with words of its own"]), array("q", [0]))
     assert counted.size > shared.size

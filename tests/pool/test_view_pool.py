@@ -272,8 +272,8 @@ def test_clone_parameters_and_pickle():
     np.testing.assert_array_equal(again.decision_function(X), p.decision_function(X))
     text = pool(views="text").fit(X, y).partial_fit(X[:5], y[:5]).forget(X[:5], y[:5])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(text)).decision_function(X), text.decision_function(X))
-    own = ViewPool([("nb", CountVectorizer(), OpinionPoolNB())])
-    assert clone(own).views[0][2].get_params() == OpinionPoolNB().get_params()
+    given = ViewPool([("nb", CountVectorizer(), OpinionPoolNB())])
+    assert clone(given).views[0][2].get_params() == OpinionPoolNB().get_params()
 
 
 def test_few_documents_are_pooled_alike():

@@ -79,17 +79,17 @@ def test_the_bound_holds_for_any_scores_labels_delays_and_restarts(rows, rate, b
     for i in range(len(rows) + 21):
         for entry in [entry for entry in waiting if entry[0] <= i]:
             waiting.remove(entry)
-            _, score, truth, said = entry
-            model.observe([score], [truth], [said])
-            known += [said] if not truth else []
+            _, score, truth, alarm = entry
+            model.observe([score], [truth], [alarm])
+            known += [alarm] if not truth else []
         if i == restart:
             model = pickle.loads(pickle.dumps(model))
         if i < len(rows):
             score, truth, delay = rows[i]
-            said = bool(model.predict([[score]])[0])
-            if said:
+            alarm = bool(model.predict([[score]])[0])
+            if alarm:
                 in_flight = max(in_flight, sum(flagged and not label for _, _, label, flagged in waiting))
-            waiting.append((i + 1 + delay, score, truth, said))
+            waiting.append((i + 1 + delay, score, truth, alarm))
     worst = max(
         (sum(known[i:j]) - rate * (j - i) for i in range(len(known)) for j in range(i + 1, len(known) + 1)), default=0
     )

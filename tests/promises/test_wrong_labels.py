@@ -162,8 +162,8 @@ def test_anybodys_scores():
     certificate = sb.certify(random.normal(size=10_000) + 4 * y, y, max_fpr=0.01)
     assert certificate.guaranteed
     assert 0.9 < certificate.recall < 1
-    for labels, got in ((["spam", "ham"], "'spam'"), ([1, 2], "2"), ([0.5, 1], "0.5")):
-        with pytest.raises(ValueError, match=f"y must be true .* Got {got}"):
+    for labels, shown in ((["spam", "ham"], "'spam'"), ([1, 2], "2"), ([0.5, 1], "0.5")):
+        with pytest.raises(ValueError, match=f"y must be true .* Got {shown}"):
             sb.certify([1.0, 2.0], labels)
     with pytest.raises(ValueError, match="Got only negatives"):
         sb.certify([1.0, 2.0], [0, 0])
@@ -210,9 +210,9 @@ def renewed_after_corrections(seed, keep, n=600, max_fpr=0.05, confidence=0.9, r
     score of the model that judged them; without, they leave the reserve.
     """
     random = np.random.default_rng(seed)
-    own, judged, learnt = random.normal(size=n), np.full(n, np.nan), np.zeros(n, dtype=bool)
+    lasting, judged, learnt = random.normal(size=n), np.full(n, np.nan), np.zeros(n, dtype=bool)
     for _ in range(rounds):
-        scores = 0.8 * own + 0.6 * random.normal(size=n)
+        scores = 0.8 * lasting + 0.6 * random.normal(size=n)
         counted = np.where(learnt, judged, scores) if keep else scores[~learnt]
         threshold, _ = order_statistic_threshold(counted, max_fpr, confidence)
         wrong = ~learnt & (scores > threshold)
@@ -222,7 +222,7 @@ def renewed_after_corrections(seed, keep, n=600, max_fpr=0.05, confidence=0.9, r
 
 
 def test_corrections_of_the_reserve_break_promises_only_if_what_they_take_is_forgotten():
-    kept = [renewed_after_corrections(seed, keep=True) for seed in range(RUNS)]
+    with_all = [renewed_after_corrections(seed, keep=True) for seed in range(RUNS)]
     lost = [renewed_after_corrections(seed, keep=False) for seed in range(RUNS)]
-    assert broken(kept, 0.05) <= most(0.9)
+    assert broken(with_all, 0.05) <= most(0.9)
     assert broken(lost, 0.05) > RUNS / 2

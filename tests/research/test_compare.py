@@ -45,8 +45,8 @@ def test_wins_turn_round_where_less_is_better():
 
 def test_the_positive_class_can_be_either():
     X, y = documents()
-    one, zero = (compare({"nb": MultinomialNB()}, X, y, pos_label=p, repeats=3).mean("auc")["nb"] for p in (1, 0))
-    assert one == pytest.approx(zero)
+    of_1, of_0 = (compare({"nb": MultinomialNB()}, X, y, pos_label=p, repeats=3).mean("auc")["nb"] for p in (1, 0))
+    assert of_1 == pytest.approx(of_0)
     with pytest.raises(ValueError, match="pos_label"):
         compare({"nb": MultinomialNB()}, X, y, pos_label=7)
 
@@ -77,9 +77,9 @@ def test_cross_validators_texts_and_processes():
     texts = ["free prize now", "see you at six"] * 15
     y = ["spam", "ham"] * 15
     models = {"nb": make_pipeline(CountVectorizer(), MultinomialNB())}
-    one = compare(models, texts, y, split=KFold(3, shuffle=True, random_state=0))
+    by_one = compare(models, texts, y, split=KFold(3, shuffle=True, random_state=0))
     two = compare(models, texts, y, split=KFold(3, shuffle=True, random_state=0), jobs=2)
-    assert one.mean("auc") == two.mean("auc") == {"nb": 1.0}
+    assert by_one.mean("auc") == two.mean("auc") == {"nb": 1.0}
 
 
 def test_results_are_shown_as_the_papers_are(tmp_path):

@@ -69,12 +69,12 @@ def test_results_are_kept_and_a_run_goes_on_where_it_stopped(tmp_path):
     calls.clear()
     lab = papers.Lab(cache=tmp_path)
     module = "research.laboratory.cache"
-    work.__module__, own = f"surebayes.{module}", work.__module__  # a module whose source can be digested
+    work.__module__, real_module = f"surebayes.{module}", work.__module__  # a module whose source can be digested
     try:
         assert lab.map(work, [{"value": 2}], "") == [{"square": 4}]
         assert papers.Lab(cache=tmp_path).map(work, [{"value": 2}, {"value": 3}], "") == [{"square": 4}, {"square": 9}]
     finally:
-        work.__module__ = own
+        work.__module__ = real_module
     assert calls == [2, 3]
 
 
@@ -221,10 +221,10 @@ def test_an_unknown_token_rule_is_named():
 
 
 def test_kept_results_depend_on_the_modules_that_a_paper_shares():
-    own = ("research.papers.junejo_karim",)
+    modules = ("research.papers.junejo_karim",)
     assert (
-        code_digest(own)
-        == code_digest((*own, "research.laboratory.random_draws"))
+        code_digest(modules)
+        == code_digest((*modules, "research.laboratory.random_draws"))
         != code_digest(("research.laboratory.random_draws",))
     )
 

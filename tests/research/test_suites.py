@@ -221,8 +221,8 @@ def test_settings_are_chosen_for_every_seed_on_the_same_rows():
         assert suite_peers.choose(system, noisy) == suite_peers.choose(system, anew.afresh())
         assert (noisy.inner().labels == noisy.labels[:40]).all()
         assert (noisy.inner().truth == noisy.labels[40:]).all()
-        kept = noisy.made["inner"][0].made
-        assert sum(isinstance(key, tuple) for key in kept) == 1
+        chosen = noisy.made["inner"][0].made
+        assert sum(isinstance(key, tuple) for key in chosen) == 1
 
 
 def test_a_file_of_results_is_resumed(tmp_path):

@@ -52,8 +52,8 @@ def test_verdicts_are_those_of_the_library(client, mails, trained):
 
     with sb.Filter.open(trained) as mine:
         expected = mine.judge(mails["ham"]).to_dict()
-    got = client.post("/v1/classify", content=mails["ham"], headers=MAIL).json()
-    assert {**got, "model": ""} == {**expected, "model": ""}
+    verdict = client.post("/v1/classify", content=mails["ham"], headers=MAIL).json()
+    assert {**verdict, "model": ""} == {**expected, "model": ""}
 
 
 def test_explanations_add_up(client, mails):
@@ -172,8 +172,8 @@ def test_json_of_great_depth_is_refused(client):
 
 def test_a_foreign_page_may_do_nothing(client, server):
     """A browser sends Origin for a page, and Host for the name that a page was loaded from."""
-    own = f"http://127.0.0.1:{server.ports['http']}"
-    assert client.get("/v1/status", headers={"Origin": own}).status_code == 200
+    origin = f"http://127.0.0.1:{server.ports['http']}"
+    assert client.get("/v1/status", headers={"Origin": origin}).status_code == 200
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example:8025"}):
         problem_of(client.get("/v1/status", headers=headers), 403)
         problem_of(client.post("/v1/forget", content=b"x", headers={**MAIL, **headers}), 403)

@@ -97,9 +97,9 @@ def test_any_header_packet_is_read_or_refused(data):
 @given(st.lists(st.binary(max_size=50), max_size=10), st.integers(0, 200))
 def test_a_mail_is_kept_up_to_the_limit(pieces, most):
     mail = IncomingMail()
-    kept = sum(mail.add(piece, most) for piece in pieces)
+    length = sum(mail.add(piece, most) for piece in pieces)
     assert bytes(mail) == b"".join(pieces)[:most]
-    assert kept == len(bytes(mail))
+    assert length == len(bytes(mail))
     assert mail.full == (sum(map(len, pieces)) > most)
 
 

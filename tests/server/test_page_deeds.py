@@ -107,14 +107,14 @@ def test_a_mail_is_taught_and_forgotten(browser, service):
     mail = b"From: a@example.org\nSubject: lunch\n\nLunch on Thursday, at one?\n"
     page = browser.send("/mail", {}, "/mail", files={"file": ("a.eml", mail)})
     again = page.text.partition('name="again" value="')[2].partition('"')[0]
-    for path, form, said in (
+    for path, form, sentence in (
         ("/mail/teach", {"as": "ham"}, "Learnt as ham."),
         ("/mail/teach", {"as": "ham"}, "It was known as ham already."),
         ("/mail/teach", {"as": "spam"}, "It is spam now"),
         ("/mail/forget", {}, "Forgotten."),
         ("/mail/forget", {}, "wasn&#39;t known"),
     ):
-        assert said in browser.send(path, {**form, "again": again}).text
+        assert sentence in browser.send(path, {**form, "again": again}).text
     rows = asked(service, lambda mine: mine.history(mail))
     assert [row["action"] for row in rows] == ["forget", "learn", "forget", "learn"]
     assert {row["who"] for row in rows} == {"page (admin)"}

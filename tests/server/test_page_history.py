@@ -168,8 +168,8 @@ def test_one_lesson_is_undone_and_the_others_stay(browser, service):
 def test_versions_differ_and_one_goes_back(browser, service):
     start = browser.get("/versions.json").json()["now"]
     asyncio.run(service.teach([mail(1)], "spam", "test", "ann"))
-    found = browser.get(f"/versions.json?from={start}").json()
-    assert found["changed"]["learnt"] == {"spam": 1}
+    shown = browser.get(f"/versions.json?from={start}").json()
+    assert shown["changed"]["learnt"] == {"spam": 1}
     assert "1 mail differs" in browser.get(f"/versions?from={start}").text
     assert "1 learnt as spam" in browser.get(f"/versions/confirm?version={start}").text
     assert "1 rows are undone" in browser.send("/versions/rollback", {"version": start}).text
@@ -187,8 +187,8 @@ def test_persons_are_listed_and_forgotten(browser, service):
     (cat,) = browser.get("/people.json").json()["people"]
     assert (cat["person"], cat["lessons"], cat["budgets"]) == ("cat", 1, {})
     assert "Forget cat" in browser.get("/people/confirm?name=cat").text
-    said = browser.send("/people/forget", {"name": "cat"}).text
-    assert re.search(r"cat is forgotten: their layer, and [1-9]\d* remembered verdicts\.", said)
+    page = browser.send("/people/forget", {"name": "cat"}).text
+    assert re.search(r"cat is forgotten: their layer, and [1-9]\d* remembered verdicts\.", page)
     assert browser.get("/people.json").json()["people"] == []
     assert browser.send("/people/forget", {"name": "../etc"}).status_code == 422
 
@@ -220,9 +220,9 @@ def test_a_mail_is_erased_by_its_name(browser, service):
     judge(service, mail(7))
     asyncio.run(service.teach([mail(7)], "spam", "test"))
     assert browser.send("/erase/mail", {"message_id": "<7@x>"}).status_code == 422  # nobody said that they are sure
-    said = browser.send("/erase/mail", {"message_id": " <7@x> \n", "sure": "yes"}).text
-    assert "In the model 1 were found; 1 are forgotten" in said
-    assert re.search(r"[1-9]\d* remembered verdicts are gone", said)
+    page = browser.send("/erase/mail", {"message_id": " <7@x> \n", "sure": "yes"}).text
+    assert "In the model 1 were found; 1 are forgotten" in page
+    assert re.search(r"[1-9]\d* remembered verdicts are gone", page)
     assert browser.get("/history.json").json()["verdicts"] == []
     assert browser.send("/erase/mail", {"message_id": " ", "sure": "yes"}).status_code == 422
 
@@ -230,8 +230,8 @@ def test_a_mail_is_erased_by_its_name(browser, service):
 def test_other_filters_are_shown_where_they_differ(browser, service):
     judge(service, mail(1, more="X-Spam-Status: Yes, score=9.0 required=5.0\n"))
     judge(service, mail(2, more="X-Spam-Status: No, score=0.1 required=5.0\n"))
-    found = browser.get("/shadow.json").json()
-    (theirs,) = found["comparisons"]
+    shown = browser.get("/shadow.json").json()
+    (theirs,) = shown["comparisons"]
     assert (theirs["field"], theirs["mails"]) == ("X-Spam-Status", 2)
-    assert len(found["verdicts"]) == theirs["only_ours"] + theirs["only_theirs"]
+    assert len(shown["verdicts"]) == theirs["only_ours"] + theirs["only_theirs"]
     assert "Where we and X-Spam-Status differ" in browser.get("/shadow").text

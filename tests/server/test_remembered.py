@@ -103,9 +103,9 @@ def test_verdicts_are_found(running):
 
 def test_other_filters_are_compared(running, mails):
     _, client = running
-    said = b"X-Spam-Status: Yes, score=9.1 required=5.0 tests=BAYES_99\n"
-    judge(client, said + mails["ham"])
-    judge(client, said + mails["spam"])
+    field = b"X-Spam-Status: Yes, score=9.1 required=5.0 tests=BAYES_99\n"
+    judge(client, field + mails["ham"])
+    judge(client, field + mails["spam"])
     ours = b"X-Spam-Status: Yes, score=9.1 required=5.0 tests=SUREBAYES_SPAM\n"
     judge(client, ours + mail(1))
     (differs,) = client.get("/v1/verdicts?differs=x-spam-status").json()["verdicts"]

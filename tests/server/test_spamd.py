@@ -125,11 +125,11 @@ def test_compressed_messages_are_bounded():
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_request_a_refusal_or_the_start_of_one(data):
-    found = split_head(data)
-    if found is None:
+    parts = split_head(data)
+    if parts is None:
         return
     try:
-        assert parse_head(found[0]).method
+        assert parse_head(parts[0]).method
     except BadRequest as error:
         refused = str(error)
     else:

@@ -180,14 +180,14 @@ def test_threads_change_nothing(jobs):
     rng = np.random.default_rng(5)
     documents = [" ".join(rng.choice([f"w{i}" for i in range(900)], 30)) for _ in range(3000)]
     for options in ({}, {"min_df": 3, "max_features": 500}, {"ngram_range": (1, 2)}):
-        one, many = CountVectorizer(**options), CountVectorizer(**options, n_jobs=jobs)
-        assert_same(many.fit_transform(iter(documents)), one.fit_transform(documents))
-        assert one.vocabulary_ == many.vocabulary_
-        assert_same(many.transform(documents), one.transform(documents))
+        alone, many = CountVectorizer(**options), CountVectorizer(**options, n_jobs=jobs)
+        assert_same(many.fit_transform(iter(documents)), alone.fit_transform(documents))
+        assert alone.vocabulary_ == many.vocabulary_
+        assert_same(many.transform(documents), alone.transform(documents))
     assert_same(HashingVectorizer(n_jobs=jobs).transform(documents), HashingVectorizer().transform(documents))
-    log_odds = rng.normal(size=len(one.vocabulary_))
+    log_odds = rng.normal(size=len(alone.vocabulary_))
     np.testing.assert_array_equal(
-        TextScorer(one, log_odds, norm="l1").decision_function(documents),
+        TextScorer(alone, log_odds, norm="l1").decision_function(documents),
         TextScorer(many, log_odds, norm="l1").decision_function(documents),
     )
 
@@ -742,11 +742,11 @@ def test_overridden_hooks_are_called_as_in_scikit_learn(ours, hook):
     options = {"analyzer": "char"} if hook == "_char_ngrams" else {}
     theirs = getattr(sklearn_text, ours.__name__)
     documents = ["The quick brown fox jumps", "over the lazy dogs", "a fox, again, quietly"]  # qui: quick, quietly
-    got = truncating(ours, hook)(**options).fit_transform(documents)
+    rows = truncating(ours, hook)(**options).fit_transform(documents)
     want = truncating(theirs, hook)(**options).fit_transform(documents)
-    assert abs(got - want).max() < 1e-14
+    assert abs(rows - want).max() < 1e-14
     plain = ours(**({"ngram_range": (2, 2)} if hook == "_char_ngrams" else {}), **options).fit_transform(documents)
-    assert [got.shape, *map(np.ndarray.tolist, (got.indices, got.data))] != [
+    assert [rows.shape, *map(np.ndarray.tolist, (rows.indices, rows.data))] != [
         plain.shape,
         *map(np.ndarray.tolist, (plain.indices, plain.data)),
     ]
@@ -789,11 +789,11 @@ def test_tf_idf_is_scikit_learns(documents, options):
         with pytest.raises(ValueError, match=str(error)[:20]):
             ours.fit_transform(documents)
         return
-    got = ours.fit_transform(documents)
-    assert got.dtype == want.dtype
+    rows = ours.fit_transform(documents)
+    assert rows.dtype == want.dtype
     assert ours.vocabulary_ == theirs.vocabulary_
     # scikit-learn's fit_transform adds up a row in the order of its words, ours in that of its columns
-    np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=1e-5 if options["dtype"] is np.float32 else 1e-14)
+    np.testing.assert_allclose(rows.toarray(), want.toarray(), rtol=1e-5 if options["dtype"] is np.float32 else 1e-14)
     np.testing.assert_array_equal(ours.transform(documents).toarray(), theirs.transform(documents).toarray())
     if options["use_idf"]:
         np.testing.assert_array_equal(ours.idf_, theirs.idf_)

@@ -224,15 +224,15 @@ class Rescue(Scenario):
                 say(pipe, f"told {i}")
 
     def check(self, place, done):
-        said = {int(words[1]): words[2] for words in map(str.split, done) if words[0] == "said"}
+        answers = {int(words[1]): words[2] for words in map(str.split, done) if words[0] == "said"}
         told = [int(words[1]) for words in map(str.split, done) if words[0] == "told"]
         with sb.Filter.open(place / "f") as mine:
             assert mine.problems() == []
             by_fingerprint = {verdict.fingerprint: verdict for verdict in mine.remembered()}
-            for i, label in said.items():
-                found = by_fingerprint.get(sb.read_message(SPAM[i][0]).fingerprint)
-                assert label == "ham" or (found is not None and found.label == label), i
-            alarms, budget = [i for i in told if said[i] == "spam"], mine.budgets()["spam"]
+            for i, label in answers.items():
+                remembered = by_fingerprint.get(sb.read_message(SPAM[i][0]).fingerprint)
+                assert label == "ham" or (remembered is not None and remembered.label == label), i
+            alarms, budget = [i for i in told if answers[i] == "spam"], mine.budgets()["spam"]
             assert len(alarms) <= budget["alarms"] <= len(SPAM)
             assert budget["debt"] >= budget["alarms"] - 0.001 * budget["negatives"] - 1e-9
             assert all(mine.teach(SPAM[i][0], "ham") == "already" for i in told)

@@ -58,15 +58,15 @@ def test_layers_are_the_filter_that_learnt_all_of_it(site, department, mine, wei
 
 
 def test_the_base_is_left_as_it_is():
-    base, own = engine_of([("gold lunch", 0), ("pills", 1)]), own_pool([("gold now", 1)])
-    before = base.__getstate__(), own.__getstate__()
-    over(base, own, 50).scores(base.cut(["gold"]))
-    assert (base.__getstate__(), own.__getstate__()) == before
-    assert lacking(base, own)[0] == 1  # "now"; the base has "gold"
+    base, layer = engine_of([("gold lunch", 0), ("pills", 1)]), own_pool([("gold now", 1)])
+    before = base.__getstate__(), layer.__getstate__()
+    over(base, layer, 50).scores(base.cut(["gold"]))
+    assert (base.__getstate__(), layer.__getstate__()) == before
+    assert lacking(base, layer)[0] == 1  # "now"; the base has "gold"
 
 
 def test_more_documents_than_a_pool_counts_are_refused():
-    base, own = engine_of([("gold", 0)]), own_pool([("now", 1)])
+    base, layer = engine_of([("gold", 0)]), own_pool([("now", 1)])
     base.documents = ints([2**31 - 40, 0])
     with pytest.raises(OverflowError, match="50 times"):
-        over(base, own, 50)
+        over(base, layer, 50)
