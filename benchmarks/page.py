@@ -50,6 +50,11 @@ def make(folder: Path, verdicts: int) -> None:
             "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
+        # every other truth was told a while later, and one flagged mail in 300 was good
+        database.connection.execute(
+            "UPDATE verdicts SET truth = CASE WHEN flagged AND id % 300 THEN 'spam' ELSE 'ham' END, told = time + 1000 "
+            "WHERE id % 2 = 0"
+        )
     database.close()
 
 

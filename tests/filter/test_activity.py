@@ -60,3 +60,54 @@ def test_alarms_are_evidence(mine):
     assert after["errors"] > 10
     assert after["evidence"] > after["line"]
     assert after["alarm"]
+
+
+def tell_all(mine, documents, truth):
+    numbers = {row.fingerprint: row.id for row in mine.remembered(limit=1000)}
+    for verdict in documents:
+        mine.tell(numbers[verdict.fingerprint], truth)
+    return [numbers[verdict.fingerprint] for verdict in documents]
+
+
+def test_what_is_told_later_is_added_and_what_is_taken_back_is_not_counted(mine):
+    mine.remember(always=True)
+    mine.calibrate(0.05)
+    judged = [mine.judge(raw) for raw, _ in mine.later]
+
+    def replayed():
+        """The same from the beginning, by somebody who has seen nothing yet."""
+        with sb.Filter.open(mine.path) as other:
+            return other.drift()
+
+    assert mine.drift() is None
+    told = tell_all(mine, judged[:30], "ham")
+    assert mine.drift()["seen"] == 30
+    tell_all(mine, judged[30:50], "ham")
+    later = mine.drift()
+    assert later["seen"] == 50
+    assert 0 < later["errors"] == sum(verdict.label == "spam" for verdict in judged[:50])
+    assert later == replayed()
+    assert later["curve"][-1] == (50, later["errors"])
+    mine.untell(told[3])
+    mine.untell(told[7])
+    assert mine.drift() == replayed()
+    assert mine.drift()["seen"] == 48
+    mine.calibrate(0.02)  # another promise
+    assert mine.drift() == replayed()
+    assert mine.drift()["promised"] == 0.02
+
+
+def test_the_latest_truths_are_looked_at(mine, monkeypatch):
+    monkeypatch.setattr("surebayes.filter.memory.activity.MOST_TRUTHS", 20)
+    mine.remember(always=True)
+    mine.calibrate(0.05)
+    judged = [mine.judge(raw) for raw, _ in mine.later[:70]]
+    tell_all(mine, judged[:30], "ham")
+    assert mine.drift()["seen"] == 20
+    tell_all(mine, judged[30:40], "ham")
+    assert mine.drift()["seen"] == 30
+    tell_all(mine, judged[40:], "ham")
+    mine.drift()
+    found = mine.drift()  # more than twice as many: begun anew with the latest
+    assert found["seen"] == 20
+    assert found["errors"] == sum(verdict.label == "spam" for verdict in judged[50:70])

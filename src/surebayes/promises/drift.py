@@ -28,6 +28,8 @@ from surebayes.promises.order_statistics import negatives_needed
 
 # After this many rows half of the capital has been staked.
 _PATIENCE = 200
+# a cap takes capital away, so it can't cause an alarm; without it a year of drift would overflow
+_MOST = 1e300
 
 
 class _Capital:
@@ -49,8 +51,9 @@ class _Capital:
         moved = self.cash / (self.rows + _PATIENCE)
         share = moved / len(gains)
         self.cash -= moved
-        # a cap takes capital away, so it can't cause an alarm; without it a year of drift would overflow
-        self.staked = [min((wealth + share) * gain, 1e300) for wealth, gain in zip(self.staked, gains)]
+        self.staked = [(wealth + share) * gain for wealth, gain in zip(self.staked, gains)]
+        if max(self.staked) > _MOST:
+            self.staked = [min(wealth, _MOST) for wealth in self.staked]
         self.rows += 1
 
 
@@ -191,7 +194,9 @@ class DriftMonitor:
         wrong = ~above if goal == "min_recall" else above & ~truth
         for error in wrong[counted].tolist():
             self._capital.step(self._on_error if error else self._on_right)
-            self.errors += error
+            if not error:
+                continue  # every bet is on errors: only they make the capital grow
+            self.errors += 1
             self.evidence = max(self.evidence, self._capital.total)
             if self.evidence >= 1 / self.false_alarm and not self.certificate.stale:
                 self.certificate = self.certificate.revoke(self._reason())

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from surebayes.filter.memory.database import Database
 
 if TYPE_CHECKING:
     from surebayes.promises.certificate import Certificate
+    from surebayes.promises.drift import DriftMonitor
 
 FALSE_ALARM = 0.01
 """The chance that a promise which holds is ever called broken by what `drift` sees."""
 MOST_TRUTHS = 20_000
 """Truths that `drift` looks at, the latest."""
 _POINTS = 200
+_TOLD = "truth = ? AND asked = 1"
 
 
 def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days: int, now: float) -> dict[str, Any]:
@@ -38,10 +42,12 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
     start = datetime.fromisoformat(names[0]).replace(tzinfo=UTC).timestamp()
     if database is not None:
         query = (
-            "SELECT date(time, 'unixepoch'), label, count(*) FROM verdicts WHERE time >= ? AND asked = 1 GROUP BY 1, 2"
+            "SELECT CAST((time - ?1) / 86400 AS INTEGER), label, count(*) FROM verdicts WHERE time >= ?1 AND asked = 1 "
+            "GROUP BY 1, 2"
         )
         for day, label, count in database.rows(query, (start,)):
-            counted["verdicts"].setdefault(day, {})[label] = count
+            if day < days:  # a clock may have been ahead
+                counted["verdicts"].setdefault(names[day], {})[label] = count
     for when, label in lessons:
         if when >= start:
             of_day = counted["lessons"].setdefault(datetime.fromtimestamp(when, UTC).date().isoformat(), {})
@@ -51,26 +57,60 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
     }  # fmt: skip
 
 
-def drift(database: Database, certificate: Certificate, first: str) -> dict[str, Any]:
-    """Hold the truths that were told against a promise on false alarms; see `Filter.drift`."""
-    from surebayes.promises.drift import DriftMonitor
+class Watched:
+    """The truths that were told, held against a promise on false alarms: each once, whoever looks how often.
 
-    query = (
-        "SELECT flagged AND label = ? FROM (SELECT flagged, label, told FROM verdicts WHERE truth = ? AND asked = 1 "
-        "ORDER BY told DESC LIMIT ?) ORDER BY told"
-    )
-    positive = certificate.pos_label
-    rows = [bool(alarm) for (alarm,) in database.rows(query, (positive, first, MOST_TRUTHS))]
-    monitor, curve, step = DriftMonitor(certificate, false_alarm=FALSE_ALARM), [(0, 0)], max(len(rows) // _POINTS, 1)
-    above, below = certificate.threshold + 1.0, certificate.threshold - 1.0
-    for start in range(0, len(rows), step):
-        monitor.update(
-            [above if alarm else below for alarm in rows[start : start + step]],
-            [False] * len(rows[start : start + step]),
-        )
-        curve.append((monitor.seen, monitor.errors))
-    report = monitor.report()
-    return {
-        "seen": report.seen, "errors": report.errors, "promised": monitor.promised_rate, "evidence": report.evidence,
-        "line": 1 / FALSE_ALARM, "alarm": report.evidence >= 1 / FALSE_ALARM, "curve": curve,
-    }  # fmt: skip
+    A truth that was taken back, or another promise, begins the count anew.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._about: tuple[str | None, float, str] | None = None
+        self._monitor: DriftMonitor | None = None
+        self._alarms = bytearray()
+        self._counted = (0, 0)
+        self._last = -inf
+
+    def drift(self, database: Database, certificate: Certificate, first: str) -> dict[str, Any]:
+        """Return how the promise stands; see `Filter.drift`."""
+        from surebayes.promises.drift import DriftMonitor
+
+        with self._lock:
+            monitor = DriftMonitor(certificate, false_alarm=FALSE_ALARM)
+            about = (certificate.pos_label, monitor.promised_rate, first)
+            if self._monitor is None or self._about != about or self._has_changed(database, certificate, first):
+                self._about, self._monitor = about, monitor
+                self._alarms, self._counted, self._last = bytearray(), (0, 0), -inf
+            self._go_on(database, self._monitor, first)
+            return self._found(self._monitor)
+
+    def _has_changed(self, database: Database, certificate: Certificate, first: str) -> bool:
+        """Whether what was counted is no longer what is remembered, or is more than need be looked at."""
+        query = f"SELECT count(*), coalesce(sum(flagged AND label = ?), 0) FROM verdicts WHERE {_TOLD} AND told <= ?"
+        now = database.rows(query, (certificate.pos_label, first, self._last))[0]
+        return tuple(now) != self._counted or len(self._alarms) > 2 * MOST_TRUTHS
+
+    def _go_on(self, database: Database, monitor: DriftMonitor, first: str) -> None:
+        """Count what was told since."""
+        positive, threshold = monitor.certificate.pos_label, monitor.certificate.threshold
+        query = f"SELECT flagged AND label = ?, told FROM verdicts WHERE {_TOLD} AND told > ? ORDER BY told DESC"
+        rows = database.rows(query, (positive, first, self._last))
+        if not rows:
+            return
+        alarms = bytes(alarm for alarm, _ in rows)
+        self._last = rows[0][1]
+        self._counted = self._counted[0] + len(alarms), self._counted[1] + alarms.count(1)
+        latest = alarms[:MOST_TRUTHS][::-1]
+        monitor.update([threshold + 1.0 if alarm else threshold - 1.0 for alarm in latest], [False] * len(latest))
+        self._alarms += latest
+
+    def _found(self, monitor: DriftMonitor) -> dict[str, Any]:
+        step, errors, curve = max(len(self._alarms) // _POINTS, 1), 0, [(0, 0)]
+        for start in range(0, len(self._alarms), step):
+            errors += self._alarms.count(1, start, start + step)
+            curve.append((min(start + step, len(self._alarms)), errors))
+        return {
+            "seen": monitor.seen, "errors": monitor.errors, "promised": monitor.promised_rate,
+            "evidence": monitor.evidence, "line": 1 / FALSE_ALARM, "alarm": monitor.evidence >= 1 / FALSE_ALARM,
+            "curve": curve,
+        }  # fmt: skip

@@ -27,6 +27,7 @@ CREATE TABLE verdicts (
     taught TEXT, sender TEXT, subject TEXT, message_id TEXT, UNIQUE (fingerprint, person)
 );
 CREATE INDEX unknown ON verdicts (flagged, time) WHERE truth IS NULL;
+CREATE INDEX truths ON verdicts (truth, told, flagged, label) WHERE truth IS NOT NULL AND asked = 1;
 CREATE INDEX in_time ON verdicts (time);
 CREATE INDEX by_person ON verdicts (person, time);
 CREATE INDEX by_label ON verdicts (label, time);

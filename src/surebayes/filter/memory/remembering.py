@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
@@ -16,6 +17,7 @@ from surebayes.filter.memory.verdicts import Memory
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
+    from surebayes.filter.memory.activity import Watched
     from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
 
 
@@ -411,6 +413,12 @@ class Remembering(Keeping):
         memory = self._remembering()
         return by_day(None if memory is None else memory.database, lessons, days, time.time())
 
+    @cached_property
+    def _watched(self) -> Watched:
+        from surebayes.filter.memory.activity import Watched
+
+        return Watched()
+
     def drift(self) -> dict[str, Any] | None:
         """Hold the truths that were told since against the promise on false alarms.
 
@@ -422,7 +430,6 @@ class Remembering(Keeping):
             time. None without a promise on a rate of two classes, or without truths. Truths that come from complaints
             alone make it look worse than it is.
         """
-        from surebayes.filter.memory.activity import drift
         from surebayes.promises.certificate import Certificate
 
         memory, names = self._remembering(), self._durable.judge().names
@@ -430,7 +437,8 @@ class Remembering(Keeping):
             made = self._promises(self._durable.fresh_state())
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
-        evidence = drift(memory.database, made, names[0])
+        memory.flush()
+        evidence = self._watched.drift(memory.database, made, names[0])
         return evidence if evidence["seen"] else None
 
 
