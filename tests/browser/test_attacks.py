@@ -129,6 +129,18 @@ def test_a_planted_session_is_replaced_by_signing_in(guarded, look):
     assert "read" in mallory.inner_text(".side-end")  # what was planted is still only what it was
 
 
+def test_a_session_that_was_signed_out_is_over(guarded, look):
+    victim = look()
+    sign_in(victim, guarded.url, "keeper")
+    copied = victim.context.cookies()
+    victim.click("button:has-text('Sign out')")
+    victim.wait_for_url("**/sign-in")
+    thief = look()
+    thief.context.add_cookies(copied)
+    thief.goto(guarded.url)
+    assert thief.url.startswith(f"{guarded.url}/sign-in")
+
+
 def test_roles_decide_what_is_shown_and_the_server_decides_again(guarded, look):
     reader = look(errors_expected=True)
     sign_in(reader, guarded.url, "reader")

@@ -1,13 +1,17 @@
 """The page without a browser: what it shows, as HTML and as JSON; who may see it; forms that are ours alone."""
 
+import contextlib
 import hashlib
+import os
 import re
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import pytest
 from browsing import Browser, word_in
+from running import Server, wait_until
 
 from surebayes.server.page.site import DEEDS, PAGES
 from surebayes.server.process.options import Options
@@ -59,6 +63,46 @@ def opened(guarded):
     yield open_one
     for browser in browsers:
         browser.close()
+
+
+@contextlib.contextmanager
+def only(worker, workers):
+    """Have one of the processes answer alone: the others are stopped meanwhile."""
+    others = [each for each in workers if each != worker]
+    for other in others:
+        os.kill(other, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for other in others:
+            os.kill(other, signal.SIGCONT)
+
+
+def test_a_session_begins_and_ends_for_all_workers(folder, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{hashlib.sha256(b'reader').hexdigest()} read\n")
+    with Server(folder, "--tokens", tokens, "--workers", "2", doors=("http",)) as server:
+        assert wait_until(lambda: sum(event["event"] == "ready" for event in server.events) == 2)
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
+        one, two = map(int, children.split())
+
+        def ask(method, path, cookies, **form):
+            """A request on a connection of its own."""
+            with server.http(cookies=cookies) as client:
+                answer = client.request(method, path, data=form or None)
+                return answer, {**cookies, **answer.cookies}
+
+        with only(one, (one, two)):
+            page, cookies = ask("GET", "/sign-in", {})
+            _, cookies = ask("POST", "/sign-in", cookies, token="reader", csrf=word_in(page))
+        with only(two, (one, two)):
+            page, _ = ask("GET", "/today", cookies)
+            assert page.status_code == 200
+            gone, _ = ask("POST", "/sign-out", cookies, csrf=word_in(page))
+            assert gone.status_code == 303
+        for worker in (one, two):
+            with only(worker, (one, two)):
+                assert ask("GET", "/today.json", cookies)[0].status_code == 401
 
 
 # ---------------------------------------------------------------------- what is shown
@@ -163,6 +207,18 @@ def test_signing_out_takes_the_cookie_away(opened):
     word = word_in(client.get("/today"))
     client.post("/sign-out", data={"csrf": word})
     assert "surebayes-session" not in client.cookies
+
+
+def test_signing_out_ends_the_session_on_the_server(opened):
+    client, other = opened("reader"), opened("reader")
+    copied = client.cookies["surebayes-session"]
+    client.send("/sign-out")
+    thief = opened()
+    thief.cookies.set("surebayes-session", copied, "localhost.local", "/")
+    assert thief.get("/today.json").status_code == 401
+    assert other.get("/today.json").status_code == 200  # a session of its own, with the same token
+    client.send("/sign-in", {"token": "reader"}, "/sign-in")
+    assert client.get("/today.json").status_code == 200
 
 
 def test_a_session_that_was_planted_is_not_the_one_that_is_used(opened):

@@ -1,8 +1,9 @@
 """Who looks at a page: the cookie that a token is exchanged for, and the word that every form must bring back.
 
-A session is a signed text in a cookie that scripts can't read; nothing is kept on the server. It names the digest of
-the token, so that a token taken out of the file ends its sessions at once, and the key that signs it is made when the
-server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie came along.
+A session is a signed text in a cookie that scripts can't read; the server keeps only which ones were signed out. It
+names the digest of the token, so that a token taken out of the file ends its sessions at once, and the key that signs it
+is made when the server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie came
+along.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def visitor_of(request: Request, service: Service) -> Visitor:
         nonce = _nonce(request, service)
         return Visitor("admin", None, nonce or secrets.token_hex(16), "machine", not nonce)
     parts = opened(service, "session", request.cookies.get(SIGNED_IN, ""))
-    if len(parts) == 3 and time.time() < float(parts[2]) + HOURS * 3600:
+    if len(parts) == 3 and time.time() < float(parts[2]) + HOURS * 3600 and parts[0] not in service.options.ended:
         grant = service.tokens.grant_of_digest(parts[1])
         if grant is not None:
             return Visitor(grant.role, grant.person, parts[0], "cookie")
@@ -133,6 +134,8 @@ def sign_in(request: Request, answer: Response, service: Service, token: str) ->
     return True
 
 
-def sign_out(answer: Response) -> None:
-    """End a session in its browser."""
+def sign_out(answer: Response, service: Service, visitor: Visitor) -> None:
+    """End a session, for every process of the server and in its browser."""
+    if visitor.by == "cookie":
+        service.options.ended.add(visitor.nonce)
     answer.delete_cookie(SIGNED_IN, path="/", httponly=True, samesite="strict")

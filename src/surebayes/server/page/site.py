@@ -229,7 +229,7 @@ def _sign_out(service: Service) -> Handler:
 
         async def use(visit: Visit) -> Response:
             answer = RedirectResponse("/sign-in", 303)
-            session.sign_out(answer)
+            session.sign_out(answer, service, visitor)
             return answer
 
         return await _with_form(request, service, visitor, use)  # type: ignore[no-any-return]

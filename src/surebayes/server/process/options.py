@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from surebayes.server.process.address import Address
+from surebayes.server.process.ended import EndedSessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Options:
         "debug", "info", "warning" or "error".
     key : bytes
         What the cookies of the page are signed with: made anew for each server, one for all of its processes.
+    ended : EndedSessions
+        Sessions of the page that were signed out, in all of its processes.
     """
 
     model: str
@@ -83,3 +86,4 @@ class Options:
     open_layers: int = 64
     log_level: str = "info"
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    ended: EndedSessions = field(default_factory=EndedSessions, repr=False)
