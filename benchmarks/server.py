@@ -65,6 +65,8 @@ class Served:
                 self.ports[event["door"]] = int(event["at"][0].rpartition(":")[2])
             if event["event"] == "ready":
                 break
+        else:
+            raise RuntimeError(f"the server ended with {self.process.wait(60)} before it was ready")
         threading.Thread(target=self.process.stderr.read, daemon=True).start()  # the log goes on
 
     def __enter__(self) -> Served:

@@ -153,6 +153,15 @@ def children(pid):
         return [int(word) for word in file.read().split()]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_where_it_listens_is_said_at_every_level_of_the_log(folder, mails, workers):
+    with Server(folder, "--log-level", "error", "--workers", workers) as server:
+        assert server.ports.keys() == {"http", "spamd", "milter"}
+        with server.http() as client:
+            client.post("/v1/classify", content=mails["ham"], headers=MAIL).raise_for_status()
+    assert {event["event"] for event in server.events} == {"listening", "ready"}
+
+
 def test_workers_share_the_folder_and_are_replaced(folder, mails):
     with Server(folder, "--workers", "2") as server:
         assert wait_until(lambda: len([e for e in server.events if e["event"] == "ready"]) == 2)

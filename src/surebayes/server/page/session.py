@@ -1,9 +1,9 @@
 """Who looks at a page: the cookie that a token is exchanged for, and the word that every form must bring back.
 
 A session is a signed text in a cookie that scripts can't read; the server keeps only which ones were signed out. It
-names the digest of the token, so that a token taken out of the file ends its sessions at once, and the key that signs it
-is made when the server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie came
-along.
+names the digest of the token, so that a token taken out of the file ends its sessions at once, and the key that signs
+it is made when the server starts, so that a restart ends all of them. Signing in makes a new session whatever cookie
+came along.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Log:
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
-        Events below it are left out.
+        Events below it are left out, but for those of the start.
     stream : text file, optional
         Where to; stderr by default.
     """
@@ -29,8 +29,14 @@ class Log:
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
         """Log an event; what can't be written is lost, mail goes on."""
-        if LEVELS[level] < self.level:
-            return
+        if LEVELS[level] >= self.level:
+            self._write(level, event, fields)
+
+    def always(self, event: str, **fields: Any) -> None:
+        """Log what whoever started the server must know, whatever the level: where it listens, and that it is ready."""
+        self._write("info", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
         # in ASCII: a log is read on terminals, which names of classes must not steer

@@ -38,7 +38,7 @@ def serve(options: Options) -> int:
             bound[door] = address
     log = Log(options.log_level)
     for door, listeners in sockets.items():
-        log("info", "listening", door=door, at=[_name(listener) for listener in listeners])
+        log.always("listening", door=door, at=[_name(listener) for listener in listeners])
     try:
         if options.workers == 1:
             return _alone(options, sockets)

@@ -72,7 +72,7 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
     while web and serving and not web.started and not serving.done():
         await asyncio.sleep(0.01)
     ready()
-    service.log("info", "ready", doors=sorted(sockets), model=service.options.model)
+    service.log.always("ready", doors=sorted(sockets), model=service.options.model)
     await stop.wait()
     service.log("info", "stopping")
     for server in servers:
