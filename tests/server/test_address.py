@@ -51,7 +51,7 @@ def test_other_addresses_may_do_nothing(folder, mails):
             ("spamd", b"PING SPAMC/1.5\r\n\r\n"),
             ("milter", b"\0\0\0\rO\0\0\0\6\0\0\1\xff\0\x1f\xff\xff"),
         ):
-            with socket.create_connection((address, ports[door]), timeout=30) as connection:
+            with socket.create_connection((address, ports[door]), timeout=60) as connection:
                 connection.sendall(request)
                 connection.shutdown(socket.SHUT_WR)
                 replies[door] = read_all(connection)

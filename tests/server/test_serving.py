@@ -15,6 +15,7 @@ from running import Server, wait_until
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
 from surebayes import synthetic
+from surebayes.server.process.worker import GRACE
 
 MAIL = {"Content-Type": "message/rfc822"}
 
@@ -28,7 +29,7 @@ def test_stop_answers_what_has_begun(folder, mails):
         with server.connect("spamd") as connection:
             request = b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n%s" % (len(mails["spam"]), mails["spam"])
             connection.sendall(request[:-10])
-            time.sleep(0.3)
+            time.sleep(1)  # until the server has begun with it
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
             connection.sendall(request[-10:])
@@ -36,7 +37,7 @@ def test_stop_answers_what_has_begun(folder, mails):
         idle.close()
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < GRACE  # nobody waited for the idle one
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_unix_sockets_are_private_and_left_ones_replaced(folder, tmp_path, mails
 def test_systemd_is_told_and_hands_sockets_over(folder, tmp_path, mails):
     notes = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notes.bind(os.fspath(tmp_path / "notify"))
-    notes.settimeout(30)
+    notes.settimeout(60)
     with notes, socket.create_server(("127.0.0.1", 0)) as web, socket.create_server(("127.0.0.1", 0)) as spamd:
         # what systemd does between fork and exec: descriptors from 3 on, and the process's own number
         start = (
@@ -132,15 +133,15 @@ def test_systemd_is_told_and_hands_sockets_over(folder, tmp_path, mails):
         )  # fmt: skip
         try:
             assert notes.recv(100) == b"READY=1"
-            with socket.create_connection(spamd.getsockname(), timeout=30) as connection:
+            with socket.create_connection(spamd.getsockname(), timeout=60) as connection:
                 connection.sendall(b"PING SPAMC/1.5\r\n\r\n")
                 assert connection.recv(100) == b"SPAMD/1.5 0 PONG\r\n"
-            with socket.create_connection(web.getsockname(), timeout=30) as connection:
+            with socket.create_connection(web.getsockname(), timeout=60) as connection:
                 connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
                 assert b"200 OK" in connection.recv(1000)
         finally:
             process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
         assert notes.recv(100) == b"STOPPING=1"
 
@@ -178,7 +179,7 @@ def test_workers_share_the_folder_and_are_replaced(folder, mails):
                     scores.add(client.post("/v1/classify", content=mails["ham"], headers=MAIL).json()["score"])
             return scores
 
-        assert wait_until(lambda: len(outcomes()) == 1, 20)
+        assert wait_until(lambda: len(outcomes()) == 1)
         os.kill(both[0], signal.SIGKILL)
         server.event("worker died")
         assert wait_until(lambda: len(children(server.process.pid)) == 2)
@@ -189,7 +190,7 @@ def test_workers_share_the_folder_and_are_replaced(folder, mails):
 
 
 def children_are_gone(pids):
-    return wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 10)
+    return wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
 
 
 def test_a_worker_that_can_not_start_ends_the_server(folder):
@@ -208,7 +209,7 @@ def kill_under_load(folder, seed, seconds):
     acknowledged = []
 
     def teach(port, part):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         for raw, label in part:
             try:
                 connection.request("POST", f"/v1/learn?as={label}", raw, MAIL)

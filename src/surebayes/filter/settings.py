@@ -183,7 +183,8 @@ SETTINGS = _settings(
     Setting("remember_most", int, 200_000, "Verdicts that are remembered.", low=1000, high=10**8),
     Setting("remember_bytes", int, 2**30, "Bytes that remembered verdicts may take.", low=2**20, high=2**50),
     Setting("open_layers", int, 64, "Layers of persons that a process of `serve` keeps open.", low=1, high=100_000),
-    Setting("log_level", str, "info", "What `serve` logs, but for where it listens and that it is ready.", ("debug", "info", "warning", "error")),
+    Setting("log_level", str, "info", "What `serve` logs, after it said where it listens and that it is ready.",
+            ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""
 
