@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -13,7 +13,7 @@ from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Spool
+from surebayes.filter.disk.spool import Group, Places, Spool
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
@@ -22,9 +22,13 @@ from surebayes.filter.live.state import State
 from surebayes.filter.teaching import teach
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
-from surebayes.pool.document import Rows, packable
+from surebayes.pool.document import packable
 from surebayes.pool.threads import ahead, spread_for
 from surebayes.pool.weights import FEWEST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from surebayes.pool.engine import Batch
 
 BATCH = 1000
 """Messages of a training that share a transaction."""
@@ -112,7 +116,7 @@ class _Training:
         """Whether the experts are weighed on these messages."""
         if state.engine.n_experts < 2 or state.settings.base is not None:  # a layer has its base's weights, and steps
             return False
-        new = sum(self.is_new(f, label) for f, (label, _, _) in self.spool.places.items())
+        new = sum(self.is_new(f, label) for f, label in self.spool.labelled())
         return new >= max(sum(state.engine.documents), 1)
 
     def learn(self, write: Writing, batch: Sequence[str], together: bool) -> None:
@@ -137,7 +141,7 @@ class _Training:
                 events = []
                 self._step(write, fingerprint, label)
         write.add_many(events)
-        self._count(state, learnt)
+        self._count(state, self.spool.places_of(learnt))
         self._tell(len(batch))
         if anew:
             self.stands_at = state.seq, state.chain
@@ -152,15 +156,17 @@ class _Training:
         name = state.hashed(message.message_id)
         return Event(action, fingerprint, message.label, None, now, self.who, body, reader=reader, message_id=name)
 
-    def _count(self, state: State, new: Sequence[str]) -> None:
-        """Count messages as they lie together: the order of lessons changes no count."""
-        if new:
-            for some in self.spool.together(new, max(BATCH // CHUNK, 1)):
-                state.count_batches([(rows, labels, which) for rows, which, labels in _parts(state, some)])
-        self.done["learnt"] += len(new)
-        self.learnt += new
-        if not self.journal:
-            self.unjournaled += [(fingerprint, state.code(self.spool.label_of(fingerprint))) for fingerprint in new]
+    def _count(self, state: State, new: Iterable[Places]) -> int:
+        """Count messages as they lie together, and return how many: the order of lessons changes no count."""
+        codes, before = {label: state.code(label) for label in state.names}, self.done["learnt"]
+        for groups in self.spool.together(new, max(BATCH // CHUNK, 1)):
+            state.count_batches([_batch(group, codes) for group in groups])
+            for group in groups:
+                self.done["learnt"] += len(group.fingerprints)
+                self.learnt += group.fingerprints
+                if not self.journal:
+                    self.unjournaled += zip(group.fingerprints, map(codes.__getitem__, group.labels))
+        return self.done["learnt"] - before
 
     def _step(self, write: Writing, fingerprint: str, label: str) -> None:
         message = self.spool.message(fingerprint)
@@ -180,11 +186,10 @@ class _Training:
         one_by_one = state.engine.n_experts > 1 and not together
         tail: set[str] = set()
         if together:
-            places = self.spool.places.items()
-            tail = {f for f, (label, _, _) in places if is_held_out(f) and self.is_new(f, label)}
+            tail = {f for f, label in self.spool.labelled() if is_held_out(f) and self.is_new(f, label)}
         if not self.journal and not one_by_one:
             self.done["already"] += len(self.known)
-            new = [f for f, (label, _, _) in self.spool.places.items() if f not in tail and self.is_new(f, label)]
+            new = self.spool.places_without(tail | self.known | self.spool.contradictory)
             submit(self._repeatable(partial(self._learn_grouped, new=new)))
         else:
             for batch in batched(self.spool.sorted(without=tail), BATCH):
@@ -204,10 +209,9 @@ class _Training:
 
         return again
 
-    def _learn_grouped(self, write: Writing, new: Sequence[str]) -> None:
+    def _learn_grouped(self, write: Writing, new: Iterable[Places]) -> None:
         """Learn new messages that no journal asks for."""
-        self._count(write.state, new)
-        self._tell(len(new))
+        self._tell(self._count(write.state, new))
 
     def _tell(self, messages: int) -> None:
         self.handled += messages
@@ -224,12 +228,11 @@ class _Training:
         step = len(engine.contrasts) * engine.n_experts
         by_message: dict[str, tuple[int, Any]] = {}
 
-        def ask(group: tuple[list[Rows], list[tuple[int, str, str]]]) -> tuple[Any, list[tuple[int, str, str]]]:
-            rows, which, _ = next(iter(_parts(state, [group])))
-            return engine.opinions(rows, which), group[1]
+        def ask(group: Group) -> tuple[Any, Group]:
+            return engine.opinions(group.rows, ints(group.places)), group
 
-        for opinions, messages in ahead(ask, self.spool.grouped(tail)):
-            for place, (_, fingerprint, label) in enumerate(messages):
+        for opinions, group in ahead(ask, self.spool.grouped(self.spool.places_of(tail))):
+            for place, (fingerprint, label) in enumerate(zip(group.fingerprints, group.labels)):
                 by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
         if tail and head:
             in_order = [by_message[fingerprint] for fingerprint in sorted(tail)]
@@ -240,7 +243,7 @@ class _Training:
             for batch in batched(self.spool.sorted(only=tail), BATCH):
                 self.learn(write, batch, True)
         else:
-            self._learn_grouped(write, sorted(tail))
+            self._learn_grouped(write, self.spool.places_of(tail))
         self._freeze(state, self.learnt)
         write.weights(self.who)
 
@@ -264,16 +267,12 @@ def chosen(labels: Numbers, n: int) -> list[int]:
     return places
 
 
-def _parts(
-    state: State, groups: Iterable[tuple[list[Rows], list[tuple[int, str, str]]]]
-) -> Iterable[tuple[list[Rows], Any, Any]]:
-    """Yield rows, the places of messages in them, and labels for all places (of others any)."""
-    codes = {label: state.code(label) for label in state.names}
-    for rows, messages in groups:
-        labels = [0] * len(rows[0])
-        for i, _, label in messages:
-            labels[i] = codes[label]
-        yield rows, ints([i for i, _, _ in messages]), ints(labels)
+def _batch(group: Group, codes: Mapping[str, int]) -> Batch:
+    """Return the rows of a group, labels for all places in them (of others any), and the places that are meant."""
+    labels = [0] * len(group.rows[0])
+    for i, label in zip(group.places, group.labels):
+        labels[i] = codes[label]
+    return group.rows, ints(labels), ints(group.places)
 
 
 def train(
@@ -292,7 +291,7 @@ def train(
         training.read(documents, spread_for(durable.loaded().engine.views) if spread is None else spread)
         if tell is not None:
             spool = training.spool
-            tell((f, label) for f, (label, _, _) in spool.places.items() if f not in spool.contradictory)
+            tell((f, label) for f, label in spool.labelled() if f not in spool.contradictory)
         training.done["contradictory"] = len(training.spool.contradictory)
         if journal:
             with durable.bulk(f"trained on {len(training.spool.places)}", renew=True):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from surebayes.pool.document import Rows, joined
 
-Group = tuple[list[Rows], list[tuple[int, str, str]]]
-"""Rows of messages that lie together, and (place, fingerprint, label) of those that are meant."""
 HELD = 128 * 2**20
 """Bytes of terms that a training holds in memory before it goes on in a file."""
+_CHUNK = 2**32  # a place is the number of a chunk times this, and the place in the chunk
 
 
 class SpooledMessage(NamedTuple):
@@ -37,11 +35,33 @@ class SpooledMessage(NamedTuple):
     message_id: str
 
 
-class Chunk:
-    """The rows of some messages, and what is kept of each: in memory, or in a file."""
+class Group(NamedTuple):
+    """Messages that lie together.
 
-    def __init__(self, rows: list[Rows], contents: Sequence[bytes] = ()) -> None:
-        self.rows = rows
+    Attributes
+    ----------
+    rows : list of Rows
+        Their terms in each view, and perhaps those of others.
+    places : sequence of int
+        The places in the rows of those that are meant.
+    fingerprints, labels : list of str
+        What they are, and their classes.
+    """
+
+    rows: list[Rows]
+    places: Sequence[int]
+    fingerprints: list[str]
+    labels: list[str]
+
+
+class Chunk:
+    """Some messages, and the rows and what is kept of each: in memory, or in a file."""
+
+    def __init__(
+        self, rows: list[Rows], fingerprints: list[str], labels: list[str], contents: Sequence[bytes] = ()
+    ) -> None:
+        self.rows, self.fingerprints, self.labels = rows, fingerprints, labels
+        self.repeated: set[int] = set()  # the places of messages that had come before
         self.contents: list[bytes] = list(contents)
         self.content_places: list[tuple[int, int]] = []
         self.file: Any = None
@@ -92,6 +112,16 @@ class Chunk:
         read = zip(spans, self._read(spans))
         return [Rows(array("q", (0, end - start)), *columns_and_times) for (start, end), columns_and_times in read]
 
+    def group(self, places: Sequence[int]) -> Group:
+        """Return some messages; of a few no more is read from the file than they are."""
+        if len(places) == len(self.fingerprints):
+            return Group(self.batch(), places, self.fingerprints, self.labels)
+        fingerprints, labels = [self.fingerprints[i] for i in places], [self.labels[i] for i in places]
+        if self.file is None or 4 * len(places) > len(self.fingerprints):
+            return Group(self.batch(), places, fingerprints, labels)
+        rows = [joined(list(of_view)) for of_view in zip(*[self.of(i) for i in places])]
+        return Group(rows, range(len(places)), fingerprints, labels)
+
     def _read(self, spans: list[tuple[int, int]]) -> Iterable[tuple[bytes, bytes | None]]:
         def read(place: int, start: int, end: int) -> bytes:
             self.file.seek(place + 4 * start)
@@ -102,13 +132,17 @@ class Chunk:
             yield read(columns, start, end), None if times is None else read(times, start, end)
 
 
+Places = tuple[Chunk, Sequence[int]]
+"""Where messages are: a chunk, and their places in it."""
+
+
 class Spool:
     """The terms of many messages, to be gone through in another order: in memory, of large trainings in a file."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.chunks: list[Chunk] = []
-        self.places: dict[str, tuple[str, int, int]] = {}  # by fingerprint: label, chunk, place in the chunk
+        self.places: dict[str, int] = {}  # by fingerprint: where it came first
         self.ids: dict[str, str] = {}  # by fingerprint: the Message-ID, where there is one
         self.file: Any = None
         self.contradictory: set[str] = set()
@@ -119,17 +153,18 @@ class Spool:
 
         One that comes with two labels is left out: neither can be trusted.
         """
-        contents = [content for _, _, content, _ in messages]
-        chunk, number, already = Chunk(rows, contents if any(contents) else ()), len(self.chunks), 0
-        for i, (fingerprint, label, _, message_id) in enumerate(messages):
-            if message_id:
-                self.ids[fingerprint] = message_id
-            known = self.places.setdefault(fingerprint, (label, number, i))
-            if known[0] != label:
-                self.contradictory.add(fingerprint)
-            elif known[1:] != (number, i):
-                already += 1
+        if not messages:
+            return 0
+        fingerprints, labels, contents, ids = map(list, zip(*messages))
+        self.ids.update([(fingerprint, name) for fingerprint, name in zip(fingerprints, ids) if name])
+        chunk = Chunk(rows, fingerprints, labels, contents if any(contents) else ())
+        first = len(self.chunks) * _CHUNK
         self.chunks.append(chunk)
+        already = 0
+        if len(set(fingerprints)) == len(fingerprints) and self.places.keys().isdisjoint(fingerprints):
+            self.places.update(zip(fingerprints, range(first, first + len(fingerprints))))
+        else:
+            already = self._add_repeated(chunk, first)
         size = chunk.size()
         if self.held + size <= HELD:
             self.held += size
@@ -141,6 +176,26 @@ class Spool:
             self.end = chunk.spill(self.file, self.end)
         return already
 
+    def _add_repeated(self, chunk: Chunk, first: int) -> int:
+        """Note where messages are, some of which had come before; return how many of those had that label."""
+        already = 0
+        for i, fingerprint in enumerate(chunk.fingerprints):
+            if self.places.setdefault(fingerprint, first + i) == first + i:
+                continue
+            chunk.repeated.add(i)
+            if self.label_of(fingerprint) == chunk.labels[i]:
+                already += 1
+            else:
+                self.contradictory.add(fingerprint)
+        return already
+
+    def labelled(self) -> Iterable[tuple[str, str]]:
+        """Yield the fingerprint and the label of each message, once."""
+        for chunk in self.chunks:
+            for i, message in enumerate(zip(chunk.fingerprints, chunk.labels)):
+                if i not in chunk.repeated:
+                    yield message
+
     def sorted(self, only: set[str] | None = None, without: set[str] | frozenset[str] = frozenset()) -> list[str]:
         """Return the fingerprints of all messages, or some, in their order."""
         wanted = self.places.keys() if only is None else only
@@ -148,46 +203,60 @@ class Spool:
 
     def label_of(self, fingerprint: str) -> str:
         """Return the class that a message was given as."""
-        return self.places[fingerprint][0]
+        chunk, i = self._found(fingerprint)
+        return chunk.labels[i]
+
+    def _found(self, fingerprint: str) -> tuple[Chunk, int]:
+        number, i = divmod(self.places[fingerprint], _CHUNK)
+        return self.chunks[number], i
 
     def message(self, fingerprint: str, rows: bool = True) -> SpooledMessage:
         """Return a message, with its rows or without."""
-        label, number, i = self.places[fingerprint]
-        chunk = self.chunks[number]
+        chunk, i = self._found(fingerprint)
         terms = chunk.of(i) if rows else []
-        return SpooledMessage(fingerprint, label, terms, chunk.content(i), self.ids.get(fingerprint, ""))
+        return SpooledMessage(fingerprint, chunk.labels[i], terms, chunk.content(i), self.ids.get(fingerprint, ""))
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""
-        _, number, i = self.places[fingerprint]
-        return self.chunks[number].of(i)
+        chunk, i = self._found(fingerprint)
+        return chunk.of(i)
 
-    def grouped(self, fingerprints: Iterable[str]) -> Iterable[Group]:
-        """Yield some messages as they lie together: rows of a chunk, and (place, fingerprint, label) of those meant."""
-        by_chunk: dict[int, list[tuple[int, str, str]]] = {}
+    def places_of(self, fingerprints: Iterable[str]) -> list[Places]:
+        """Return where some messages are."""
+        by_chunk: dict[int, list[int]] = {}
         for fingerprint in fingerprints:
-            label, number, i = self.places[fingerprint]
-            by_chunk.setdefault(number, []).append((i, fingerprint, label))
-        for number, meant in sorted(by_chunk.items()):
-            chunk = self.chunks[number]
-            if chunk.file is None or 4 * len(meant) > len(chunk.rows[0]):
-                yield chunk.batch(), sorted(meant)
-            else:  # of a few no more is read from the file
-                rows = [joined(list(of_view)) for of_view in zip(*[chunk.of(i) for i, _, _ in sorted(meant)])]
-                yield rows, [(k, fingerprint, label) for k, (_, fingerprint, label) in enumerate(sorted(meant))]
+            number, i = divmod(self.places[fingerprint], _CHUNK)
+            by_chunk.setdefault(number, []).append(i)
+        return [(self.chunks[number], sorted(places)) for number, places in sorted(by_chunk.items())]
 
-    def together(self, fingerprints: Iterable[str], most: int) -> Iterable[list[Group]]:
-        """Yield groups of messages, as `grouped` gives them: all that are in memory, then some at a time of a file."""
-        in_file: list[str] = []
-        held: list[str] = []
-        for fingerprint in fingerprints:
-            _, number, _ = self.places[fingerprint]
-            (held if self.chunks[number].file is None else in_file).append(fingerprint)
+    def places_without(self, fingerprints: set[str]) -> list[Places]:
+        """Return where all messages are but some."""
+        found: list[Places] = []
+        for chunk in self.chunks:
+            places = range(len(chunk.fingerprints))
+            if not chunk.repeated and fingerprints.isdisjoint(chunk.fingerprints):
+                found.append((chunk, places))
+                continue
+            left = [i for i in places if i not in chunk.repeated and chunk.fingerprints[i] not in fingerprints]
+            if left:
+                found.append((chunk, left))
+        return found
+
+    def grouped(self, places: Iterable[Places]) -> Iterable[Group]:
+        """Yield messages as they lie together, a chunk at a time."""
+        for chunk, of_chunk in places:
+            yield chunk.group(of_chunk)
+
+    def together(self, places: Iterable[Places], most: int) -> Iterable[list[Group]]:
+        """Yield groups of messages: all that are in memory, then some at a time of a file."""
+        held: list[Places] = []
+        in_file: list[Places] = []
+        for one in places:
+            (held if one[0].file is None else in_file).append(one)
         if held:
             yield list(self.grouped(held))
-        groups = iter(self.grouped(in_file))
-        while some := list(islice(groups, most)):
-            yield some
+        for at in range(0, len(in_file), most):
+            yield list(self.grouped(in_file[at : at + most]))
 
     def close(self) -> None:
         """Drop the file."""

@@ -7,6 +7,7 @@ and then the rows are added to the journal. Whoever finds a manifest that is ahe
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
 
@@ -53,8 +54,11 @@ class Learnt:
 
     def add(self, messages: Iterable[tuple[str, int]]) -> None:
         """Add fingerprints, each with the number of its class."""
-        new = {int(fingerprint[:14], 16) << 8 | min(c, _CLASSES) for fingerprint, c in messages}
-        self._keys = array("Q", sorted(new | set(self._keys)))
+        digits = [f"{c:02x}" for c in range(_CLASSES + 1)]
+        new = array("Q", bytes.fromhex("".join([f[:14] + digits[min(c, _CLASSES)] for f, c in messages])))
+        if sys.byteorder == "little":
+            new.byteswap()
+        self._keys = array("Q", sorted({*new, *self._keys}))
 
     def class_of(self, fingerprint: str) -> int | None:
         """Return the number of a message's class, or None if it isn't one of these."""
