@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import time
+import zlib
 from math import isfinite
 
 import pytest
@@ -125,6 +126,22 @@ def test_what_a_hostile_layer_says_of_its_base(place, value, tmp_path):
     ask_everything(tmp_path / "f")
     shutil.rmtree(tmp_path / "site")  # what the manifest says is all that is left
     assert sb.Filter.open(tmp_path / "f").judge(MAIL).threshold == 0
+
+
+def test_a_layer_that_unpacks_to_very_much_is_refused(tmp_path):
+    with sb.Filter.create(tmp_path / "site", width=2**12) as site:
+        site.train(MAILS[:20])
+    with sb.Filter.create(tmp_path / "f", base=tmp_path / "site") as mine:
+        mine.teach(*MAILS[20])
+    body = json.loads((tmp_path / "f" / NAME).read_bytes())
+    body.pop("crc32")
+    entry = body["files"]["tables"]
+    bomb = zlib.compress(bytes(2**27), 9)
+    entry.update(size=len(bomb), unpacked=2**27)
+    (tmp_path / "f" / entry["file"]).write_bytes(bomb)
+    write_sealed(tmp_path / "f", body)
+    with pytest.raises(BadModel, match="holds 134217728 bytes"):
+        MappedModel(str(tmp_path / "f"))
 
 
 def test_what_gives_no_number_is_no_score(tmp_path):

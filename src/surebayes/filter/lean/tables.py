@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LARGE = "tables"
+MOST_PACKED = 100
+"""How many bytes a byte of a packed file can hold at most: tables are packed to a third."""
 
 
 def file_names(manifest: "dict[str, Any]") -> "list[str]":
@@ -96,7 +98,7 @@ def packed(content: bytes) -> bytes:
 def _unpacked(content: bytes, size: int, name: str) -> bytes:
     from zlib import decompressobj, error
 
-    if not isinstance(size, int) or not 0 <= size < 2**31:
+    if not isinstance(size, int) or not 0 <= size <= MOST_PACKED * len(content):
         raise BadModel(f"The manifest says that {name} holds {size!r} bytes.")
     try:
         unpacker = decompressobj()
