@@ -51,6 +51,13 @@ def part(documents: TrainingDocuments, chosen: npt.NDArray[np.bool_]) -> Trainin
     return replace(documents, rows=documents.rows[where], labels=documents.labels[where], weight=weight)
 
 
+def copies(documents: TrainingDocuments) -> npt.NDArray[np.int64]:
+    """Return how often each document counts in a measure: a whole weight as copies, a real one as one document."""
+    if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
+        return documents.weight.astype(np.int64)
+    return np.ones(documents.rows.shape[0], np.int64)
+
+
 def held_out_scores(
     documents: TrainingDocuments,
     represent: Representation,
@@ -82,9 +89,7 @@ def best_by_class(
 
     With `common` all contrasts get the same candidate, the one with the best mean.
     """
-    times = np.ones(documents.rows.shape[0], np.int64)
-    if documents.weight is not None and (documents.weight == np.rint(documents.weight)).all():
-        times = documents.weight.astype(np.int64)  # a whole weight counts as copies; a real one as one document
+    times = copies(documents)
     members = np.repeat(membership(documents), times, axis=0)
     chosen, table = [], []
     for c in range(members.shape[1]):

@@ -110,8 +110,9 @@ class DecisionReversalNB(DelegatingClassifier):
         if self.discount not in ("exp", "inverse"):
             return 1.0
         tested = cross_validation.deal(documents) == 0
-        members = cross_validation.membership(documents)[tested]
         train, test = cross_validation.part(documents, ~tested), cross_validation.part(documents, tested)
+        times = cross_validation.copies(test)
+        members = np.repeat(cross_validation.membership(test), times, axis=0)
         usable = [c for c in range(members.shape[1]) if 0 < members[:, c].sum() < len(members)]
         if not usable:
             return 1.0
@@ -121,7 +122,7 @@ class DecisionReversalNB(DelegatingClassifier):
         reversals = inner._reversals(test.rows)
 
         def worth(gamma: float) -> float:
-            scores = reversal.discounted_score(self.discount, gamma, reversals)
+            scores = np.repeat(reversal.discounted_score(self.discount, gamma, reversals), times, axis=0)
             return float(np.mean([metrics.specificity_at_recall(members[:, c], scores[:, c]) for c in usable]))
 
         return max(GAMMAS, key=worth)
