@@ -156,12 +156,27 @@ def test_subjects_of_other_letters(odd):
 
 @needs_kernel
 @pytest.mark.parametrize(
-    "attachments", [[("a/b", "c.d")], (["a/b", "c.d"],), (("a/b", "é.D"),), (("a/b", "\ud800.x"),)]
+    "attachments",
+    [[("a/b", "c.d")], (["a/b", "c.d"],), (("a/b", "c.É"),), (("a/b", "é"),), (("ä/b", "c"),), (("a/b", "\ud800.x"),)],
 )
 def test_attachments_of_other_kinds(odd, attachments):
     message = message_of(b"From: a@b.c", attachments=attachments)
     assert header_tokens(message)
     assert odd == ["message"]
+    same(message)
+
+
+@needs_kernel
+def test_names_of_attachments_in_other_letters(odd):
+    message = message_of(b"From: a@b.c", attachments=(("a/b", "é.D"), ("a/b", "日本.x.DOC"), ("a/b", "plain")))
+    assert header_tokens(message)[-5:] == [
+        "attachment:a/b",
+        "attachment:.d",
+        "attachment:a/b",
+        "attachment:.doc",
+        "attachment:a/b",
+    ]
+    assert odd == []
     same(message)
 
 

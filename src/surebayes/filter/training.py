@@ -148,13 +148,13 @@ class _Training:
 
     def _row(self, state: State, action: str, fingerprint: str, now: float) -> Event:
         """Return the row of the journal that holds a message."""
-        message = self.spool.message(fingerprint, rows=not state.keeps_content)
+        label, content, message_id = self.spool.kept_of(fingerprint)
         if state.keeps_content:
-            body, reader = pack_content(message.content), contents.VERSION
+            body, reader = pack_content(content), contents.VERSION
         else:
-            body, reader = pack_rows(packable(message.rows)), None
-        name = state.hashed(message.message_id)
-        return Event(action, fingerprint, message.label, None, now, self.who, body, reader=reader, message_id=name)
+            body, reader = pack_rows(packable(self.spool.rows_of(fingerprint))), None
+        name = state.hashed(message_id)
+        return Event(action, fingerprint, label, None, now, self.who, body, reader=reader, message_id=name)
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
         """Count messages as they lie together, and return how many: the order of lessons changes no count."""

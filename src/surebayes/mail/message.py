@@ -168,7 +168,7 @@ class Message:
             if self._identity or self._headers is None:
                 content = kernel("mail").fold_mail(self._identity, self.subject, self.text)
             if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
-                identity = "".join(self.message_id.split()).encode("utf-8", "surrogatepass")
+                identity = self.plain_id.encode("utf-8", "surrogatepass")
                 content = identity + kernel("mail").fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
@@ -179,6 +179,14 @@ class Message:
         if self._identity:
             return decode_header(self._identity)
         return (self._headers.get("message-id") or "") if self._headers is not None else ""
+
+    @property
+    def plain_id(self) -> str:
+        """The Message-ID without white space."""
+        identity = self._identity
+        if identity and identity.isascii() and b"=?" not in identity:  # to decode it would change white space alone
+            return "".join(identity.decode("ascii").split())
+        return "".join(self.message_id.split())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):

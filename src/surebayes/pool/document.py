@@ -86,7 +86,7 @@ class Document:
     @property
     def message_id(self) -> str:
         """The Message-ID of a mail, without blanks; "" where there is none."""
-        return "" if self.message is None else "".join(self.message.message_id.split())
+        return "" if self.message is None else self.message.plain_id
 
     @property
     def fingerprint(self) -> str:

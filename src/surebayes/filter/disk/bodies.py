@@ -36,6 +36,8 @@ def pack_content(content: bytes, moved: Sequence[int] = ()) -> bytes:
     >>> unpack_content(pack_content(b"...", [-5]))
     (b'...', [-5])
     """
+    if not moved:
+        return b"\0\0\0\0" + content
     return len(moved).to_bytes(4, "little") + _steps(moved) + content
 
 

@@ -106,6 +106,6 @@ def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
             shared = event.time, event.who
             end = f"{float(event.time)!r}, {event.who!r}"
         event.seq, event.body_check = seq, crc32(event.body)
-        event.check = crc32(event._head(end).encode("utf-8", "surrogatepass"))
-        event.chain = chain = chained(event, chain)
+        event.check = check = crc32(event._head(end).encode("utf-8", "surrogatepass"))
+        event.chain = chain = crc32(check.to_bytes(4, "little"), chain)
     return chain

@@ -58,11 +58,17 @@ def _values(event: Event) -> tuple[Any, ...]:
 _LESSON = "seq, time, action, label, who"
 
 
-def _hash_of(message_id: str, key: str) -> bytes:
+def _hasher(key: str) -> Any:
+    """Return what hashes Message-IDs with a key: each by a copy of it."""
     from surebayes.mail.message import blake2b
 
-    name = "".join(message_id.split()).encode("utf-8", "surrogatepass")
-    return blake2b(name, digest_size=16, key=bytes.fromhex(key)).digest()
+    return blake2b(digest_size=16, key=bytes.fromhex(key))
+
+
+def _hash_of(message_id: str, hasher: Any) -> bytes:
+    hashed = hasher.copy()
+    hashed.update("".join(message_id.split()).encode("utf-8", "surrogatepass"))
+    return bytes(hashed.digest())
 
 
 class Journal:
@@ -103,6 +109,7 @@ class Journal:
             self._db.close()
             raise
         self._begun_at = 0  # the last row when the transaction began
+        self._hasher: Any = None
 
     # ---- the file
 
@@ -171,7 +178,11 @@ class Journal:
 
     def hashed(self, message_id: str) -> bytes | None:
         """Return the keyed hash of a Message-ID, by which its rows are found; None for an empty one."""
-        return _hash_of(message_id, self.facts["key"]) if message_id else None
+        if not message_id:
+            return None
+        if self._hasher is None:
+            self._hasher = _hasher(self.facts["key"])
+        return _hash_of(message_id, self._hasher)
 
     @property
     def keys(self) -> list[str]:
@@ -335,9 +346,10 @@ class Journal:
         from surebayes.mail.message import written_forms
 
         fingerprints: set[str] = set()
+        hashers = [_hasher(key) for key in self.keys]
         for name in (form for message_id in message_ids for form in written_forms(message_id)):
-            for key in self.keys:
-                events = self._events("message_id = ?", (_hash_of(name, key),))
+            for hasher in hashers:
+                events = self._events("message_id = ?", (_hash_of(name, hasher),))
                 fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
         return fingerprints
 
@@ -368,10 +380,11 @@ class Journal:
     def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
         """Yield what `content` returns for each of many rows."""
         reader = "reader" if self._head == _HEAD else "NULL"
+        query = f"SELECT body_check, body, {reader} FROM events WHERE seq = ?"
         with errors_named(self.path):
+            cursor = self._db.cursor()
             for seq in rows:
-                rows_at = self._db.execute(f"SELECT body_check, body, {reader} FROM events WHERE seq = ?", (seq,))
-                row = rows_at.fetchone()
+                row = cursor.execute(query, (seq,)).fetchone()
                 if row is not None and row[1] == b"" and row[0] and seq in self.erased():
                     raise BadModel(f"The content of row {seq} of {self.path} was erased; there is no way back to it.")
                 if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:

@@ -210,11 +210,15 @@ class Spool:
         number, i = divmod(self.places[fingerprint], _CHUNK)
         return self.chunks[number], i
 
-    def message(self, fingerprint: str, rows: bool = True) -> SpooledMessage:
-        """Return a message, with its rows or without."""
+    def message(self, fingerprint: str) -> SpooledMessage:
+        """Return a message with its rows."""
+        label, content, message_id = self.kept_of(fingerprint)
+        return SpooledMessage(fingerprint, label, self.rows_of(fingerprint), content, message_id)
+
+    def kept_of(self, fingerprint: str) -> tuple[str, bytes, str]:
+        """Return the class of a message, what the journal keeps of it, and its Message-ID."""
         chunk, i = self._found(fingerprint)
-        terms = chunk.of(i) if rows else []
-        return SpooledMessage(fingerprint, chunk.labels[i], terms, chunk.content(i), self.ids.get(fingerprint, ""))
+        return chunk.labels[i], chunk.content(i), self.ids.get(fingerprint, "")
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""

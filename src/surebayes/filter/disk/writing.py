@@ -35,13 +35,14 @@ class Writing:
         self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
         self.events += events
         for event in events:
-            fingerprint, label, row = event.fingerprint or "", event.label or "", event.source or event.seq
-            if event.action in ("learn", "reserve"):
-                self._messages[fingerprint] = event.action, label, row
-            elif event.action in ("forget", "release"):
+            fingerprint, action = event.fingerprint or "", event.action
+            if action in ("learn", "reserve"):
+                self._messages[fingerprint] = action, event.label or "", event.source or event.seq
+            elif action in ("forget", "release"):
                 self._messages[fingerprint] = None
-            elif event.action in ("judged", "unjudged"):
-                self._judged[fingerprint] = (label, row) if event.action == "judged" else None
+            elif action in ("judged", "unjudged"):
+                said = event.label or "", event.source or event.seq
+                self._judged[fingerprint] = said if action == "judged" else None
 
     def known(self, fingerprint: str) -> Known | None:
         """Return what is known of a message; "bulk" and its label if it was learnt without journal."""

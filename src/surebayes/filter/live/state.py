@@ -153,7 +153,7 @@ class State(OnBase):
         for event, _ in journal.heads():  # an earlier release didn't write it down
             if event.seq > self.seq:
                 break
-            self._remember(event)
+            self._remember(event.action, event.label)
 
     def _take_numbers(self, place: dict[str, Any]) -> None:
         """Take over how many messages the journal has, and by which reader they were counted anew."""
@@ -219,18 +219,24 @@ class State(OnBase):
 
     def note_many(self, events: Sequence[Event], chain: int) -> None:
         """Do so for many rows; `chain` is the running checksum with all of them."""
+        alike: dict[tuple[str, str | None], int] = {}
         for event in events:
-            self._remember(event)
+            key = event.action, event.label
+            alike[key] = alike.get(key, 0) + 1
             if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
                 self.learnt_at = event.seq
+        for (action, label), times in alike.items():
+            self._remember(action, label, times)
         if events:
             self.seq, self.chain = events[-1].seq, chain
 
-    def _remember(self, event: Event) -> None:
-        self.lessons += event.action in LEARNING
-        what = _UNDOING.get(event.action, event.action)
-        if what in self.known and event.label in self.known[what]:
-            self.known[what][event.label] += 1 if what == event.action else -1
+    def _remember(self, action: str, label: str | None, times: int = 1) -> None:
+        """Take note of so many rows of an action and a label."""
+        if action in LEARNING:
+            self.lessons += times
+        what = _UNDOING.get(action, action)
+        if what in self.known and label in self.known[what]:
+            self.known[what][label] += times if what == action else -times
 
     @property
     def messages(self) -> int:

@@ -427,7 +427,15 @@ static bool take_fields(Tokens *t, uint8_t *line, uint8_t *end, Py_ssize_t most,
     return true;
 }
 
-/* Types and name endings of attachments; false: not plain pairs of ASCII. */
+static bool is_ascii(const uint8_t *p, const uint8_t *end)
+{
+    uint8_t every = 0;
+    while (p < end)
+        every |= *p++;
+    return every < 128;
+}
+
+/* Types and name endings of attachments; false: not pairs of str whose types and endings are ASCII. */
 static bool put_attachments(Tokens *t, PyObject *attachments)
 {
     Py_ssize_t n = PyTuple_Check(attachments) ? PyTuple_Size(attachments) : -1;
@@ -443,18 +451,20 @@ static bool put_attachments(Tokens *t, PyObject *attachments)
             if (!PyUnicode_Check(text))
                 return false;
             const uint8_t *data = (const uint8_t *)PyUnicode_AsUTF8AndSize(text, &size);
-            if (!data || size != PyUnicode_GetLength(text)) { /* lone surrogates, or not ASCII */
+            if (!data) { /* lone surrogates */
                 PyErr_Clear();
                 return false;
             }
+            const uint8_t *dot = data + size, *end = dot;
+            while (k == 1 && dot > data && dot[-1] != '.')
+                dot--;
+            if (!is_ascii(k == 0 || dot == data ? data : dot, end))
+                return false;
             if (k == 0)
                 token_put(t, "attachment:", data, at_most((size_t)size, 60));
             else {
-                const uint8_t *dot = data + size;
                 uint8_t ending[12];
-                while (dot > data && dot[-1] != '.')
-                    dot--;
-                size_t length = at_most((size_t)(data + size - dot), sizeof ending);
+                size_t length = at_most((size_t)(end - dot), sizeof ending);
                 lower_copy(ending, dot, length);
                 if (dot > data)
                     token_put(t, "attachment:.", ending, length);
@@ -597,7 +607,9 @@ PyDoc_STRVAR(
     "among so\n"
     "many, as scikit-learn's HashingVectorizer has them (uint32). For a field that isn't plain ASCII, `odd(name, "
     "values,\n"
-    "encoded_words)` gives the list. None for more lines than are cut, and attachments that aren't pairs of ASCII.");
+    "encoded_words)` gives the list. None for more lines than are cut, and attachments whose types or name endings "
+    "aren't "
+    "ASCII.");
 
 static PyObject *tokens_of(PyObject *args, bool listed)
 {
