@@ -78,6 +78,26 @@ def guarded(prepared, tmp_path_factory):
         yield running
 
 
+@pytest.fixture
+def peopled(prepared, mails, tmp_path):
+    """A server with persons and tokens: Ann has taught two mails, and has asked about one more."""
+    tokens = tmp_path / "tokens"
+    lines = [f"{hashlib.sha256(token.encode()).hexdigest()} {role}\n" for token, role in TOKENS.items()]
+    lines.append(f"{hashlib.sha256(b'ann').hexdigest()} teach ann\n")
+    tokens.write_text("".join(lines))
+    flags = ("--users", tmp_path / "users", "--tokens", tokens)
+    with Server(shutil.copytree(prepared, tmp_path / "filter"), *flags, doors=("http",)) as running:
+        running.url = f"http://127.0.0.1:{running.ports['http']}"
+        running.users = tmp_path / "users"
+        headers = {"Authorization": "Bearer keeper", "Content-Type": "message/rfc822", "X-Surebayes-User": "ann"}
+        with running.http(headers=headers) as client:
+            for raw, label in mails[150:152]:
+                client.post(f"/v1/learn?as={label}", content=raw).raise_for_status()
+            client.post("/v1/classify", content=mails[160][0]).raise_for_status()
+            running.verdict = client.get("/v1/verdicts").json()["verdicts"][0]["id"]
+        yield running
+
+
 @pytest.fixture(scope="session")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright isn't installed: make test-page")

@@ -7,7 +7,8 @@ WIDTHS = (360, 768, 1440)
 
 
 def sign_in(page, url, token):
+    """Exchange a token for a session; a token for one person leads to their history."""
     page.goto(f"{url}/sign-in")
     page.fill("#token", token)
     page.click("button.primary")
-    page.wait_for_url(re.compile(re.escape(url) + "/$"))
+    page.wait_for_url(re.compile(re.escape(url) + "/(history)?$"))

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from signing import sign_in
 
 import surebayes as sb
 
@@ -221,6 +222,85 @@ def test_a_verdict_is_opened_and_explained(site, look):
     page.wait_for_url("**/verdict?number=*")
     assert page.get_by_label("Views").locator("svg").count() >= 3
     assert page.locator(".mail-text").inner_text().strip()
+
+
+# ---------------------------------------------------------------------- persons
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_the_owners_lessons_changed_is_shown(peopled, look, mails, tmp_path, scripts):
+    page = look(java_script_enabled=scripts)
+    sign_in(page, peopled.url, "ann")
+    raw = mails[160][0]
+    with sb.Filter.open(peopled.users / "ann") as layer:
+        changes, verdict = layer.explain_layers(raw, 8), layer.judge(raw, remember=False)
+    (tmp_path / "one.eml").write_bytes(raw)
+    page.goto(f"{peopled.url}/mail")
+    page.set_input_files("#file", tmp_path / "one.eml")
+    page.click("button.primary")
+    for way_in in (None, f"/verdict?number={peopled.verdict}", "/queue"):
+        if way_in:  # from the history it is the same
+            page.goto(peopled.url + way_in)
+        card = page.get_by_label("Layers", exact=True).inner_text().replace("−", "-")
+        assert f"The site says {changes.label}, {changes.base:+.2f}; with own lessons {changes.score:+.2f}." in card
+        view, base, change = changes.views[0]
+        assert re.search(rf"{re.escape(view)}\s+{re.escape(f'{base:+.2f}')}\s+{re.escape(f'{change:+.2f}')}", card)
+        assert f"{verdict.score:+.2f}" in page.locator("main").inner_text().replace("−", "-")
+        assert "would turn it" in page.locator("main").inner_text()
+    assert changes.score != changes.base
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_person_is_forgotten(peopled, look, scripts):
+    page = look(java_script_enabled=scripts)
+    sign_in(page, peopled.url, "keeper")
+    page.goto(f"{peopled.url}/people")
+    row = page.locator("tbody tr").first
+    assert row.locator("td").nth(0).inner_text() == "ann"
+    assert row.locator("td").nth(1).inner_text() == "2"
+    row.locator("a:has-text('forget')").click()
+    assert (peopled.users / "ann").exists()  # nothing has happened yet
+    page.click("button:has-text('Forget ann')")
+    assert re.search(r"ann is forgotten: their layer, and \d+ remembered", page.locator(".said").inner_text())
+    assert not (peopled.users / "ann").exists()
+    assert "No persons yet" in page.locator("main").inner_text()
+    page.goto(f"{peopled.url}/history?person=ann")
+    assert "No verdict is like that" in page.locator("main").inner_text()
+
+
+def test_a_person_sees_their_own_alone(peopled, look):
+    page = look(errors_expected=True)
+    sign_in(page, peopled.url, "ann")
+    assert page.locator("tr[data-row]").count() == 1
+    assert page.goto(f"{peopled.url}/people").status == 403
+    assert page.goto(f"{peopled.url}/today").status == 403
+    assert page.goto(f"{peopled.url}/verdict?number=1").status == 404  # of nobody in particular
+
+
+# ---------------------------------------------------------------------- other filters
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_verdicts_are_beside_those_of_another_filter(site, look, scripts):
+    said = {"Yes": "score=7.1 required=5.0", "No": "score=1.0 required=5.0"}
+    with site.http(headers={"Content-Type": "message/rfc822"}) as client:
+        for number in range(6):
+            word = "Yes" if number % 2 else "No"
+            mail = f"X-Spam-Status: {word}, {said[word]}\nSubject: number {number}\n\nnothing in particular {number}\n"
+            client.post("/v1/classify", content=mail.encode()).raise_for_status()
+        ours = {each["subject"]: each["label"] for each in client.get("/v1/verdicts?limit=6").json()["verdicts"]}
+    page = look(java_script_enabled=scripts)
+    page.goto(f"{site.url}/shadow")
+    for link, differ in (("", True), ("Where we agree", False)):
+        if link:
+            page.click(f"a:has-text('{link}')")
+        wanted = {
+            subject for subject, label in ours.items() if ((label == "spam") != (int(subject[-1]) % 2 == 1)) is differ
+        }
+        assert set(page.locator("td.text strong").all_inner_texts()) == wanted
+        for text in page.locator("td[data-name=Said]").all_inner_texts():
+            mine, theirs = text.split()[0], text.split()[-1]
+            assert (mine != theirs) is differ
 
 
 # ---------------------------------------------------------------------- lessons, versions, erasing

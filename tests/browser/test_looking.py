@@ -8,6 +8,8 @@ from surebayes.server.page.site import PAGES
 PATHS = [page.path for page in PAGES]
 NEEDS = {"/threshold/confirm": "?point=1", "/versions/confirm": "?version=1", "/people/confirm": "?name=ann"}
 SHOWN = [f"{path}{NEEDS.get(path, '')}" for path in PATHS if path not in ("/people/confirm", "/verdict")]
+LONG = "Blankless" * 30
+"""A word that no line is long enough for."""
 
 
 @pytest.fixture(scope="module")
@@ -20,16 +22,45 @@ def keeper(guarded, chromium):
     return state
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("path", SHOWN)
-def test_axe_finds_nothing_serious(guarded, look, axe, keeper, path, colours):
-    page = look(color_scheme=colours, storage_state=keeper, bypass_csp=True)
-    assert page.goto(guarded.url + path).status == 200
+def find_nothing_serious(page, axe):
     page.evaluate(axe)
     axed = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})")
     bad = [rule for rule in axed["violations"] if rule["impact"] in ("serious", "critical")]
     assert not bad, [(rule["id"], [node["html"][:200] for node in rule["nodes"][:3]]) for rule in bad]
     assert len(axed["passes"]) > 15
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("path", SHOWN)
+def test_axe_finds_nothing_serious(guarded, look, axe, keeper, path, colours):
+    page = look(color_scheme=colours, storage_state=keeper, bypass_csp=True)
+    assert page.goto(guarded.url + path).status == 200
+    find_nothing_serious(page, axe)
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_the_way_in_and_about_persons(peopled, look, axe, mails, tmp_path, colours):
+    page = look(color_scheme=colours, bypass_csp=True, errors_expected=True)
+    page.goto(f"{peopled.url}/sign-in")
+    find_nothing_serious(page, axe)
+    page.fill("#token", "wrong")
+    page.click("button.primary")
+    page.wait_for_selector(".problem")
+    find_nothing_serious(page, axe)
+    sign_in(page, peopled.url, "keeper")
+    for path in ("/people", "/people/confirm?name=ann", f"/verdict?number={peopled.verdict}", "/verdict?number=99999"):
+        page.goto(peopled.url + path)
+        find_nothing_serious(page, axe)
+    (tmp_path / "one.eml").write_bytes(mails[160][0])
+    for token in ("keeper", "ann"):  # for the site, and for a layer: what its owner's lessons changed
+        page.context.clear_cookies()
+        sign_in(page, peopled.url, token)
+        page.goto(f"{peopled.url}/mail")
+        page.set_input_files("#file", tmp_path / "one.eml")
+        page.click("button.primary")
+        page.wait_for_selector("section[aria-label=Verdict]")
+        assert page.get_by_label("Layers", exact=True).count() == (token == "ann")
+        find_nothing_serious(page, axe)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -39,6 +70,30 @@ def test_nothing_is_wider_than_the_window(guarded, look, keeper, width):
         page.goto(guarded.url + path)
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, path
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_long_words_stay_within_the_window(site, look, tmp_path, width):
+    mail = f"From: {LONG} <{LONG}@x.example>\nSubject: {LONG}\nMessage-ID: <{LONG}@x>\n\n{LONG} {LONG}\n"
+    with site.http(headers={"Content-Type": "message/rfc822"}) as client:
+        client.post("/v1/classify", content=mail.encode()).raise_for_status()
+        number = client.get("/v1/verdicts").json()["verdicts"][0]["id"]
+        client.put(f"/v1/verdicts/{number}/truth?as=spam&who={LONG[:150]}").raise_for_status()
+    page = look(width)
+    (tmp_path / "long.eml").write_text(mail)
+    page.goto(f"{site.url}/mail")
+    page.set_input_files("#file", tmp_path / "long.eml")
+    page.click("button.primary")
+    page.wait_for_selector("section[aria-label=Verdict]")
+    for path in (None, "/today", "/history", f"/verdict?number={number}", "/lessons", "/versions?from=1"):
+        if path:
+            page.goto(site.url + path)
+        over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert over <= 0, path
+    page.goto(f"{site.url}/history")
+    for button in page.locator("tr[data-row] td.actions button").all()[:6]:  # in sight, not off to the right
+        box = button.bounding_box()
+        assert box["x"] + box["width"] <= width
 
 
 def test_the_whole_menu_is_reached_by_keys(guarded, look, keeper):

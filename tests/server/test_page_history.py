@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+from importlib.resources import files
 
 import pytest
 from browsing import Browser
@@ -113,10 +114,43 @@ def test_verdicts_are_found_by_filters_and_page_by_page(browser, service):
 
 
 def test_nothing_remembered_says_what_to_do(browser):
-    assert "No verdicts are remembered" in browser.get("/history").text
+    for path in ("/history", "/today"):
+        assert "<strong>No mail yet</strong>" in browser.get(path).text
     assert "Nothing to tell" in browser.get("/queue").text
     assert "No other filter has spoken" in browser.get("/shadow").text
     assert "No persons yet" in browser.get("/people").text
+
+
+def test_a_server_that_remembers_nothing_says_so(folder):
+    service = Service(Options(str(folder), remember=False, log_level="error"))
+    with Browser(service) as browser:
+        for path in ("/history", "/today"):
+            assert "<code>--no-remember</code>" in browser.get(path).text
+    service.close()
+
+
+def test_commands_that_pages_name_are_there():
+    """What one is told to do next can be done: commands, their options, and settings."""
+    from surebayes.cli import commands as command_line
+    from surebayes.filter.settings import SETTINGS
+
+    templates = files("surebayes.server.page").joinpath("templates").iterdir()
+    named = [words for each in templates for words in re.findall(r"<code>([^<{]+)</code>", each.read_text("utf-8"))]
+    commands = [words.split() for words in named if words.startswith("surebayes ")]
+    assert len(commands) >= 6
+    serve = {option for parameter in command_line.commands["serve"].params for option in _spellings(parameter)}
+    for words in commands:
+        options = {option for parameter in command_line.commands[words[1]].params for option in _spellings(parameter)}
+        assert {word for word in words[2:] if word.startswith("-")} <= options, words
+    for words in named:
+        if words.startswith("--"):
+            assert words.split()[0] in serve
+        elif re.fullmatch(r"[a-z_]+", words) and words != "spamc":
+            assert words in set(SETTINGS)
+
+
+def _spellings(parameter):
+    return [*parameter.opts, *parameter.secondary_opts]
 
 
 def test_what_strangers_write_is_shown_as_text(browser, service):
@@ -235,3 +269,13 @@ def test_other_filters_are_shown_where_they_differ(browser, service):
     assert (theirs["field"], theirs["mails"]) == ("X-Spam-Status", 2)
     assert len(shown["verdicts"]) == theirs["only_ours"] + theirs["only_theirs"]
     assert "Where we and X-Spam-Status differ" in browser.get("/shadow").text
+    same = browser.get("/shadow.json?same=yes").json()
+    assert len(same["verdicts"]) == theirs["both"] + theirs["neither"]
+    numbers = [row["id"] for row in shown["verdicts"] + same["verdicts"]]
+    assert sorted(numbers) == [1, 2]
+    assert "Where we and X-Spam-Status agree" in browser.get("/shadow?same=yes").text
+    for path, rows in (("/shadow", shown["verdicts"]), ("/shadow?same=yes", same["verdicts"])):
+        text = browser.get(path).text
+        assert rows
+        for row in rows:
+            assert f"X-Spam-Status: {'spam' if row['theirs'][0]['positive'] else 'ham'}" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -148,6 +149,29 @@ class Answers(ABC):
             of = _one(site, number, person).person
             with self.filter_of(of) as mine:
                 return site.explain_remembered(number, top, mine)
+
+        return await self.ask(question)
+
+    async def verdict_now(self, number: int, top: int = 12, person: str | None = None) -> dict[str, Any] | None:
+        """Return how a remembered mail is judged now, and what would turn it; None where the mail itself wasn't kept.
+
+        `reversal` is how many opposite lessons would (None: no number would), `layers` what the owner's lessons change.
+        """
+
+        def question(site: Filter) -> dict[str, Any] | None:
+            of = _one(site, number, person).person
+            with self.filter_of(of) as mine:
+                verdict = site.judge_remembered(number, mine)
+                if verdict is None:
+                    return None
+                changed = site.explain_remembered_layers(number, top, mine)
+                copies = verdict.reversal
+            return {
+                "label_now": verdict.label, "score_now": verdict.score, "threshold_now": verdict.threshold,
+                "probability_now": verdict.probability,
+                "reversal": copies if copies is not None and math.isfinite(copies) else None,
+                "layers": None if changed is None else changed.to_dict(),
+            }  # fmt: skip
 
         return await self.ask(question)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from surebayes.filter.disk import contents
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
@@ -95,17 +96,60 @@ class JudgingFilter(OpenFilter):
         top : int, optional
             Keep only the terms that changed most.
         """
+        return self._layers_explained(Document(document, self.reader), top)
+
+    def _layers_explained(self, read: Document, top: int | None) -> LayerChanges | None:
         from surebayes.filter.layers.changes import changes
 
         with self._durable.mutex:
-            return changes(self._durable.fresh_state(), document, top)
+            return changes(self._durable.fresh_state(), read, top)
+
+    # ---- documents that are remembered
+
+    def judge_remembered(self, number: int, learner: JudgingFilter | None = None) -> Verdict | None:
+        """Judge a remembered document by the model of now, which remembers nothing; None where it wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        learner : Filter, optional
+            The filter that judges it; this one by default.
+        """
+        mine = self if learner is None else learner
+        _, _, seen = self._kept(number, mine)
+        if seen is None:
+            return None
+        with mine._durable.mutex:
+            state = mine._durable.fresh_state()
+            judge, scores = state.judge, state.ask(seen).scores
+        decision, budgets = mine._answered(judge, scores, seen, False, None)
+        return mine._verdict(judge, decision, seen, budgets)
+
+    def explain_remembered_layers(
+        self, number: int, top: int | None = None, learner: JudgingFilter | None = None
+    ) -> LayerChanges | None:
+        """Return what `explain_layers` does, for a remembered document; None where it wasn't kept, too.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        top : int, optional
+            Keep only the terms that changed most.
+        learner : Filter, optional
+            The layer; this filter by default.
+        """
+        mine = self if learner is None else learner
+        _, _, seen = self._kept(number, mine)
+        return None if seen is None else mine._layers_explained(contents.read_kept(seen.content), top)
 
 
 def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:
     from surebayes.pool.explanation import reasons
 
-    assert seen.document is not None
-    return reasons(state.pool, seen.document, 0 if len(state.names) == 2 else state.names.index(label))
+    read = contents.read_kept(seen.content) if seen.document is None else seen.document
+    return reasons(state.pool, read, 0 if len(state.names) == 2 else state.names.index(label))
 
 
 def _reversal(state: State, seen: Seen, label: str) -> float:

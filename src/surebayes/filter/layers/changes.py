@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surebayes.filter.live.state import State
+from surebayes.pool.document import Document
 from surebayes.pool.explanation import PoolExplanation, explain
 
 
@@ -45,13 +46,12 @@ class LayerChanges:
         }  # fmt: skip
 
 
-def changes(state: State, document: bytes | str, top: int | None) -> LayerChanges | None:
+def changes(state: State, read: Document, top: int | None) -> LayerChanges | None:
     """See `Filter.explain_layers`."""
     below = state.standing.base if state.standing is not None else None
     if below is None:
         return None
     pool, engine = state.pool, below.judge.engine
-    read = pool.read(document)
     rows = engine.rows([read])
     base_label = below.judge.decide(engine.scores(rows))[0]
     label = state.judge.decide(pool.scores(rows))[0]

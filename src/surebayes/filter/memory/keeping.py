@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from surebayes.filter.live.durable import Durable
     from surebayes.filter.live.seen import Seen
     from surebayes.filter.live.state import State
+    from surebayes.filter.memory.activity import Watched
     from surebayes.filter.memory.budgets import InForce
     from surebayes.pool.specs import ViewSpec
     from surebayes.promises.certificate import Certificate, Certificates
@@ -85,6 +86,12 @@ class Keeping:
             The base. A layer finds it without this, with a file of its own for each layer that is open.
         """
         self._site = site
+
+    @cached_property
+    def _watched(self) -> Watched:
+        from surebayes.filter.memory.activity import Watched
+
+        return Watched()
 
     @cached_property
     def _opened_below(self) -> dict[str, Memory]:

@@ -140,6 +140,7 @@ def remembered(
     label: str | None = None,
     known: bool | None = None,
     differs: str | None = None,
+    agrees: str | None = None,
     number: int | None = None,
     limit: int = 50,
     before: int | None = None,
@@ -165,10 +166,11 @@ def remembered(
     if day is not None:
         wanted.append("time >= ? AND time < ?")
         values += _ends(day)
-    if differs is not None:
-        there = "theirs.id = verdicts.id AND lower(field) = ? AND verdict != flagged"
-        wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {there})")
-        values.append(differs.lower())
+    for field, sign in ((differs, "!="), (agrees, "=")):
+        if field is not None:
+            there = f"theirs.id = verdicts.id AND lower(field) = ? AND verdict {sign} flagged"
+            wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {there})")
+            values.append(field.lower())
     if before is not None:
         wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
         values.append(before)

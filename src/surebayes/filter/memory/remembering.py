@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
@@ -17,7 +16,6 @@ from surebayes.filter.memory.verdicts import Memory
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
-    from surebayes.filter.memory.activity import Watched
     from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
 
 
@@ -111,6 +109,7 @@ class Remembering(Keeping):
         label: str | None = None,
         known: bool | None = None,
         differs: str | None = None,
+        agrees: str | None = None,
         limit: int = 50,
         before: int | None = None,
         least_sure: bool = False,
@@ -130,8 +129,8 @@ class Remembering(Keeping):
             What was said.
         known : bool, optional
             Only those whose truth is known, or isn't.
-        differs : str, optional
-            A header field in which another filter says otherwise, such as X-Spam-Status.
+        differs, agrees : str, optional
+            A header field in which another filter says otherwise, or the same, such as X-Spam-Status.
         limit : int, default=50
             How many.
         before : int, optional
@@ -148,7 +147,7 @@ class Remembering(Keeping):
             return []
         return remembered(
             memory, sender=sender, subject=subject, day=day, person=person, label=label, known=known, differs=differs,
-            limit=limit, before=before, least_sure=least_sure, skip=skip,
+            agrees=agrees, limit=limit, before=before, least_sure=least_sure, skip=skip,
         )  # fmt: skip
 
     def remembered_verdict(self, number: int) -> RememberedVerdict | None:
@@ -412,12 +411,6 @@ class Remembering(Keeping):
             lessons = self._durable.reading(anew=True).latest_lessons(5000)
         memory = self._remembering()
         return by_day(None if memory is None else memory.database, lessons, days, time.time())
-
-    @cached_property
-    def _watched(self) -> Watched:
-        from surebayes.filter.memory.activity import Watched
-
-        return Watched()
 
     def drift(self) -> dict[str, Any] | None:
         """Hold the truths that were told since against the promise on false alarms.

@@ -49,6 +49,8 @@ _REMEMBERED = _object(
     positive=_FLAG, truth=_or_null(_TEXT), told=_or_null(_TEXT), who=_or_null(_TEXT), person=_or_null(_TEXT),
     sender=_or_null(_TEXT), subject=_or_null(_TEXT), message_id=_or_null(_TEXT), kept=_FLAG, theirs=_list(_SAID),
 )  # fmt: skip
+_NOW = {"label_now": _TEXT, "score_now": _NUMBER, "threshold_now": _NUMBER, "probability_now": _NUMBER,
+        "reversal": _or_null(_NUMBER), "layers": _or_null(_ROW)}  # fmt: skip
 _COMPARISON = _object(
     field=_TEXT, **dict.fromkeys(("mails", "both", "neither", "only_ours", "only_theirs", "known", "our_alarms",
                                   "their_alarms", "our_misses", "their_misses"), _WHOLE),
@@ -105,12 +107,13 @@ ENDPOINTS = (
               "label": Parameter(str, "What was said."),
               "known": Parameter(bool, "Whether the truth is known."),
               "differs": Parameter(str, f"Another filter says otherwise in this field: {', '.join(OTHERS)}."),
+              "agrees": Parameter(str, "Another filter says the same in this field."),
               "limit": Parameter(int, "How many.", 50, low=1, high=1000),
               "before": Parameter(int, "Go on after this number; `next` of the page before.", low=1, high=2**53)}),
     Endpoint("/v1/verdicts/{id}", "GET", "read", "One remembered verdict.", calls.verdict, _REMEMBERED, "",
              {"id": _ID}),
     Endpoint("/v1/verdicts/{id}/explanation", "GET", "read", "Why a remembered mail is judged as it is now.",
-             calls.explain_verdict, _with(_REMEMBERED, score_now=_NUMBER, bias=_NUMBER, views=_VIEWS), "",
+             calls.explain_verdict, _with(_REMEMBERED, **_NOW, bias=_NUMBER, views=_VIEWS), "",
              {"id": _ID, "top": _TOP}),
     Endpoint("/v1/verdicts/{id}/truth", "PUT", "teach", "Tell the truth about a verdict: its mail is learnt if it was "
              "kept.", calls.tell, _object(outcome=_words("learnt", "already", "moved", "noted")), "",

@@ -142,7 +142,7 @@ async def status(call: Call) -> dict[str, Any]:
 
 async def verdicts(call: Call) -> dict[str, Any]:
     """List remembered verdicts."""
-    names = ("sender", "subject", "day", "label", "known", "differs", "before")
+    names = ("sender", "subject", "day", "label", "known", "differs", "agrees", "before")
     wanted = {name: call.query.get(name) for name in names}
     return await call.service.remembered(person=call.person, limit=call.query["limit"], **wanted)
 
@@ -157,12 +157,13 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
     number, top = call.query["id"], call.query["top"]
     verdict = await call.service.remembered_verdict(number, call.person)
     why = await call.service.explain_verdict(number, top, call.person)
-    if why is None:
+    now = await call.service.verdict_now(number, top, call.person)
+    if why is None or now is None:
         raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
     if not hasattr(why, "views"):
         classes = call.service.classes
-        why = why[classes.index(verdict["label"]) if verdict["label"] in classes else 0]
-    return {**verdict, "score_now": float(why.score), **explanation(why, top)}
+        why = why[classes.index(now["label_now"]) if now["label_now"] in classes else 0]
+    return {**verdict, **now, **explanation(why, top)}
 
 
 async def tell(call: Call) -> dict[str, Any]:

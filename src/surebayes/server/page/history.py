@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 from urllib.parse import urlencode
 
 from surebayes.errors import BadInput
-from surebayes.server.page.mail import coloured, shares
+from surebayes.server.page.mail import COLOURED, MOST_TEXT, TERMS, coloured, shares
 from surebayes.server.page.visit import Done, Visit
 
 ROWS = 50
@@ -97,12 +98,18 @@ async def verdict(visit: Visit) -> dict[str, Any]:
 
 async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
     """Return what a remembered mail's score rests on; None where the mail wasn't kept."""
-    explained = await visit.service.explain_verdict(number, 400, visit.person)
-    if explained is None:
+    explained = await visit.service.explain_verdict(number, COLOURED, visit.person)
+    now = await visit.service.verdict_now(number, TERMS, visit.person)
+    if explained is None or now is None:
         return None
-    text = await visit.service.text_of_verdict(number, visit.person)
-    why = explained if hasattr(explained, "views") else explained[-1]
-    return {"bias": why.bias, "score": why.score, **shares(why), "text": coloured(text or "", why)}
+    text = await visit.service.text_of_verdict(number, visit.person) or ""
+    classes, label = visit.service.classes, now["label_now"]
+    why = explained if hasattr(explained, "views") else explained[classes.index(label) if label in classes else 0]
+    turns = None if now["reversal"] is None else math.ceil(now["reversal"])
+    return {
+        **now, "reversal": turns, "positive": classes[-1] if len(classes) == 2 else label, "bias": why.bias,
+        **shares(why), "text": coloured(text, why), "cut": len(text) > MOST_TEXT,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------- the least sure, one by one

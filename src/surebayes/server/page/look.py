@@ -109,6 +109,23 @@ def when(text: str | None) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), shown)
 
 
+def age(text: str, now: datetime | None = None) -> str:
+    """Return how long ago a time was, in days; the text itself if it is none.
+
+    Examples
+    --------
+    >>> age("2026-03-01T12:00:00+00:00", datetime(2026, 3, 4, 15, tzinfo=UTC)), age("row 7")
+    ('3 days', 'row 7')
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    days = ((now or datetime.now(UTC)) - moment).days
+    return count(days, "day") if days >= 1 else "less than a day"
+
+
 # ---------------------------------------------------------------------- templates
 
 
@@ -119,7 +136,7 @@ def environment() -> Environment:
         loader=PackageLoader("surebayes.server.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when)
+    made.filters.update(count=count, percent=percent, bytes=bytes_, score=score, when=when, age=age)
     made.globals.update(chart=charts, static=lambda name: f"/static/{name}?v={_static()[name].version}")
     return made
 

@@ -17,6 +17,8 @@ TERMS = 12
 """Terms shown of each view."""
 COLOURED = 400
 """Terms of each view that the text is coloured by."""
+MOST_TERM = 80
+"""Characters shown of a term or passage."""
 MOST_TEXT = 40_000
 """Characters of a mail's text that are shown."""
 MOST_AGAIN = 256 * 1024
@@ -82,13 +84,18 @@ def shares(why: Any) -> dict[str, Any]:
             strongest = [(term, float(value)) for term, value in zip(view.terms, view.contributions)][:TERMS]
         else:
             strongest = [(view.text[start:stop], value) for start, stop, value in view.spans(TERMS)]
-        terms = [{"term": term, "share": value} for term, value in strongest]
+        terms = [{"term": _shortened(term), "share": value} for term, value in strongest]
         views.append({"view": view.name, "share": view.share, "terms": terms})
     each = [abs(term["share"]) for view in views for term in view["terms"]]
     return {
         "views": views, "most_view": max((abs(view["share"]) for view in views), default=0.0),
         "most_term": max(each, default=0.0),
     }  # fmt: skip
+
+
+def _shortened(term: str) -> str:
+    """Return a term as it fits beside its bar: a passage may be as long as the mail."""
+    return term if len(term) <= MOST_TERM else f"{term[: MOST_TERM // 2]} … {term[-MOST_TERM // 2 :]}"
 
 
 def coloured(text: str, why: Any) -> list[tuple[str, str]]:

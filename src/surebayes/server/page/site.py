@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -162,8 +162,14 @@ def _around(request: Request, service: Service, visitor: session.Visitor, page: 
         "visitor": visitor, "theme": _theme(request), "title": page.title, "path": page.path,
         "csrf": session.form_word(service, visitor), "classes": service.classes, "keys": look.keys(service.classes),
         "mode": {"shadow": service.options.shadow, "tagging": not service.options.shadow and service.surge.tags},
+        "remembers": service.options.remember, "others_word": _others_word(service.classes),
         "said": "".join(session.opened(service, "said", request.cookies.get(session.SAID, ""))[:1]),
     }  # fmt: skip
+
+
+def _others_word(classes: Sequence[str]) -> dict[bool, str]:
+    """Return what another filter's yes and no are called: it knows of two classes."""
+    return {False: classes[0], True: classes[1]} if len(classes) == 2 else {False: "not", True: "positive"}
 
 
 def _page(request: Request, service: Service, visitor: session.Visitor, page: Page, data: dict[str, Any]) -> Response:

@@ -105,12 +105,13 @@ async def shadow(visit: Visit) -> dict[str, Any]:
     """Return verdicts beside those that other filters wrote into the same mails, where they differ first."""
     comparisons = await visit.service.compared(visit.person)
     field = visit.asked("field") or (comparisons[0]["field"] if comparisons else "")
-    rows: list[dict[str, Any]] = []
-    following = None
+    same = visit.asked("same") == "yes"
+    listed: dict[str, Any] = {"verdicts": [], "next": None}
     if field:
+        which = {"agrees" if same else "differs": field}
         listed = await visit.service.remembered(
-            person=visit.person, differs=field, limit=ROWS // 2, before=visit.number("before")
+            person=visit.person, limit=ROWS // 2, before=visit.number("before"), **which
         )
-        rows, following = listed["verdicts"], listed["next"]
-    return {"comparisons": comparisons, "field": field, "verdicts": rows, "next": following, "back": "/shadow",
-            "more": f"/shadow?{urlencode({'field': field})}&"}  # fmt: skip
+    here = urlencode({"field": field, **({"same": "yes"} if same else {})})
+    return {"comparisons": comparisons, "field": field, "same": same, **listed, "back": f"/shadow?{here}",
+            "more": f"/shadow?{here}&"}  # fmt: skip
