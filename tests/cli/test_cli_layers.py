@@ -79,6 +79,21 @@ def test_a_layer_by_command(place, capsys):
     assert run(capsys, "train", "-m", "mine", "--base", "mine", "--ham", "ham")[0] == 65
 
 
+def test_a_first_lesson_that_is_refused_leaves_no_layer(place, capsys):
+    ham, person = f"ham/{sorted(os.listdir('ham'))[0]}", ["--users", "users", "--user", "ann"]
+    os.makedirs("empty/cur")
+    os.makedirs("empty/new")
+    refused = (["--as", "eggs", ham], ["--as", "spam", "gone.eml"], ["--as", "spam", "--quota-bytes", "1", ham])
+    for words in refused:
+        assert run(capsys, "learn", "-m", "site", *person, *words)[0] != 0
+        assert not os.path.exists("users") or os.listdir("users") == []
+    assert run(capsys, "learn", "-m", "site", *person, "--as", "spam", "empty")[0] == 0
+    assert os.listdir("users") == []
+    assert run(capsys, "learn", "-m", "site", *person, "--as", "spam", ham)[0] == 0
+    assert run(capsys, "learn", "-m", "site", *person, "--as", "eggs", ham)[0] != 0
+    assert os.listdir("users") == ["ann"]  # what is there stays
+
+
 def test_persons_by_command(place, capsys, monkeypatch):
     ham = f"ham/{sorted(os.listdir('ham'))[0]}"
     raw = (place / ham).read_bytes()

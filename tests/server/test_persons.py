@@ -205,6 +205,16 @@ def test_a_quota_is_kept(folder, users):
         assert b" 77 " in server.spamd("TELL", mail(b"more", 9), User="ann", Message_class="spam", Set="local")
 
 
+def test_a_first_lesson_that_is_refused_leaves_no_layer(folder, users):
+    flags = ("--users", users, "--quota-bytes", 1)
+    with Server(folder, *flags, doors=("http", "spamd")) as server, server.http() as client:
+        assert client.post("/v1/learn?as=spam&user=ann", content=mail(b"x"), headers=MAIL).status_code == 507
+        assert client.post("/v1/learn?as=eggs&user=ann", content=mail(b"x"), headers=MAIL).status_code == 422
+        assert b" 77 " in server.spamd("TELL", mail(b"more", 9), User="ann", Message_class="spam", Set="local")
+        assert os.listdir(users) == []
+        assert client.get("/v1/people").json()["people"] == []
+
+
 # ---------------------------------------------------------------------- layers that are open
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from surebayes.errors import StoreError
 from surebayes.filter.filter import Filter
 from surebayes.filter.layers.persons import Persons, folder_of, has_layer
+from surebayes.filter.live.new_folder import remove_unused
 
 
 @dataclass(slots=True)
@@ -64,13 +65,19 @@ class OpenLayers:
             self._let_go(name)
             yield self.site
             return
+        is_new = not has_layer(folder)
         entry = self._entered(name, folder)
+        came_to_nothing = is_new
         try:
             assert entry.layer is not None
             yield entry.layer
+            came_to_nothing = False
         finally:
             with self._lock:
                 entry.users -= 1
+            if came_to_nothing:  # the first lesson was refused: a person without lessons has no layer
+                self._let_go(name)
+                remove_unused(folder)
             self._trim()
 
     def _entered(self, name: str, folder: str) -> _Open:

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
 from surebayes.server.process.address import Address
 from surebayes.server.scale import REQUIRED
-from surebayes.server.testmail import marked_mail
+from surebayes.server.testmail import TESTER, marked_mail
 
-WHO = "surebayes-doctor"
-"""Who teaches, in the history."""
 PATIENCE = 10.0
 """Seconds for a lesson to show in every process: they look every 5."""
 
@@ -148,24 +146,24 @@ class SpamdClient(Client):
 
     def points(self, mail: bytes) -> float:
         """CHECK."""
-        reply = self._ask(f"CHECK SPAMC/1.5\r\nUser: {WHO}\r\n", mail).decode("ascii", "replace")
+        reply = self._ask(f"CHECK SPAMC/1.5\r\nUser: {TESTER}\r\n", mail).decode("ascii", "replace")
         return float(reply.partition(";")[2].partition("/")[0])
 
     def teach(self, mail: bytes, word: str) -> bool:
         """TELL with Set."""
-        head = f"TELL SPAMC/1.5\r\nUser: {WHO}\r\nMessage-class: {word}\r\nSet: local\r\n"
+        head = f"TELL SPAMC/1.5\r\nUser: {TESTER}\r\nMessage-class: {word}\r\nSet: local\r\n"
         return b"\r\nDidSet" in self._ask(head, mail)
 
     def forget(self, mail: bytes) -> bool:
         """TELL with Remove."""
-        return b"\r\nDidRemove" in self._ask(f"TELL SPAMC/1.5\r\nUser: {WHO}\r\nRemove: local\r\n", mail)
+        return b"\r\nDidRemove" in self._ask(f"TELL SPAMC/1.5\r\nUser: {TESTER}\r\nRemove: local\r\n", mail)
 
 
 class HttpClient(Client):
     """As rspamd's client, and as any program."""
 
     def _ask(self, path: str, mail: bytes) -> dict[str, object]:
-        headers = {"Content-Type": "message/rfc822", "Deliver-To": WHO}
+        headers = {"Content-Type": "message/rfc822", "Deliver-To": TESTER}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         connection = http.client.HTTPConnection("localhost", timeout=30)
@@ -191,11 +189,11 @@ class HttpClient(Client):
     def forget(self, mail: bytes) -> bool:
         """/v1/forget, for the person that it was taught for, where the server has persons."""
         try:
-            return self._ask(f"/v1/forget?user={WHO}", mail)["outcome"] == "forgotten"
+            return self._ask(f"/v1/forget?user={TESTER}", mail)["outcome"] == "forgotten"
         except ValueError as error:
             if "no persons" not in str(error):
                 raise
-            return self._ask(f"/v1/forget?who={WHO}", mail)["outcome"] == "forgotten"
+            return self._ask(f"/v1/forget?who={TESTER}", mail)["outcome"] == "forgotten"
 
 
 class MilterClient(Client):
@@ -209,7 +207,7 @@ class MilterClient(Client):
         with self.connect() as connection:
             _say(connection, b"O", offer)
             _say(connection, b"M", b"<surebayes-doctor@localhost>\0")
-            _say(connection, b"R", f"<{WHO}>\0".encode())
+            _say(connection, b"R", f"<{TESTER}>\0".encode())
             for name, value in fields:
                 _say(connection, b"L", name + b"\0" + value + b"\0")
             _say(connection, b"N")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 
+TESTER = "surebayes-doctor"
+"""Who teaches such mails, in the history and among persons."""
 _DOMAIN = "surebayes-doctor.localhost"
 _START = 8192
 

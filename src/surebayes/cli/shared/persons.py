@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -43,15 +44,24 @@ def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
         opened.limit(Quota(quota["quota_lessons"], quota["quota_bytes"]))
 
 
-def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Filter:
-    """Open a filter, or the layer of a person, which is made at the first lesson."""
+@contextmanager
+def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Iterator[Filter]:
+    """Lend a filter, or the layer of a person, which is made at the first lesson: without one none is left."""
     from surebayes.filter.filter import Filter
-    from surebayes.filter.layers.persons import Persons
+    from surebayes.filter.layers.persons import Persons, folder_of, has_layer
+    from surebayes.filter.live.new_folder import remove_unused
 
-    meant = person()
+    meant, unused = person(), None
     if meant is not None and quota is not None:
+        folder = folder_of(meant.users, meant.name)
+        unused = None if has_layer(folder) else folder
         opened = Persons(meant.users, meant.site).layer(meant.name, renew)
     else:
         opened = Filter.open(model, renew=renew)
-    limit(opened, quota)
-    return opened
+    try:
+        with opened:
+            limit(opened, quota)
+            yield opened
+    finally:
+        if unused is not None:
+            remove_unused(unused)
