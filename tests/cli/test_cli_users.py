@@ -1,17 +1,20 @@
 """The commands as other users of a shared folder: a member of its group, and somebody who may only read."""
 
 import io
+import json
 import os
 import stat
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from command_line import Stdin, write_mails
 from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become
 from surebayes.cli import main
+from surebayes.filter.lean import one_shot
 
 pytestmark = as_root
 
@@ -140,3 +143,58 @@ def test_who_may_not_read_is_told_so(place, warm):
             assert "Permission denied" in err
 
     become(STRANGER, visit)
+
+
+def filtered(folder, raw):
+    """What `surebayes filter` makes of a mail."""
+    before = sys.stdin, sys.stdout
+    out = io.BytesIO()
+    sys.stdin, sys.stdout = SimpleNamespace(buffer=io.BytesIO(raw)), SimpleNamespace(buffer=out)
+    try:
+        assert one_shot.main(["-m", str(folder)]) == 0
+    finally:
+        sys.stdin, sys.stdout = before
+    return out.getvalue()
+
+
+def test_a_base_that_may_not_be_read_any_more(place, warm):
+    """A layer goes on by itself and says so, a new one is refused; when the base can be read again all is as before."""
+    site = owned_by(OWNER, 0o755, place, "site")
+    own = owned_by(STRANGER, 0o700, place, "stranger")
+    mine, other = own / "mine", own / "other"
+    ham, spam = (sorted((place / "mails" / label).iterdir())[0] for label in ("ham", "spam"))
+    become(OWNER, lambda: train(site, place)[0] == 0 or os._exit(9))
+
+    def may_read():
+        if not mine.exists():
+            made = call("train", "-m", mine, "--base", site, "--ham", ham)
+            assert made[0] == 0, made
+        judged = json.loads(call("classify", "-m", mine, spam, "--json")[1])
+        assert (judged["label"], judged["basis"]) == ("spam", "base")
+        assert b"X-Surebayes-Basis: base" in filtered(mine, ham.read_bytes())
+        assert call("doctor", "-m", mine)[0] == 0
+
+    def may_not_read():
+        code, out, err = call("classify", "-m", mine, spam, "--json")
+        assert (code, json.loads(out)["basis"]) == (0, "own layer")
+        assert "can't be read" in err
+        passed = filtered(mine, ham.read_bytes())
+        assert b"X-Surebayes-Basis: own layer" in passed
+        assert passed.endswith(ham.read_bytes()[-200:])
+        code, out, _ = call("doctor", "-m", mine)
+        assert code == 1
+        assert "Permission denied" in " ".join(out.split())
+        assert call("learn", "-m", mine, "--as", "spam", spam)[0] == 0
+        code, _, err = call("train", "-m", other, "--base", site, "--ham", ham)
+        assert (code, err.count("\n")) == (77, 1)
+        assert err.startswith("surebayes: Permission denied: ")
+        assert not other.exists()
+
+    may_read()  # once as root: what is imported is there for users who can't read where Python is installed
+    for path in (mine, *mine.iterdir()):
+        os.chown(path, STRANGER, STRANGER)
+    become(STRANGER, may_read)
+    site.chmod(0o700)
+    become(STRANGER, may_not_read)
+    site.chmod(0o755)
+    become(STRANGER, may_read)

@@ -38,7 +38,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 @click.command(cls=Command, examples=(("surebayes export -m ~/mail-filter filter.backup", "All of it in one file."),))
 @model_option()
-@click.argument("archive", type=click.Path(dir_okay=False))
+@click.argument("archive", type=click.Path(readable=False, dir_okay=False))
 def export(model: str, archive: str) -> None:
     """Write a whole filter into one file, including its history and settings."""
     from surebayes.filter.filter import Filter
@@ -62,7 +62,7 @@ def export(model: str, archive: str) -> None:
     "What wrote FILE: `surebayes export`, or `bogoutil -d` (- is standard input). Default: surebayes."
 ))  # fmt: skip
 @setting("width", about="Hashed columns of a filter from bogofilter's counts.")
-@click.argument("archive", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument("archive", metavar="FILE", type=click.Path(readable=False, dir_okay=False, allow_dash=True))
 def import_(model: str, origin: str, width: int, archive: str) -> None:
     """Create a filter in a new folder from what `export` wrote, or from bogofilter's counts.
 
@@ -107,7 +107,7 @@ def dump(model: str) -> None:
     cls=Command, person=TEACH, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),)
 )
 @model_option()
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("file", type=click.Path(readable=False, allow_dash=True))
 def restore(model: str, file: str) -> None:
     """Create a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
     from surebayes.filter.filter import Filter

@@ -24,7 +24,11 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
         ("surebayes demo --out demo/", "In a folder that you name."),
     ),
 )
-@click.option("--out", type=click.Path(file_okay=False), help="The folder to work in. Default: a new temporary one.")
+@click.option(
+    "--out",
+    type=click.Path(readable=False, file_okay=False),
+    help="The folder to work in. Default: a new temporary one.",
+)
 @click.option(
     "--mails", type=click.IntRange(min=600), metavar="N", help="How many mails. Default: all, or 5,000 invented."
 )

@@ -23,7 +23,9 @@ from surebayes.cli.shared.command import Command, model_option, setting
 )
 @model_option()
 @click.option("--versions", is_flag=True, help="Only trainings, calibrations and the like.")
-@click.option("--document", type=click.Path(), help="Only what concerns this document; - is standard input.")
+@click.option(
+    "--document", type=click.Path(readable=False), help="Only what concerns this document; - is standard input."
+)
 @click.option("--alarms", is_flag=True, help="What its budgets of alarms counted: debt, lift and what is left.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many rows. Default: 50.")
 @click.option("--all", "everything", is_flag=True, help="All rows.")

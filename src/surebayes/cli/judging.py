@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if a document is of any but the first class.")
 @setting("jobs", about="How many processes judge; the lines come in the order of the documents.")
 @_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 @click.pass_context
 def classify(
     ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
@@ -173,7 +173,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 @model_option()
 @setting("top")
 @_show.output_options
-@click.argument("path", metavar="PATH", type=click.Path())
+@click.argument("path", metavar="PATH", type=click.Path(readable=False))
 def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
     """Explain the verdict on a document.
 

@@ -21,7 +21,9 @@ from surebayes.cli.shared.command import TEACH, Command, model_option, setting
 )
 @model_option()
 @_show.output_options
-@click.argument("sources", metavar="DIR DIR...", nargs=-1, required=True, type=click.Path(file_okay=False))
+@click.argument(
+    "sources", metavar="DIR DIR...", nargs=-1, required=True, type=click.Path(readable=False, file_okay=False)
+)
 def merge(model: str, sources: tuple[str, ...], as_json: bool | None) -> None:
     """Make a filter that knows what two or more others do, in any order.
 
@@ -61,7 +63,13 @@ def merge(model: str, sources: tuple[str, ...], as_json: bool | None) -> None:
     ),
 )
 @model_option()
-@click.option("--base", type=click.Path(file_okay=False), metavar="DIR", required=True, help="The filter to stand on.")
+@click.option(
+    "--base",
+    type=click.Path(readable=False, file_okay=False),
+    metavar="DIR",
+    required=True,
+    help="The filter to stand on.",
+)
 @setting("own_weight", about="How often own lessons count; as it was if not given.")
 @setting("who")
 @_show.output_options
@@ -90,13 +98,19 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     ),
 )
 @model_option()
-@click.option("--into", type=click.Path(file_okay=False), metavar="DIR", required=True, help="The filter that learns.")
+@click.option(
+    "--into",
+    type=click.Path(readable=False, file_okay=False),
+    metavar="DIR",
+    required=True,
+    help="The filter that learns.",
+)
 @click.option("--all", "everything", is_flag=True, help="All lessons.")
 @click.option("--as", "as_", metavar="LABEL", help="Only lessons of this class.")
 @setting("who", about="Who promotes; kept in the other filter's history.")
 @_inputs.table_options
 @_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def promote(
     model: str, into: str, everything: bool, as_: str | None, who: str | None, as_json: bool | None,
     paths: tuple[str, ...], **options: Any,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @model_option()
 @_inputs.class_options
 @setting("confidence", about="Confidence of the intervals.")
-@click.option("--plot", "plots", type=click.Path(dir_okay=False), multiple=True, help=(
+@click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
     "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
 ))  # fmt: skip
 @_show.output_options
@@ -269,9 +269,13 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 @setting("seed")
 @click.option("--limit", type=click.IntRange(min=2), metavar="N", help="Stop after N messages.")
 @click.option("--intervals/--no-intervals", default=True, help="Whether to add 95% intervals.")
-@click.option("--results", type=click.Path(dir_okay=False), help="Write a line for each message, as TREC's tools read.")
+@click.option(
+    "--results",
+    type=click.Path(readable=False, dir_okay=False),
+    help="Write a line for each message, as TREC's tools read.",
+)
 @_show.output_options
-@click.argument("index", metavar="INDEX", type=click.Path())
+@click.argument("index", metavar="INDEX", type=click.Path(readable=False))
 def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
     """Run the TREC spam track's jig over INDEX: each message is judged before its label is revealed.
 

@@ -39,7 +39,7 @@ def mislabelled_option(function: Any) -> Any:
     )(function)  # fmt: skip
 
 
-_PLOT = click.option("--plot", "plots", type=click.Path(dir_okay=False), multiple=True, help=(
+_PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
     "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
 ))  # fmt: skip
 
@@ -68,7 +68,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(dir_okay=False), multipl
 ))  # fmt: skip
 @click.option("--skip-bad", is_flag=True, help="Leave out rows without a finite score or a label, and say how many.")
 @_show.output_options
-@click.argument("file", metavar="FILE", type=click.Path())
+@click.argument("file", metavar="FILE", type=click.Path(readable=False))
 def certify(
     file: str,
     score: str,
@@ -141,10 +141,10 @@ def _print_certificate(certificate: Certificate) -> None:
          "Any header with a number in it, without a filter of ours for comparison."),
     ),
 )  # fmt: skip
-@click.option("--ham", type=click.Path(), multiple=True, required=True, help=(
+@click.option("--ham", type=click.Path(readable=False), multiple=True, required=True, help=(
     "Good mail: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
 ))  # fmt: skip
-@click.option("--spam", type=click.Path(), multiple=True, required=True, help="Spam. May be repeated.")
+@click.option("--spam", type=click.Path(readable=False), multiple=True, required=True, help="Spam. May be repeated.")
 @click.option("--by", required=True, metavar="HEADER", help=(
     "The header with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), X-Bogosity "
     "(bogofilter), or any other, whose first number counts."

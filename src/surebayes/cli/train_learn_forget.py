@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help="The positive class, where a table names the classes.")
-@click.option("--base", type=click.Path(file_okay=False), metavar="DIR", help=(
+@click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
     "The filter that a new one stands on, as a layer: it judges by that filter's counts and, many times, its own."
 ))  # fmt: skip
 @setting("own_weight")
@@ -288,7 +288,7 @@ def _report_set_aside(outcomes: Counter[str]) -> None:
 @setting("quota_bytes")
 @_inputs.table_options
 @_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def learn(
     model: str, as_: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
@@ -319,7 +319,7 @@ def learn(
 @setting("renew")
 @_inputs.table_options
 @_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def forget(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
@@ -344,7 +344,7 @@ def forget(
 @setting("renew")
 @_inputs.table_options
 @_show.output_options
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def rescue(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:

@@ -57,7 +57,7 @@ def rebuild(
 @click.option("--message-id", "message_ids", multiple=True, metavar="ID", help="The Message-ID of a mail; repeatable.")
 @setting("who")
 @_show.output_options
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(readable=False))
 def erase(
     model: str, message_ids: tuple[str, ...], who: str | None, paths: tuple[str, ...], as_json: bool | None
 ) -> None:

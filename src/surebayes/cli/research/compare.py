@@ -69,7 +69,7 @@ _SECTIONS = {
 @setting("seed")
 @setting("jobs", about="How many processes.")
 @setting("data")
-@click.option("--out", type=click.Path(), help=(
+@click.option("--out", type=click.Path(readable=False), help=(
     "A folder for Markdown, LaTeX, JSON, CSV and pictures; with --suite a file that each result is appended to, a line "
     "of JSON each."
 ))  # fmt: skip

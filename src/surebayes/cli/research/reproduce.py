@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @click.option("--list", "listing", is_flag=True, help="List the items and their options; nothing is run.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="An option of the items, such as runs=3.")
 @click.option(
-    "--out", type=click.Path(file_okay=False), help="Write Markdown, JSON, CSV, PNG and SVG into this folder."
+    "--out",
+    type=click.Path(readable=False, file_okay=False),
+    help="Write Markdown, JSON, CSV, PNG and SVG into this folder.",
 )
 @setting("jobs")
 @setting("data")

@@ -329,7 +329,7 @@ def model_option(required: bool = True, persons: bool = True) -> Callable[[Any],
 
     def add(function: Any) -> Any:
         function = click.option(
-            "--config", "config_file", type=click.Path(dir_okay=False), expose_value=False, help=(
+            "--config", "config_file", type=click.Path(readable=False, dir_okay=False), expose_value=False, help=(
                 "A file of settings. Default: config.toml in the filter's folder."
             )
         )(function)  # fmt: skip

@@ -16,7 +16,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import ParamType, setting
 from surebayes.corpora.sources import Source, Sources
 
-_PATH = click.Path()
+_PATH = click.Path(readable=False)
 
 
 class _Labelled(ParamType):
