@@ -9,6 +9,7 @@ import pytest
 
 import surebayes as sb
 from surebayes import synthetic
+from surebayes.filter.memory.listing import KEPT_FIELDS, said_by_others
 from surebayes.filter.memory.verdicts import Memory
 
 
@@ -75,6 +76,27 @@ def test_a_remembered_mail_is_judged_and_explained_as_the_mail_itself(site, mail
             assert site.explain_remembered_layers(number, 8, mine) == mine.explain_layers(raw, 8)
         assert site.explain_remembered_layers(number, 8, layer).views
         assert len(site.remembered()) == 2  # nothing more is remembered of them
+
+
+HEADS = [
+    b"From: ann@example.org\nX-Spam-Status: Yes, score=7.1 required=5.0\n",
+    b"received: a\n b\n\tc\r\nFROM : Ann\r\n <ann@example.org>\r\nSubject: from: nobody\r\nfrom: second\r\n",
+    b"X-From: no\nNot a field\nFrom\t: =?utf-8?q?J=C3=B6rg?= <j@example.org>\nx-bogosity: Spam, spamicity=0.99\n",
+    b" folded: first\nFrom: one\n\n",
+    b"X: y\rFrom: behind a lone return\nX-Spamd-Result: default: True [9.9 / 5.0];\n more\n",
+    b"".join(b"X-Many: %d\n" % k for k in range(1100)) + b"From: too far down\n",
+    b"From:\n",
+    b"Subject: nobody\n",
+]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_few_fields_that_are_kept_are_read_as_all_of_them(head):
+    raw = head + b"\ntext"
+    few, whole = (sb.read_message(raw) for _ in range(2))
+    some, every = few.some_headers(KEPT_FIELDS), whole.headers
+    assert some.get("from") == every.get("from")
+    assert said_by_others(some) == said_by_others(every)
 
 
 def test_what_was_kept_without_its_document_is_only_noted(site, mails):

@@ -25,6 +25,10 @@ from surebayes.mail.headers import (
     filename,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
 __all__ = ["Limits", "Message", "blake2b", "fingerprint_of", "header_tokens", "plain_head", "read_message"]
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -159,6 +163,14 @@ class Message:
             limits = self._limits
             self._headers = Headers.read(self._head, limits.headers, limits.header_length, limits.encoded_words)
         return self._headers
+
+    def some_headers(self, fields: "re.Pattern[bytes]") -> Headers:
+        """Return the header fields that a pattern finds whole, folded lines included; for whoever needs but a few."""
+        limits = self._limits
+        if self._headers is not None or self._head.count(b"\n") >= limits.headers:
+            return self.headers
+        some = b"\n".join(fields.findall(self._head))
+        return Headers.read(some, limits.headers, limits.header_length, limits.encoded_words)
 
     @property
     def fingerprint(self) -> str:

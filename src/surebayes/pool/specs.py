@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class _Value:
     """A plain value with named fields: compared and shown by them, never changed."""
 
-    __slots__: "tuple[str, ...]" = ()
+    __slots__: "tuple[str, ...]" = ("_hash",)
+    _hash: int
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
@@ -31,7 +32,11 @@ class _Value:
         return type(other) is type(self) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        try:
+            return self._hash
+        except AttributeError:  # once: views are looked up by for every document
+            object.__setattr__(self, "_hash", hash(self._fields()))
+            return self._hash
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.__slots__, self._fields()))

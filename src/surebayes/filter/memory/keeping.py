@@ -198,12 +198,13 @@ def _about(memory: Memory, seen: Seen, person: str | None, views: Sequence[ViewS
     """Return what a memory is to keep with a verdict."""
     if not memory.facts()["details"] or seen.document is None:
         return About(person or "")
-    from surebayes.filter.memory.listing import MOST_CONTENT, said_by_others
+    from surebayes.filter.memory.listing import KEPT_FIELDS, MOST_CONTENT, said_by_others
 
     message = seen.document.message
     content = seen.kept(views)
     content_to_keep = content if len(content) <= MOST_CONTENT else None
     if message is None:
         return About(person or "", content=content_to_keep)
-    sender, others = message.headers.get("from"), said_by_others(message.headers)
+    headers = message.some_headers(KEPT_FIELDS)
+    sender, others = headers.get("from"), said_by_others(headers)
     return About(person or "", sender, message.subject, seen.document.message_id, content_to_keep, others)

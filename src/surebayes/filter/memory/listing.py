@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 MOST_CONTENT = 64 * 1024
 """Bytes, compressed, of the largest document that is kept with its verdict."""
 OTHERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
+KEPT_FIELDS = re.compile(
+    rb"^(?:From|%b)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*" % b"|".join(name.encode() for name in OTHERS),
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The header fields that something is kept of, each with its folded lines."""
 """Header fields in which SpamAssassin, rspamd and bogofilter say what they think."""
 _COLUMNS = (
     "id, fingerprint, time, model, label, flagged, score, threshold, truth, told, who, person, sender, subject, "

@@ -52,9 +52,10 @@ class SpamdDoor(MailDoor):
                 reply = refusal(error, error.code if isinstance(error, Refused) else exit_code(error))
                 failed = True
             writer.write(reply)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(service.options.timeout):
-                    await writer.drain()
+            if writer.transport.get_write_buffer_size():  # else the system has it all already
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(service.options.timeout):
+                        await writer.drain()
             if failed:
                 await _rest(reader, writer)
 
