@@ -110,6 +110,30 @@ def test_the_whole_menu_is_reached_by_keys(guarded, look, keeper):
     assert {page.path for page in PAGES if page.is_listed} <= reached
 
 
+@pytest.mark.parametrize("path", SHOWN)
+def test_everything_that_can_be_used_is_reached_by_keys(guarded, look, keeper, path):
+    page = look(storage_state=keeper)
+    page.goto(guarded.url + path)
+    wanted = page.evaluate(
+        """() => {
+            const kinds = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+            window.usable = [...document.querySelectorAll(kinds)].filter(each => each.checkVisibility());
+            return window.usable.length;
+        }"""
+    )
+    reached, dark = set(), []
+    for _ in range(wanted + 12):  # a date has several stops
+        page.keyboard.press("Tab")
+        place, ring = page.evaluate(
+            "[usable.indexOf(document.activeElement), getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        reached.add(place)
+        if place >= 0 and ring == "none":
+            dark.append(place)
+    assert reached - {-1} == set(range(wanted))
+    assert dark == []  # one sees where one is
+
+
 def test_times_are_in_the_zone_of_the_reader(guarded, look, keeper):
     far = look(storage_state=keeper, timezone_id="Asia/Tokyo", locale="en-GB")
     plain = look(storage_state=keeper, java_script_enabled=False)
