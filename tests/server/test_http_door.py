@@ -1,6 +1,7 @@
 """The HTTP API over a real connection, its errors as problem details, and its document."""
 
 import json
+import re
 
 import pytest
 
@@ -217,3 +218,20 @@ def test_answers_are_strict_json(client, mails):
     for path in ("/v1/status", "/v1/history", "/openapi.json"):
         json.loads(client.get(path).content, parse_constant=refuse)
     json.loads(client.post("/v1/explain", content=mails["spam"], headers=MAIL).content, parse_constant=refuse)
+
+
+def test_answers_on_one_connection_come_whole_and_in_order(server):
+    asked = [b"/healthz", b"/openapi.json", b"/nowhere", b"/readyz"]
+    requests = [b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in asked[:-1]]
+    requests.append(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    reply, bodies = server.ask("http", b"".join(requests), end=False), []
+    while reply:
+        head, _, rest = reply.partition(b"\r\n\r\n")
+        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+        bodies.append(rest[:length])
+        reply = rest[length:]
+    assert len(bodies) == 4
+    assert bodies[0] == b'{"status":"ok"}'
+    assert b'"openapi"' in bodies[1]
+    assert b'"status":404' in bodies[2]
+    assert b'"ready"' in bodies[3]

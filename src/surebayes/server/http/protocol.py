@@ -13,6 +13,35 @@ MAX_HEAD = 65536
 """Bytes of request line and header fields."""
 
 
+class _Gathered:
+    """A transport that sends what is written in one turn of the event loop at once: head and body of an answer."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._waiting: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """A connection whose client must send each request's head in time and in bounds.
 
@@ -28,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
         super().connection_made(transport)
+        self.transport = _Gathered(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
