@@ -415,7 +415,8 @@ class Progress:
 
     def _draw(self, now: float) -> None:
         rate = f"{self.items / max(now - self._start, 1e-9):,.0f}/s"
-        rate = f"{self.items:,} {self.unit}, {rate}" if self.items else ""  # a step that counts nothing
+        unit = self.unit.removesuffix("s") if self.items == 1 else self.unit
+        rate = f"{self.items:,} {unit}, {rate}" if self.items else ""  # a step that counts nothing
         done = self.done if self._total is None else min(self.done, self._total)  # compressed files hold more
         self._bar.update(self._task, completed=done, rate=rate)
 
