@@ -33,7 +33,9 @@ def measured(names: list[str]) -> dict[str, dict[str, float]]:
 
 
 def named_ratios(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
-    """Return the ratio of each row by what was measured; figures in a name change from run to run and are left out.
+    """Return the ratio of each row by what was measured.
+
+    Figures in a name, and which case was the worst of many, change from run to run and are left out.
 
     Examples
     --------
@@ -42,7 +44,7 @@ def named_ratios(rows: Iterable[tuple[Any, ...]]) -> dict[str, float]:
     """
     ratios: dict[str, float] = {}
     for what, _, _, ratio, _ in rows:
-        name = re.sub(r"\.?\d[\d,.]*", "#", what)
+        name = re.sub(r"\b((?:worst|slowest) of [^:]*):.*", r"\1", re.sub(r"\.?\d[\d,.]*", "#", what))
         same = sum(key == name or key.startswith(f"{name} (") for key in ratios)
         ratios[f"{name} ({same + 1})" if same else name] = round(ratio, 4)
     return ratios

@@ -69,6 +69,9 @@ def test_the_baseline_is_of_benchmarks_that_there_are():
 def test_figures_in_names_are_left_out():
     rows = [("fit, 2,500 mails, AUC_0.1 .99", 1, 2, 2.0, None), ("fit, 60 mails, AUC_0.1 .5", 1, 3, 3.0, None)]
     assert run.named_ratios(rows) == {"fit, # mails, AUC_# #": 2.0, "fit, # mails, AUC_# # (2)": 3.0}
+    assert run.named_ratios([("worst of 40 hostile mails: a long line (ordinary mail)", 1, 2, 2.0, None)]) == {
+        "worst of # hostile mails": 2.0
+    }
 
 
 @pytest.mark.slow
