@@ -168,7 +168,7 @@ CLUSTER_DOCUMENTS ?= 3000000
 bench-cluster: setup
 	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
 	$(BIN)/python benchmarks/cluster.py curve --documents $(CLUSTER_DOCUMENTS)
-	$(BIN)/python benchmarks/cluster.py overhead --documents $$(( $(CLUSTER_DOCUMENTS) / 3 ))
+	$(BIN)/python benchmarks/cluster.py overhead --documents $$(( $(CLUSTER_DOCUMENTS) * 3 / 4 ))
 	$(BIN)/python benchmarks/cluster.py mail --documents $$(( $(CLUSTER_DOCUMENTS) * 765 / 3000 ))
 	$(BIN)/python benchmarks/cluster.py pools --documents $$(( $(CLUSTER_DOCUMENTS) / 75 ))
 	$(BIN)/python benchmarks/cluster.py draw

@@ -59,6 +59,16 @@ def test_adding_and_subtracting_is_exact(seed, real, cut):
     assert pickle.dumps(grown) == pickle.dumps(a)
 
 
+@given(seed=st.integers(0, 10**6), real=st.booleans(), cut=st.integers(1, 7), plain=st.booleans())
+def test_gathering_parts_is_adding_them(seed, real, cut, plain):
+    X, labels = draw_rows(seed, real=real), np.arange(8) % 2
+    gathered = of(X[:cut], labels[:cut], compact=not plain)
+    gathered.gather(of(X[cut:], labels[cut:], compact=True))
+    gathered.gather(of(X, labels))
+    in_form = gathered.with_tables(sums.canonical_sums, documents=True)
+    assert pickle.dumps(in_form) == pickle.dumps(of(X, labels) + of(X, labels))
+
+
 def test_whole_numbers_stay_whole_until_a_fraction_comes_and_again_when_it_goes():
     whole, fraction = of([[1, 2]], [0], sums=("counts",)), of([[0.5, 1]], [0], sums=("counts",))
     assert (whole.counts.bits, fraction.counts.bits) == (0, 40)
@@ -113,6 +123,9 @@ def test_overflow_names_the_row_and_changes_nothing():
     with pytest.raises(SumOverflow, match="row 1") as error:
         huge += of([[2.0**62, 1]], [1], None, sums=("counts",), compact=True)
     assert error.value.row == 1
+    assert huge == before
+    with pytest.raises(SumOverflow, match="row 1"):
+        huge.gather(of([[2.0**62, 1]], [1], None, sums=("counts",), compact=True))
     assert huge == before
     with pytest.raises(SumOverflow):
         of([[2.0**63, 1]], [0], None, sums=("counts",))

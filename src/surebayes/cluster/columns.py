@@ -15,7 +15,10 @@ from surebayes.kernels import kernel
 
 @dataclass(slots=True)
 class TermCounts:
-    """Terms by number, with how many documents each is in and how often it occurs."""
+    """Terms by number, with how many documents each is in and how often it occurs.
+
+    The arrays may have room for more terms than are known: they grow seldom.
+    """
 
     known: Any  # kernel().Vocabulary
     in_documents: np.ndarray
@@ -42,23 +45,24 @@ class TermCounts:
     def merge(self, other: TermCounts) -> np.ndarray:
         """Add another part's terms; returns the numbers here of the terms there."""
         places = np.frombuffer(self.known.merge(other.known), np.uint32).astype(np.int64)
-        more = len(self.known) - len(self.in_documents)
-        for name in ("in_documents", "in_all"):
-            grown = np.concatenate([getattr(self, name), np.zeros(more, np.int64)])
-            grown[places] += getattr(other, name)
-            setattr(self, name, grown)
+        if len(self.known) > len(self.in_documents):
+            more = len(self.known) * 3 // 2 - len(self.in_documents)
+            self.in_documents, self.in_all = np.pad(self.in_documents, (0, more)), np.pad(self.in_all, (0, more))
+        self.in_documents[places] += other.in_documents[: len(places)]
+        self.in_all[places] += other.in_all[: len(places)]
         return places
 
     def copy(self) -> TermCounts:
         """Return terms that `merge` may add to."""
-        return _terms(self.known.dump(), self.in_documents, self.in_all)
+        return _terms(self.known.dump(), self.in_documents.copy(), self.in_all.copy())
 
     def sorted_numbers(self) -> np.ndarray:
         """Return the numbers of the terms in the order of the terms: the order of columns."""
         return np.frombuffer(self.known.order(0), np.uint32).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _terms, (self.known.dump(), self.in_documents, self.in_all)
+        n = len(self.known)
+        return _terms, (self.known.dump(), self.in_documents[:n], self.in_all[:n])
 
 
 def _terms(dumped: tuple[bytes, bytes], in_documents: np.ndarray, in_all: np.ndarray) -> TermCounts:

@@ -20,10 +20,12 @@ from surebayes.core import sampling
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
-from surebayes.core.sums import ExactSums, fits_plain
+from surebayes.core.sums import ExactSums
 from surebayes.errors import BadInput, PartFailed
 
 A = TypeVar("A")
+GATHERED_BYTES = 1 << 30
+"""Up to this size a table is plain while parts are added to it, whatever form it has in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Answer:
         self._share_columns(other)
         self.statistics = [mine.with_tables(_plain) for mine in self.statistics]
         for mine, theirs in zip(self.statistics, other.statistics):
-            mine += theirs
+            mine.gather(theirs)
         self.lengths = [(a + c, b + d) for (a, b), (c, d) in zip(self.lengths, other.lengths)]
         if self.sample is not None and other.sample is not None:
             self.sample = sampling.joined(self.sample, other.sample, self.bound)
@@ -200,7 +202,7 @@ def kind_of(labels: np.ndarray) -> str:
 
 def _plain(table: ExactSums) -> ExactSums:
     """Return a table to which many others are added: in place, at the cost of what they have, where it is plain."""
-    if not table.sparse or not fits_plain(*table.shape):
+    if not table.sparse or 8 * table.shape[0] * table.shape[1] > GATHERED_BYTES:
         return table
     return ExactSums(table.values.toarray(), table.bits, table.totals)
 

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, vstack
 
 from surebayes.core.sums import (
     FRACTION_BITS,
+    Addition,
     ExactSums,
     FloatArray,
     IntArray,
@@ -191,6 +192,18 @@ class Statistics:
 
     def __isub__(self, other: Statistics) -> Statistics:
         return self._combined(other, -1, in_place=True)
+
+    def gather(self, other: Statistics) -> None:
+        """Add other statistics in place, tables in the form they have; nothing is changed where a sum is too large.
+
+        What `+=` does, without a look at the whole of each table for the form that suits it: for adding many.
+        """
+        mine, theirs = self._tables(), other._tables()
+        if mine.keys() != theirs.keys() or self.n_classes != other.n_classes:
+            raise ValueError("Statistics of other sums or classes can't be combined.")
+        additions = {name: Addition.of(*in_one_unit(table, theirs[name])) for name, table in mine.items()}
+        for name, addition in additions.items():
+            setattr(self, name, addition.done())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistics):

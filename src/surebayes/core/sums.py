@@ -8,12 +8,13 @@ bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, get_index_dtype
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -201,6 +202,36 @@ def _combine(a: ExactSums, b: ExactSums, sign: int, in_place: bool) -> ExactSums
     return ExactSums(values, a.bits, totals)
 
 
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A sum of two tables of one unit that is known to fit, and is not written yet."""
+
+    table: ExactSums
+    places: IntArray | None  # in the plain table, flat; None: `sums` are all of a new table
+    sums: Any
+    totals: list[int]
+
+    @classmethod
+    def of(cls, a: ExactSums, b: ExactSums) -> Addition:
+        """Add b to a; SumOverflow where a sum would not fit."""
+        totals = [s + t for s, t in zip(a.totals, b.totals)]
+        if a.sparse or not b.sparse or not a.values.flags.c_contiguous:
+            return cls(a, None, _combine(a, b, 1, in_place=False).values, totals)
+        rows, columns = a.shape
+        places = np.repeat(np.arange(rows) * columns, np.diff(b.values.indptr)) + b.values.indices
+        sums = a.values.reshape(-1).take(places) + b.values.data
+        if sums.size and sums.min() < 0:
+            raise SumOverflow(int(places[np.argmin(sums)] // columns))
+        return cls(a, places, sums, totals)
+
+    def done(self) -> ExactSums:
+        """Write it: into the table where that is plain."""
+        if self.places is None:
+            return ExactSums(self.sums, self.table.bits, self.totals)
+        self.table.values.reshape(-1)[self.places] = self.sums
+        return ExactSums(self.table.values, self.table.bits, self.totals)
+
+
 def _row_min(values: Any, r: int) -> int:
     row = values[r] if isinstance(values, np.ndarray) else _row(values, r)[1]
     return int(row.min()) if row.size else 0
@@ -233,11 +264,12 @@ def canonical_sums(a: ExactSums) -> ExactSums:
         a.values.sort_indices()
     stored_count = a.values.nnz if a.sparse else np.count_nonzero(a.values)
     smaller = 12 * stored_count < 8 * rows * columns
-    if smaller and not a.sparse:
-        return ExactSums(csr_array(a.values), a.bits, a.totals)
-    if a.sparse and not smaller:
-        return ExactSums(a.values.toarray(), a.bits, a.totals)
-    return a
+    if not smaller:
+        return ExactSums(a.values.toarray(), a.bits, a.totals) if a.sparse else a
+    values = a.values if a.sparse else csr_array(a.values)
+    index = get_index_dtype(maxval=max(stored_count, columns))  # adding up makes them wider now and then
+    parts = values.data, values.indices.astype(index, copy=False), values.indptr.astype(index, copy=False)
+    return ExactSums(csr_array(parts, shape=a.shape), a.bits, a.totals)
 
 
 def check_combining(a: ExactSums, b: ExactSums, sign: int) -> None:
