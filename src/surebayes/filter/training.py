@@ -13,7 +13,7 @@ from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Group, Places, Spool
+from surebayes.filter.disk.spool import Places, Spool, SpooledGroup
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
@@ -228,7 +228,7 @@ class _Training:
         step = len(engine.contrasts) * engine.n_experts
         by_message: dict[str, tuple[int, Any]] = {}
 
-        def ask(group: Group) -> tuple[Any, Group]:
+        def ask(group: SpooledGroup) -> tuple[Any, SpooledGroup]:
             return engine.opinions(group.rows, ints(group.places)), group
 
         for opinions, group in ahead(ask, self.spool.grouped(self.spool.places_of(tail))):
@@ -267,7 +267,7 @@ def chosen(labels: Numbers, n: int) -> list[int]:
     return places
 
 
-def _batch(group: Group, codes: Mapping[str, int]) -> Batch:
+def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:
     """Return the rows of a group, labels for all places in them (of others any), and the places that are meant."""
     labels = [0] * len(group.rows[0])
     for i, label in zip(group.places, group.labels):

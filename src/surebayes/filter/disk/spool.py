@@ -35,7 +35,7 @@ class SpooledMessage(NamedTuple):
     message_id: str
 
 
-class Group(NamedTuple):
+class SpooledGroup(NamedTuple):
     """Messages that lie together.
 
     Attributes
@@ -112,15 +112,15 @@ class Chunk:
         read = zip(spans, self._read(spans))
         return [Rows(array("q", (0, end - start)), *columns_and_times) for (start, end), columns_and_times in read]
 
-    def group(self, places: Sequence[int]) -> Group:
+    def group(self, places: Sequence[int]) -> SpooledGroup:
         """Return some messages; of a few no more is read from the file than they are."""
         if len(places) == len(self.fingerprints):
-            return Group(self.batch(), places, self.fingerprints, self.labels)
+            return SpooledGroup(self.batch(), places, self.fingerprints, self.labels)
         fingerprints, labels = [self.fingerprints[i] for i in places], [self.labels[i] for i in places]
         if self.file is None or 4 * len(places) > len(self.fingerprints):
-            return Group(self.batch(), places, fingerprints, labels)
+            return SpooledGroup(self.batch(), places, fingerprints, labels)
         rows = [joined(list(of_view)) for of_view in zip(*[self.of(i) for i in places])]
-        return Group(rows, range(len(places)), fingerprints, labels)
+        return SpooledGroup(rows, range(len(places)), fingerprints, labels)
 
     def _read(self, spans: list[tuple[int, int]]) -> Iterable[tuple[bytes, bytes | None]]:
         def read(place: int, start: int, end: int) -> bytes:
@@ -246,12 +246,12 @@ class Spool:
                 found.append((chunk, left))
         return found
 
-    def grouped(self, places: Iterable[Places]) -> Iterable[Group]:
+    def grouped(self, places: Iterable[Places]) -> Iterable[SpooledGroup]:
         """Yield messages as they lie together, a chunk at a time."""
         for chunk, of_chunk in places:
             yield chunk.group(of_chunk)
 
-    def together(self, places: Iterable[Places], most: int) -> Iterable[list[Group]]:
+    def together(self, places: Iterable[Places], most: int) -> Iterable[list[SpooledGroup]]:
         """Yield groups of messages: all that are in memory, then some at a time of a file."""
         held: list[Places] = []
         in_file: list[Places] = []
