@@ -171,5 +171,6 @@ bench-cluster: setup
 	$(BIN)/python benchmarks/cluster.py overhead --documents $$(( $(CLUSTER_DOCUMENTS) * 3 / 4 ))
 	$(BIN)/python benchmarks/cluster.py mail --documents $$(( $(CLUSTER_DOCUMENTS) * 765 / 3000 ))
 	$(BIN)/python benchmarks/cluster.py pools --documents $$(( $(CLUSTER_DOCUMENTS) / 75 ))
+	$(BIN)/python benchmarks/cluster.py judging --documents $$(( $(CLUSTER_DOCUMENTS) / 50 ))
 	$(BIN)/python benchmarks/cluster.py draw
 	$(BIN)/python -m cogapp -r docs/scale.md

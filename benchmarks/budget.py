@@ -68,23 +68,25 @@ class Run:
         self.flagged, self.mute, self.known, self.in_flight = np.zeros(len(y) - start, bool), 0, [], 0
         {"told": self.told, "late": self.late, "later": self.later, "silence": self.silence}[truths](scores[start:])
 
-    def judge(self, score):
-        """Whether a mail is flagged."""
+    def judge(self, score, in_flight=0):
+        """Whether a mail is flagged, when so many flagged ones are still to be told."""
         self.mute += self.model.budget_.mute
-        return bool(score > self.model.threshold_)
+        return bool(score > self.model.threshold_with(in_flight))
 
     def told(self, scores, late=0):
         """Every truth is told, so many mails late."""
-        waiting, unknown = deque(), 0
+        waiting, unknown, in_flight = deque(), 0, 0
         for i, score in enumerate(scores.tolist()):
             while waiting and waiting[0] + late < i:
                 known = waiting.popleft()
                 unknown -= bool(self.flagged[known] and not self.y[known])
+                in_flight -= bool(self.flagged[known])
                 self.tell(scores, known)
-            self.flagged[i] = self.judge(score)
+            self.flagged[i] = self.judge(score, in_flight)
             if self.flagged[i]:
                 self.in_flight = max(self.in_flight, unknown)
                 unknown += not self.y[i]
+                in_flight += 1
             waiting.append(i)
         while waiting:
             self.tell(scores, waiting.popleft())

@@ -1,4 +1,4 @@
-"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|pools|draw`.
+"""Fits past one machine, measured: `python benchmarks/cluster.py curve|overhead|mail|pools|judging|draw`.
 
 curve      CPU time a document and peak memory of cluster.fit by two processes, from few documents to many, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of them; written to docs/scale/measured.json
@@ -6,6 +6,8 @@ overhead   the CPU time of Dask and of Spark over plain processes on the same pa
 mail       `surebayes train --views words --no-journal` on two mailboxes of invented mails, end to end, beside
            scikit-learn's CountVectorizer + MultinomialNB on a tenth of the same decoded texts; same file
 pools      CPU time a document, peak memory and size of ViewPool("mail") by two processes on the same mails; same file
+judging    peak memory of `surebayes classify --jobs 2` on few mails and on eight times as many, in four formats; same
+           file
 draw       the curves into docs/images/scale.png
 
 The documents are invented: 60 common words each and 80 of a tail that grows as the vocabulary of mail does.
@@ -337,6 +339,75 @@ def pools(folder, sizes):
     record(pools=points)
 
 
+# ---- judging
+
+
+def in_formats(folder, n):
+    """Write n invented mails as a mailbox, a Maildir, JSON lines and Parquet; return the arguments that name each."""
+    import pandas as pd
+
+    mails = []
+    for first in range(0, n, PART):
+        texts, _, _ = bodies(first, min(PART, n - first))
+        mails += [HEAD % (k % 5000, k % 50, k % 5000, text[:40], k, text) for k, text in enumerate(texts, first)]
+    folder = Path(folder) / str(n)
+    (folder / "maildir" / "cur").mkdir(parents=True)
+    for name in ("new", "tmp"):
+        (folder / "maildir" / name).mkdir()
+    (folder / "mails.mbox").write_text("".join(mails))
+    plain = [mail.partition("\n")[2] for mail in mails]
+    for k, mail in enumerate(plain):
+        (folder / "maildir" / "cur" / f"{k:07}:2,S").write_text(mail)
+    (folder / "mails.jsonl").write_text("".join(json.dumps({"text": mail}) + "\n" for mail in plain))
+    pd.DataFrame({"text": plain}).to_parquet(folder / "mails.parquet", row_group_size=PART)
+    return {
+        "mbox": [folder / "mails.mbox"],
+        "Maildir": [folder / "maildir"],
+        "JSON lines": ["--jsonl", folder / "mails.jsonl"],
+        "Parquet": ["--parquet", folder / "mails.parquet"],
+    }
+
+
+def peak(pid):
+    """Return the largest memory that the processes of a group had together, in MB, sampled until the first one ends."""
+    highest = 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        total = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.getpgid(int(folder.name)) == pid:
+                    resident, shared = map(int, (folder / "statm").read_text().split()[1:3])
+                    total += resident - (shared if int(folder.name) != pid else 0)
+            except (OSError, ValueError):
+                continue
+        highest = max(highest, total)
+        time.sleep(0.02)
+    return highest * page / 2**20
+
+
+def judging(folder, n):
+    found = {"jobs": 2, "documents": [n // 8, n]}
+    with tempfile.TemporaryDirectory() as models:
+        model, few = f"{models}/filter", in_formats(folder, n // 8)
+        mailboxes(models, n // 8)
+        command = [sys.executable, "-m", "surebayes"]
+        given = ["--ham", f"{models}/ham.mbox", "--spam", f"{models}/spam.mbox", "--views", "words", "--no-journal"]
+        subprocess.run([*command, "train", "-m", model, *given], check=True, capture_output=True)
+        many = in_formats(folder, n)
+        for name in few:
+            found[name] = []
+            for paths, count in ((few[name], n // 8), (many[name], n)):
+                with open(f"{models}/verdicts", "wb") as out:
+                    judge = [*command, "classify", "-m", model, "--jobs", "2", *map(str, paths)]
+                    started = subprocess.Popen(judge, stdout=out, start_new_session=True)
+                    found[name].append(peak(started.pid))
+                    assert started.wait() == 0
+                assert Path(f"{models}/verdicts").read_bytes().count(b"\n") == count
+            print(name, found[name], flush=True)
+    record(judging=found)
+
+
 # ---- keeping and drawing
 
 
@@ -368,8 +439,8 @@ def draw():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["curve", "overhead", "mail", "pools", "draw", "point", "peer",
-                                         "peer_of_mails", "pool_point"])  # fmt: skip
+    parser.add_argument("what", choices=["curve", "overhead", "mail", "pools", "judging", "draw", "point",
+                                         "peer", "peer_of_mails", "pool_point"])  # fmt: skip
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=int, default=3_000_000, help="the largest number of documents")
     parser.add_argument("--engines", default="processes,dask,spark", help="what to measure for `overhead`")
@@ -389,6 +460,8 @@ def main():
             return curve(folder, steps)
         if options.what == "mail":
             return mail(folder, options.documents)
+        if options.what == "judging":
+            return judging(folder, options.documents)
         if options.what == "pools":
             return pools(folder, [n for n in (5_000, 10_000, 20_000, 40_000) if n <= options.documents])
         return overhead(folder, options.documents, options.engines.split(","))

@@ -73,8 +73,9 @@ def test_an_adversary_that_knows_the_threshold_comes_within_one_alarm_of_the_bou
     rate=st.sampled_from([0.01, 0.1, 0.3]),
     burst=st.integers(1, 4),
     restart=st.integers(0, 120),
+    anticipated=st.booleans(),
 )
-def test_the_bound_holds_for_any_scores_labels_delays_and_restarts(rows, rate, burst, restart):
+def test_the_bound_holds_for_any_scores_labels_delays_and_restarts(rows, rate, burst, restart, anticipated):
     model, waiting, known, in_flight = warmed(rate, burst), [], [], 0
     for i in range(len(rows) + 21):
         for entry in [entry for entry in waiting if entry[0] <= i]:
@@ -86,7 +87,8 @@ def test_the_bound_holds_for_any_scores_labels_delays_and_restarts(rows, rate, b
             model = pickle.loads(pickle.dumps(model))
         if i < len(rows):
             score, truth, delay = rows[i]
-            alarm = bool(model.predict([[score]])[0])
+            answers = sum(flagged for _, _, _, flagged in waiting) if anticipated else 0
+            alarm = bool(model.predict([[score]], in_flight=answers)[0])
             if alarm:
                 in_flight = max(in_flight, sum(flagged and not label for _, _, label, flagged in waiting))
             waiting.append((i + 1 + delay, score, truth, alarm))
@@ -115,6 +117,25 @@ def test_hostile_turn_and_recovery():
     assert model.budget_.debt < 2.5  # every good row pays: recovery is as fast as the arithmetic allows
     assert not model.budget_.mute
     assert calm <= model.threshold_ < 5  # what came while the debt was high has left no trace
+
+
+def test_answers_in_flight_lift_the_threshold_by_the_alarms_that_are_to_be_expected():
+    model = warmed(rate=0.01, burst=5, n=2000)
+    calm = model.threshold_
+    assert model.threshold_with(1000) == calm  # no answer was ever wrong
+    model.observe([9.0] * 9, [True] * 9, [True] * 9)
+    model.observe([9.0], [False], [True])
+    wrong = 1 / 11  # of the answers so far, one more counted
+    debt, expected = model.budget_.debt, model.budget_.expected_lift(10 * wrong)
+    assert expected == pytest.approx((debt + 10 * wrong) / 5)
+    assert model.threshold_with(10) == model._calibrations[0].lifted(expected)
+    assert model.threshold_ <= model.threshold_with(10) <= model.threshold_with(1000) < math.inf
+    between = (model.threshold_with(10) + model.threshold_with(1000)) / 2
+    assert model.predict([[between]], in_flight=10)[0]
+    assert not model.predict([[between]], in_flight=1000)[0]
+    for bad in (-1, 0.5):
+        with pytest.raises(ValueError, match="in_flight must be whole numbers of at least 0"):
+            model.predict([[0.0]], in_flight=bad)
 
 
 # ---------------------------------------------------------------------- what is recorded
@@ -322,6 +343,7 @@ def test_indicator_labels_have_a_budget_each():
     assert set(model.budget_) == {0, 1}
     answers = model.predict(rows[:100])
     assert answers.shape == (100, 2)
+    assert (model.predict(rows[:100], in_flight=[0, 0]) == answers).all()
     model.observe(model.scores(rows[:100]), labels[:100], answers)
     for c in (0, 1):
         assert model.budget_[c].negatives == (labels[:100, c] == 0).sum()

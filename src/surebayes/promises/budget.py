@@ -181,6 +181,16 @@ class AlarmBudget:
         """The debt as a share of the burst, at most 1."""
         return min(self._debt_units / self._burst_units, 1.0)
 
+    def expected_lift(self, alarms: float) -> float:
+        """Return the lift as it will be if so many answers in flight turn out to be alarms, at most 1.
+
+        Examples
+        --------
+        >>> AlarmBudget(rate=0.001, burst=5).expected_lift(0.5)
+        0.1
+        """
+        return min(self._debt_units / self._burst_units + alarms / self.burst, 1.0)
+
     @property
     def mute(self) -> bool:
         """Whether one more alarm would pass the burst."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +22,9 @@ from surebayes.promises.class_scores import (
     Kind,
     by_class,
     chosen,
+    finite,
     kind_of,
+    known_labels,
     memberships,
     protected_label,
     raw_scores,
@@ -133,7 +135,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self.estimator_ = clone(self.estimator).fit(X, labels)
         raw = raw_scores(self.estimator_, X, labels.ndim == 2) if raw is None else raw
         self._begin(kind_of(labels, raw), labels)
-        columns, truth = by_class(_finite(raw), self._kind), memberships(labels, self.classes_, self._kind)
+        columns, truth = by_class(finite(raw), self._kind), memberships(labels, self.classes_, self._kind)
         for c, calibration in zip(self._targets, self._calibrations):
             for score, positive in zip(columns[:, c].tolist(), truth[:, c].tolist()):
                 calibration.add(score, positive)
@@ -147,7 +149,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         if y is None:
             raise ValueError("BudgetedThreshold requires y to be passed, but the target y is None.")
         (X,) = indexable(X)
-        labels = _labels(y)
+        labels = known_labels(y)
         check_classification_targets(labels)
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if rows != labels.shape[0]:
@@ -177,6 +179,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._targets = target_columns(self.classes_, kind, self.pos_label)
         self._budgets = [AlarmBudget(self.rate, self.burst) for _ in self._targets]
         self._calibrations = [PrequentialThreshold(self.rate, self.confidence) for _ in self._targets]
+        self._found = [0] * len(self._targets)  # flagged rows that are known to be positive
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -206,7 +209,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         X, labels = self._checked(X, y)
         if not hasattr(self, "classes_"):
             return self._first_rows(X, labels, flagged, classes)
-        columns = by_class(_finite(self._raw(X)), self._kind)
+        columns = by_class(finite(self._raw(X)), self._kind)
         truth, alarms = self._understood(columns, labels, flagged)
         self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
         self._record(columns, truth, alarms)
@@ -246,7 +249,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             Itself.
         """
         check_is_fitted(self, "classes_")
-        values, labels = np.atleast_1d(_finite(scores)), _labels(y)
+        values, labels = np.atleast_1d(finite(scores)), known_labels(y)
         width = len(self._targets)
         if values.shape != ((labels.shape[0],) if width == 1 else (labels.shape[0], width)):
             raise ValueError(
@@ -286,9 +289,9 @@ class BudgetedThreshold(ThresholdedClassifier):
         the row that comes next, so this is no choice by score; but in an attack most rows come while there is debt, and
         the threshold is back where it was as soon as the debt is paid.
         """
-        for c, budget, calibration in zip(self._targets, self._budgets, self._calibrations):
-            rows = zip(columns[:, c].tolist(), truth[:, c].tolist(), alarms[:, c].tolist())
-            for score, positive, alarm in rows:
+        for k, (c, budget, calibration) in enumerate(zip(self._targets, self._budgets, self._calibrations)):
+            self._found[k] += int((truth[:, c] & alarms[:, c]).sum())
+            for score, positive, alarm in zip(columns[:, c].tolist(), truth[:, c].tolist(), alarms[:, c].tolist()):
                 if positive or budget.lift <= _CALM:
                     calibration.add(score, positive)
                 if not positive:
@@ -307,15 +310,33 @@ class BudgetedThreshold(ThresholdedClassifier):
     @property
     def threshold_(self) -> Any:
         """The threshold of now."""
+        return self.threshold_with(0)
+
+    def threshold_with(self, in_flight: Any) -> Any:
+        """Return the threshold of now where positive answers are in flight.
+
+        Parameters
+        ----------
+        in_flight : int, or array of int of shape (K,)
+            How many, see :meth:`predict`.
+
+        Returns
+        -------
+        float, or ndarray of shape (K,)
+        """
         check_is_fitted(self, "classes_")
-        thresholds = self._thresholds()
+        thresholds = self._thresholds(in_flight)
         return float(thresholds[self._targets[0]]) if len(self._targets) == 1 else thresholds
 
-    def _thresholds(self) -> Floats:
+    def _thresholds(self, in_flight: Any = 0) -> Floats:
+        waiting = np.broadcast_to(in_flight, len(self.classes_))
+        if waiting.dtype.kind not in "iu" or (waiting < 0).any():
+            raise ValueError(f"in_flight must be whole numbers of at least 0. Got {in_flight!r}.")
         thresholds = np.full(len(self.classes_), np.inf)
-        for c, budget, calibration in zip(self._targets, self._budgets, self._calibrations):
+        for c, budget, calibration, found in zip(self._targets, self._budgets, self._calibrations, self._found):
             if not budget.mute:
-                thresholds[c] = calibration.lifted(budget.lift)
+                wrong = budget.alarms / (budget.alarms + found + 1)  # of the positive answers so far
+                thresholds[c] = calibration.lifted(budget.expected_lift(wrong * int(waiting[c])))
         return thresholds
 
     @property
@@ -351,7 +372,7 @@ class BudgetedThreshold(ThresholdedClassifier):
             budget=self._budgets[k].bound(),
         )
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, in_flight: Any = 0) -> Any:
         """Call positive what scores strictly above the threshold of now; nothing while the budget is mute.
 
         Rows of one call are judged alike, as if side by side: each is in flight for the others.
@@ -360,6 +381,9 @@ class BudgetedThreshold(ThresholdedClassifier):
         ----------
         X : array-like, sparse matrix or sequence of length n
             Rows.
+        in_flight : int, or array of int of shape (K,)
+            Positive answers (of each class) whose truth will be told later: the debt that they are likely to become
+            lifts the threshold in advance. The bound holds with any number.
 
         Returns
         -------
@@ -370,8 +394,8 @@ class BudgetedThreshold(ThresholdedClassifier):
         check_is_fitted(self, "classes_")
         columns = by_class(self._raw(X), self._kind)
         if self._kind == "multilabel":
-            return self._called(columns).astype(int)
-        choice, doubt = chosen(columns, self._thresholds(), self._targets)
+            return (columns > self._thresholds(in_flight)).astype(int)
+        choice, doubt = chosen(columns, self._thresholds(in_flight), self._targets)
         single = len(self._targets) == 1
         return self.classes_[choice] if single else with_unsure(self.classes_, choice, doubt, None)
 
@@ -422,18 +446,3 @@ class BudgetedThreshold(ThresholdedClassifier):
         """
         self.partial_fit([x], [y])
         return self
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    labels = y.toarray() if hasattr(y, "toarray") else np.atleast_1d(np.asarray(y))
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = column_or_1d(labels, warn=True)
-    return np.asarray(labels)
-
-
-def _finite(scores: Any) -> Floats:
-    values = np.asarray(scores, dtype=np.float64)
-    if not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).sum())
-        raise ValueError(f"scores must be finite numbers. Got NaN or infinity in {bad:,} of {values.size:,}.")
-    return values

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import column_or_1d
 
 from surebayes.core.decide import predict_argmax
 
@@ -129,3 +130,20 @@ def with_unsure(classes: NDArray[Any], choice: NDArray[np.intp], doubt: NDArray[
     if label is None:
         label = -1 if classes.dtype.kind in "biuf" else "unsure"
     return np.append(classes, label)[np.where(doubt, len(classes), choice)]
+
+
+def finite(scores: Any) -> Floats:
+    """Return scores as numbers; ValueError where some are NaN or infinite."""
+    values = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise ValueError(f"scores must be finite numbers. Got NaN or infinity in {bad:,} of {values.size:,}.")
+    return values
+
+
+def known_labels(y: Any) -> NDArray[Any]:
+    """Return labels, or an indicator matrix, as an array."""
+    labels = y.toarray() if hasattr(y, "toarray") else np.atleast_1d(np.asarray(y))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    return np.asarray(labels)
