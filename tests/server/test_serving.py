@@ -1,6 +1,7 @@
 """Processes: starting, stopping, workers, systemd, crashes, a model that changes underneath."""
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from running import Server, wait_until
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
 from surebayes import synthetic
+from surebayes.server.process.log import Log
 from surebayes.server.process.worker import GRACE
 
 MAIL = {"Content-Type": "message/rfc822"}
@@ -161,6 +163,40 @@ def test_where_it_listens_is_said_at_every_level_of_the_log(folder, mails, worke
         with server.http() as client:
             client.post("/v1/classify", content=mails["ham"], headers=MAIL).raise_for_status()
     assert {event["event"] for event in server.events} == {"listening", "ready"}
+
+
+def test_lines_of_one_turn_are_written_together_and_in_order():
+    class Stream:
+        def __init__(self):
+            self.writes = []
+
+        def write(self, text):
+            self.writes.append([json.loads(line)["event"] for line in text.splitlines()])
+
+        def flush(self):
+            pass
+
+    stream, calls = Stream(), []
+    log = Log("info", stream)
+    log("info", "before")
+    log.gather(calls.append)
+    for name in ("one", "two"):
+        log("info", name)
+    log("debug", "nobody asked")
+    assert stream.writes == [["before"]]
+    calls.pop()()
+    assert not calls
+    log("info", "three")
+    log("error", "at once")
+    assert stream.writes == [["before"], ["one", "two"], ["three", "at once"]]
+    calls.pop()()  # nothing is left for it
+    thread = threading.Thread(target=log, args=("info", "from elsewhere"))
+    log("info", "four")
+    thread.start()
+    thread.join()
+    log.gather(None)
+    log("info", "five")
+    assert stream.writes[3:] == [["from elsewhere"], ["four"], ["five"]]
 
 
 def test_workers_share_the_folder_and_are_replaced(folder, mails):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -13,8 +14,11 @@ Answer = TypeVar("Answer")
 
 IN_A_ROW = 8
 """Pieces of work that are done before the event loop is told."""
-MANY = 4 * IN_A_ROW
-"""Pieces of work that wait before a second thread helps: one of them may take long."""
+LONG = 0.05
+"""Seconds after which a piece of work takes so long that a second thread goes on with the others.
+
+Two threads that judge short mails side by side only wait for each other.
+"""
 
 
 class Turns:
@@ -31,6 +35,7 @@ class Turns:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._threads = 0
+        self._began = 0.0
 
     async def do(self, work: Callable[[], Answer]) -> Answer:
         """Wait for the turn of some work; return what it returns."""
@@ -38,7 +43,7 @@ class Turns:
         answer: asyncio.Future[Answer] = loop.create_future()
         with self._lock:
             self._waiting.append((work, answer))
-            starts = self._threads == 0 or (self._threads == 1 and len(self._waiting) >= MANY)
+            starts = self._threads == 0 or (self._threads == 1 and time.monotonic() - self._began > LONG)
             self._threads += starts
         if starts:
             self._pool.submit(self._work_off, loop)
@@ -51,15 +56,15 @@ class Turns:
                 if not some:
                     self._threads -= 1
                     return
-            done = [(answer, *_outcome(work)) for work, answer in some if not answer.cancelled()]
+            done = [(answer, *self._outcome(work)) for work, answer in some if not answer.cancelled()]
             loop.call_soon_threadsafe(_tell, done)
 
-
-def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return work(), None
-    except BaseException as error:
-        return None, error
+    def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+        self._began = time.monotonic()
+        try:
+            return work(), None
+        except BaseException as error:
+            return None, error
 
 
 def _tell(done: Sequence[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:

@@ -5,6 +5,7 @@
  * The last five bytes are literals, and no match begins in the last twelve. Before the block come a mark and the size
  * of what is in it.
  */
+#include "../let_go.h"
 #include "pool.h"
 
 enum {
@@ -147,7 +148,7 @@ PyObject *pool_compress(PyObject *module, PyObject *contents)
         PyErr_NoMemory();
         goto done;
     }
-    Py_BEGIN_ALLOW_THREADS;
+    PyThreadState *let_go = let_others_run((size_t)n, room);
     uint8_t *out = packed;
     for (Py_ssize_t i = 0; i < n; i++) {
         uint32_t size = (uint32_t)all[i].size;
@@ -157,7 +158,7 @@ PyObject *pool_compress(PyObject *module, PyObject *contents)
         out = put_block(all[i].data, size, out + 4, table);
         all[i].packed = (size_t)(out - start);
     }
-    Py_END_ALLOW_THREADS;
+    run_again(let_go);
     result = PyList_New(n);
     const uint8_t *p = packed;
     for (Py_ssize_t i = 0; result && i < n; p += all[i++].packed) {

@@ -1,5 +1,7 @@
 #include "driver.h"
 
+#include "../let_go.h"
+
 enum { GATHER = 64, GATHER_BYTES = 1 << 20 };
 
 static void document_close(Document *document)
@@ -106,7 +108,8 @@ int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
     int failed = 0;
     for (Py_ssize_t at = 0; at < n && !failed;) {
         int have = 0;
-        for (size_t bytes = 0; have < GATHER && at + have < n && bytes < GATHER_BYTES && !failed;) {
+        size_t bytes = 0;
+        for (; have < GATHER && at + have < n && bytes < GATHER_BYTES && !failed;) {
             PyObject *item = PyList_GetItem(documents, at + have);
             if (!item) { /* another thread shortened the list */
                 failed = 1;
@@ -119,7 +122,7 @@ int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
         }
         for (int i = 0; i < have && !failed;) {
             Status status = OK;
-            Py_BEGIN_ALLOW_THREADS
+            PyThreadState *let_go = let_others_run((size_t)n, bytes);
             for (; i < have; i++) {
                 status = count_document(ws, &gathered[i]);
                 if (status == OK)
@@ -127,7 +130,7 @@ int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
                 if (status != OK)
                     break;
             }
-            Py_END_ALLOW_THREADS
+            run_again(let_go);
             if (status != OK)
                 failed = help_out(ws, status, given[i], &gathered[i]) < 0;
         }

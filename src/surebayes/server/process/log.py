@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -26,6 +28,17 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self.level = LEVELS[level]
         self._stream = stream
+        self._waiting: list[str] = []
+        self._later: Callable[[Callable[[], None]], Any] | None = None
+        self._thread = 0
+
+    def gather(self, later: Callable[[Callable[[], None]], Any] | None) -> None:
+        """Write together what this thread logs until `later` calls back: the lines of one turn of an event loop.
+
+        Warnings, errors and what other threads say are written at once; everything is, with None.
+        """
+        self.flush()
+        self._later, self._thread = later, threading.get_ident()
 
     def __call__(self, level: str, event: str, **fields: Any) -> None:
         """Log an event; what can't be written is lost, mail goes on."""
@@ -40,10 +53,26 @@ class Log:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
         # in ASCII: a log is read on terminals, which names of classes must not steer
-        line = _encode({"time": stamp, "level": level, "event": event, **fields})
+        line = _encode({"time": stamp, "level": level, "event": event, **fields}) + "\n"
+        if self._later is None or threading.get_ident() != self._thread:
+            self._send(line)
+            return
+        self._waiting.append(line)
+        if LEVELS[level] > LEVELS["info"]:
+            self.flush()
+        elif len(self._waiting) == 1:
+            self._later(self.flush)
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._send("".join(waiting))
+
+    def _send(self, lines: str) -> None:
         stream = sys.stderr if self._stream is None else self._stream
         try:
-            stream.write(line + "\n")
+            stream.write(lines)
             stream.flush()
         except (OSError, ValueError):
             pass
