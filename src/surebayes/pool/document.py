@@ -187,15 +187,16 @@ def rows_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[R
     """Cut documents and hash their terms: one batch of rows for each view. Words are cut once for all views of them."""
     if not documents:
         return [Rows(ints([0]), b"", b"" if view.times else None) for view in views]
-    rows: dict[ViewSpec, Rows] = {}
-    for view in views:
-        key = view.part, view.width, view.low
+    rows: list[Rows | None] = [None] * len(views)
+    for i, view in enumerate(views):
         if view.kind == "bytes" or view.low > 1:
-            rows[view] = _cut_alone(view, documents)
-        elif view not in rows:
-            alike = [v for v in views if v.kind == "word" and (v.part, v.width, v.low) == key]
-            rows.update(zip(alike, _cut_words(alike, documents)))
-    return [rows[view] for view in views]
+            rows[i] = _cut_alone(view, documents)
+        elif rows[i] is None:
+            key = view.part, view.width, view.low
+            alike = [j for j, v in enumerate(views) if v.kind == "word" and (v.part, v.width, v.low) == key]
+            for j, cut in zip(alike, _cut_words([views[j] for j in alike], documents)):
+                rows[j] = cut
+    return rows  # type: ignore[return-value]
 
 
 def _cut_words(views: "list[ViewSpec]", documents: "list[Document]") -> "list[Rows]":

@@ -120,17 +120,46 @@ static const unsigned char *find_header_end(const unsigned char *raw, const unsi
     return end;
 }
 
-/* Whether a line starts with one of some names, a tuple of bytes in lower case. */
-static bool starts_with_name(const unsigned char *line, const unsigned char *end, PyObject *names)
+typedef struct {
+    Span *name; /* in lower case */
+    Py_ssize_t n;
+    bool first[256]; /* whether a name starts with a byte, or is empty */
+} FieldNames;
+
+/* Read the names of a tuple of bytes; false: error. */
+static bool read_names(FieldNames *names, PyObject *from)
 {
-    char *name;
-    Py_ssize_t size, n = PyTuple_Size(names), room = end - line < 64 ? end - line : 64;
-    for (Py_ssize_t k = 0; k < n; k++) {
+    names->n = PyTuple_Size(from);
+    memset(names->first, 0, sizeof names->first);
+    if (!(names->name = PyMem_Malloc(((size_t)names->n + 1) * sizeof *names->name))) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t k = 0; k < names->n; k++) {
+        char *name;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(from, k), &name, &names->name[k].size) < 0)
+            return false;
+        names->name[k].at = (const unsigned char *)name;
+        if (names->name[k].size)
+            names->first[(unsigned char)*name] = true;
+        else
+            memset(names->first, 1, sizeof names->first);
+    }
+    return true;
+}
+
+/* Whether a line starts with one of the names. */
+static bool starts_with_name(const unsigned char *line, const unsigned char *end, const FieldNames *names)
+{
+    Py_ssize_t room = end - line < 64 ? end - line : 64;
+    if (room && !names->first[to_lower(*line)])
+        return false;
+    for (Py_ssize_t k = 0; k < names->n; k++) {
+        Span name = names->name[k];
         Py_ssize_t i = 0;
-        PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &size);
-        while (i < size && i < room && to_lower(line[i]) == (unsigned char)name[i])
+        while (i < name.size && i < room && to_lower(line[i]) == name.at[i])
             i++;
-        if (i == size)
+        if (i == name.size)
             return true;
     }
     return false;
@@ -142,24 +171,24 @@ PyDoc_STRVAR(without_fields_doc, "without_fields(raw, names, /)\n--\n\n"
 
 static PyObject *without_fields(PyObject *module, PyObject *args)
 {
-    PyObject *raw, *names;
-    char *data, *name;
-    Py_ssize_t size, name_size;
+    PyObject *raw, *given;
+    char *data;
+    Py_ssize_t size;
+    FieldNames names;
     (void)module;
-    if (!PyArg_ParseTuple(args, "SO!:without_fields", &raw, &PyTuple_Type, &names))
+    if (!PyArg_ParseTuple(args, "SO!:without_fields", &raw, &PyTuple_Type, &given))
         return NULL;
-    Py_ssize_t n = PyTuple_Size(names);
-    for (Py_ssize_t k = 0; k < n; k++)
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, k), &name, &name_size) < 0)
-            return NULL;
+    PyObject *result = NULL;
+    unsigned char *out = NULL;
+    if (!read_names(&names, given))
+        goto done;
     if (PyBytes_AsStringAndSize(raw, &data, &size) < 0)
-        return NULL;
+        goto done;
 
     const unsigned char *start = (const unsigned char *)data, *end = start + size,
                         *head_end = find_header_end(start, end);
     const unsigned char *kept = start; /* up to here, all is in `out` or dropped */
     const unsigned char *feed = NULL;  /* the next \n, once it was looked for */
-    unsigned char *out = NULL;
     Py_ssize_t used = 0;
     bool dropping = false, bare = false; /* bare: the line end before is a \r alone, which some readers don't know */
     for (const unsigned char *line = start, *stop, *next; line < head_end; line = next) {
@@ -171,13 +200,15 @@ static PyObject *without_fields(PyObject *module, PyObject *args)
         stop = stop ? stop : feed;
         next = stop == head_end ? stop : stop + 1 + (*stop == '\r' && stop + 1 == feed && feed < head_end);
         if (*line != ' ' && *line != '\t')
-            dropping = starts_with_name(line, stop, names);
+            dropping = starts_with_name(line, stop, &names);
         if (!dropping) {
             bare = next == stop + 1 && *stop == '\r';
             continue;
         }
-        if (!out && !(out = PyMem_Malloc((size_t)size)))
-            return PyErr_NoMemory();
+        if (!out && !(out = PyMem_Malloc((size_t)size))) {
+            PyErr_NoMemory();
+            goto done;
+        }
         memcpy(out + used, kept, (size_t)(line - kept));
         used += line - kept;
         kept = next;
@@ -188,11 +219,14 @@ static PyObject *without_fields(PyObject *module, PyObject *args)
             bare = next == stop + 1 && *stop == '\r';
         }
     }
-    if (!out)
-        return Py_NewRef(raw);
-    memcpy(out + used, kept, (size_t)(end - kept));
-    PyObject *result = PyBytes_FromStringAndSize((const char *)out, used + (end - kept));
+    if (out) {
+        memcpy(out + used, kept, (size_t)(end - kept));
+        result = PyBytes_FromStringAndSize((const char *)out, used + (end - kept));
+    } else
+        result = Py_NewRef(raw);
+done:
     PyMem_Free(out);
+    PyMem_Free(names.name);
     return result;
 }
 

@@ -167,13 +167,16 @@ static int fence(const Table *t, size_t i, uint32_t *key)
     return 0;
 }
 
+enum { NEAR = 32 }; /* blocks whose first keys are compared at once */
+
 /* The last block whose first key is at most `key`, from block `low` on, which is such a block. Columns come in
- * ascending order, so the search gallops from where the last one ended. */
+ * ascending order: the search gallops from where the last one ended, and among the last few first keys those that are
+ * small enough are counted, since nobody can foresee where they end. */
 static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
 {
     uint32_t first;
-    size_t step = 1, high;
-    for (high = low + 1; high < t->blocks; high = low + step) {
+    size_t step = NEAR, high;
+    for (high = low + step; high < t->blocks; high = low + step) {
         if (fence(t, high, &first) < 0)
             return -1;
         if (first > key)
@@ -183,7 +186,7 @@ static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
     }
     if (high > t->blocks)
         high = t->blocks;
-    while (high - low > 1) {
+    while (high - low > NEAR) {
         size_t middle = low + (high - low) / 2;
         if (fence(t, middle, &first) < 0)
             return -1;
@@ -192,8 +195,30 @@ static int find_block(const Table *t, uint32_t key, size_t low, size_t *found)
         else
             low = middle;
     }
-    *found = low;
+    if (high - low > 1 && (fence(t, low + 1, &first) < 0 || fence(t, high - 1, &first) < 0))
+        return -1;
+    const uint8_t *fences = t->fences + 4 * low;
+    uint32_t smaller = 0;
+    if (high - low == NEAR)
+        for (size_t i = 1; i < NEAR; i++)
+            smaller += word(fences + 4 * i) <= key;
+    else
+        for (size_t i = 1; i < high - low; i++)
+            smaller += word(fences + 4 * i) <= key;
+    *found = low + smaller;
     return 0;
+}
+
+/* Where in a block the first entry of at least `low` is, found without branches that nobody can foresee. */
+static inline size_t find_entry(const Table *t, size_t start, size_t end, uint32_t low)
+{
+    size_t from = start;
+    for (size_t left = end - start; left > 1;) {
+        size_t half = left / 2;
+        from += word(t->entries + 8 * (from + half - 1)) < low ? half : 0;
+        left -= half;
+    }
+    return from + (word(t->entries + 8 * from) < low);
 }
 
 /* Fill in the values of one column, from block `first_block` on; they may go on in the next block. */
@@ -210,13 +235,7 @@ static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_
         if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, b, t->checked + b))
             return -1;
         size_t start = b * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
-        size_t from = start; /* the first entry of at least `low`, found without branches that nobody can foresee */
-        for (size_t left = end - start; left > 1;) {
-            size_t half = left / 2;
-            from += word(t->entries + 8 * (from + half - 1)) < low ? half : 0;
-            left -= half;
-        }
-        from += word(t->entries + 8 * from) < low;
+        size_t from = find_entry(t, start, end, low);
         for (; from < end && word(t->entries + 8 * from) <= last; from++) {
             size_t which = word(t->entries + 8 * from) & (last - low);
             if (which < t->each)
@@ -225,6 +244,23 @@ static int read_column(const Table *t, size_t first_block, uint32_t low, uint32_
         if (from < end)
             break;
     }
+    return 0;
+}
+
+/* The same for two values a column, where both are in the block: no branch on what there is of them. */
+static inline int read_pair(const Table *t, size_t block, uint32_t low, int32_t *out)
+{
+    const size_t start = block * ENTRIES, end = start + ENTRIES < t->n ? start + ENTRIES : t->n;
+    if (!block_is_right(t->entries, t->n * 8, t->entry_crcs, block, t->checked + block))
+        return -1;
+    const size_t from = find_entry(t, start, end, low);
+    if (from + 1 >= end)
+        return read_column(t, block, low, low | 1, out);
+    const uint8_t *entry = t->entries + 8 * from;
+    const uint32_t one = word(entry), other = word(entry + 8), last = low | 1;
+    const int32_t first = (int32_t)word(entry + 4), second = (int32_t)word(entry + 12);
+    out[0] = one == low ? first : 0;
+    out[1] = one == last ? first : other == last ? second : 0;
     return 0;
 }
 
@@ -243,9 +279,10 @@ static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *o
         return -1;
     for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
         if (i >= BLOCKS_AHEAD) {
-            size_t j = i - BLOCKS_AHEAD;
+            const size_t j = i - BLOCKS_AHEAD, there = at[j % BLOCKS_AHEAD];
             uint32_t low = (uint32_t)columns[j] << t->bits;
-            if (read_column(t, at[j % BLOCKS_AHEAD], low, low | mask, out + j * t->each) < 0)
+            if ((t->each == 2 ? read_pair(t, there, low, out + 2 * j)
+                              : read_column(t, there, low, low | mask, out + j * t->each)) < 0)
                 return -1;
         }
         if (i < n) {
