@@ -626,6 +626,21 @@ def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
     assert compiled.lacking(upper, lower) == twin.lacking(upper, lower) == expected
 
 
+@pytest.mark.parametrize("density", [0.02, 0.5, 0.95])
+@pytest.mark.parametrize("asked", [3, 40, 5000])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_file_of_many_blocks_is_searched_as_memory_is(density, asked, classes):
+    rng, width = np.random.default_rng(asked + classes), 40_000
+    counts = rng.integers(1, 9, (width, classes)) * (rng.random((width, classes)) < density)
+    rows = flat([rng.choice(width, asked, replace=False).tolist() for _ in range(3)] + [[0, width - 1]])
+    totals, contrasts = (counts.sum(0) + 7).tolist(), [1] if classes == 2 else [0, 1, 2]
+    found = []
+    for table in (table_with(counts, width), in_file(table_with(counts, width))):
+        sums = Sums([(table, 1)], classes, int((counts.sum(1) > 0).sum()), totals)
+        found.append(ask(compiled, sums, [expert(0.01), expert(1.0, 10)], rows, contrasts))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 def test_many_columns_that_another_stack_lacks(kernel):
     counts = np.random.default_rng(0).integers(0, 2, (2, 1000, 2)).astype(np.int32)
     upper, lower = (SimpleNamespace(stack=[(in_file(table_with(c, 1000)), 1)], classes=2) for c in counts)
