@@ -241,6 +241,19 @@ def test_few_stay_open_and_none_in_use_is_closed(layers):
         assert nobody is layers.site
 
 
+def test_a_refused_first_lesson_takes_no_other_with_it(layers, users):
+    with pytest.raises(ValueError, match="refused"), layers.of("ann", make=True):
+        raise ValueError("refused")
+    assert os.listdir(users) == []
+    with layers.of("ann", make=True) as layer:
+        with pytest.raises(ValueError, match="refused"), layers.of("ann", make=True):
+            raise ValueError("refused")
+        assert layer.teach(mail(b"cheap"), "spam") == "learnt"
+    with pytest.raises(ValueError, match="refused"), layers.of("ann", make=True):
+        raise ValueError("refused")
+    assert os.listdir(users) == ["ann"]
+
+
 def test_many_threads_open_close_and_forget(layers, users):
     errors, rounds = [], 25
 

@@ -75,7 +75,8 @@ class OpenLayers:
         finally:
             with self._lock:
                 entry.users -= 1
-            if came_to_nothing:  # the first lesson was refused: a person without lessons has no layer
+                is_last = not entry.users
+            if came_to_nothing and is_last:  # the first lesson was refused: a person without lessons has no layer
                 self._let_go(name)
                 remove_unused(folder)
             self._trim()
