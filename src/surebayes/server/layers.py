@@ -75,8 +75,11 @@ class OpenLayers:
         finally:
             with self._lock:
                 entry.users -= 1
-                is_last = not entry.users
-            if came_to_nothing and is_last:  # the first lesson was refused: a person without lessons has no layer
+                is_last, is_old = not entry.users, entry.gone
+            if is_last and is_old:
+                with entry.lock:
+                    _close(entry)
+            elif is_last and came_to_nothing:  # the first lesson was refused: a person without lessons has no layer
                 self._let_go(name)
                 remove_unused(folder)
             self._trim()
@@ -88,10 +91,10 @@ class OpenLayers:
                 self._open.move_to_end(name)
                 entry.users += 1
             with entry.lock:
+                if entry.layer is not None and entry.folder != _place(folder):
+                    self._put_aside(name, entry)
                 if not entry.gone:
                     try:
-                        if entry.layer is not None and entry.folder != _place(folder):
-                            _close(entry)  # the person was forgotten, and begins anew
                         if entry.layer is None:
                             entry.layer = self.persons.layer(name, self.renew)
                             entry.layer.share_memory(self.site)
@@ -105,6 +108,17 @@ class OpenLayers:
                         raise
             with self._lock:  # it was closed while this waited for it
                 entry.users -= 1
+                is_last = not entry.users
+            if is_last:
+                with entry.lock:
+                    _close(entry)
+
+    def _put_aside(self, name: str, entry: _Open) -> None:
+        """Let the next one open a layer anew whose person was forgotten; the last who has the old one closes it."""
+        with self._lock:
+            entry.gone = True
+            if self._open.get(name) is entry:
+                del self._open[name]
 
     def _trim(self) -> None:
         """Close layers that nobody uses until no more are open than may be."""
