@@ -218,6 +218,7 @@ classifier "bayes" {{
   statfile {{ symbol = "BAYES_HAM"; path = "{place}/ham.sqlite"; spam = false; }}
   statfile {{ symbol = "BAYES_SPAM"; path = "{place}/spam.sqlite"; spam = true; }}
   backend = "sqlite3";
+  cache {{ type = "sqlite3"; path = "{place}/learnt.sqlite"; }}
 }}
 """
 
