@@ -2,27 +2,38 @@
 
 Run it (minutes; the corpora are read from SUREBAYES_DATA):
 
-    python benchmarks/lessons.py [--lessons 1000] [--corpus enron_spam]
+    python benchmarks/lessons.py [--lessons 1000] [--corpus enron_spam] [--check]
+    python benchmarks/lessons.py --history 1000000
 
 The filter is trained on all mails but the last 1,000, which are then learnt one by one, each by a process of its own.
 Reported: CPU time of a lesson against a Python that does nothing; bytes written for a lesson (as the system counts
 them, the journal's included); `filter` and `classify` through the stack of tables against the same model in one file;
 the room that the folder takes against the mail. With --check the same lessons are taught in one process too, and
-counts and weights compared to the bit.
+counts and weights compared to the bit; and their counts with those of one training on all the mails.
+
+The second prints what `history` and `rollback` take where the journal has so many rows (half of them lessons, the other
+half the same lessons forgotten), and where it has a hundredth of them.
 """
 
 import argparse
 import shutil
 import statistics
 import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from starting import COMMAND, cpu_of, run
 
 import surebayes as sb
 from surebayes.corpora import loading
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.writing import Writing
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.pool.table import merged
+from surebayes.synthetic import mail_stream
 
 
 def written_by(*words: str, mail: bytes) -> int:
@@ -86,9 +97,64 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
                 for content, label in new:
                     taught.teach(content, label)
             print("the same as in one process:", contents_of(folder) == contents_of(in_one_process))
+            print("the same counts as one training:", contents_of(folder)[0] == counts_at_once(folder, mails))
         compared(folder, [content for content, _ in new[:200]], stack)
         forgetting = [cpu_of(COMMAND, "forget", "-m", str(folder), "-", mail=content) for content, _ in new[:40]]
         print(f"forget by command: {statistics.median(forgetting) / statistics.median(bare):.2f}x")
+
+
+def counts_at_once(folder: Path, mails: list[tuple[bytes, str]]) -> list[bytes]:
+    """Return the counts of one training on the mails that a filter has learnt."""
+    with sb.Filter.open(folder) as mine:
+        learnt = [mail for mail in mails if any(row["action"] == "learn" for row in mine.history(mail[0], limit=1))]
+    at_once = folder.with_name("at once")
+    with sb.Filter.create(at_once) as mine:
+        mine.train(learnt, reserve=0, journal=False)
+    return contents_of(at_once)[0]
+
+
+def long_history(most: int) -> None:
+    """Print what looking back and going back take, by the number of rows that the journal has."""
+    mails = [(mail.raw, mail.label) for mail in mail_stream(300, seed=3)]
+    for rows in (most // 100, most):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, "filter")
+            with sb.Filter.create(folder, model="words") as mine:
+                mine.train(mails[:200], reserve=0)
+                for start in range(0, rows // 2, 50_000):
+                    mine._durable.submit(partial(add_rows, start=start, rows=min(50_000, rows // 2 - start)))
+                mine.absorb("long")
+            times = {}
+            with sb.Filter.open(folder) as mine:
+                for what, call in (
+                    ("the latest 20 rows", lambda mine=mine: mine.history(limit=20)),
+                    ("of one message", lambda mine=mine: mine.history(mails[0][0])),
+                    ("versions", lambda mine=mine: mine.versions()),
+                ):
+                    times[what] = clock_of(call)
+                version = mine.versions()[0]["version"]
+                for undone in (10, 100):
+                    for raw, label in mails[200 : 200 + undone]:
+                        mine.teach(raw, label)
+                    times[f"back over {undone} lessons"] = clock_of(lambda mine=mine, to=version: mine.rollback(to))
+                    version = mine.versions()[0]["version"]
+            print(f"{rows:,} rows:", ", ".join(f"{what} {1e3 * took:.1f} ms" for what, took in times.items()))
+
+
+def add_rows(write: Writing, start: int, rows: int) -> None:
+    """Add lessons to a journal, and the same lessons forgotten: in the end nothing was learnt."""
+    now, events = time.time(), []
+    for i in range(start, start + rows):
+        name = f"{i:032x}"
+        events += [Event("learn", name, "ham", None, now), Event("forget", name, "ham", None, now)]
+    write.add_many(events)
+
+
+def clock_of(call: Callable[[], Any]) -> float:
+    """Return the seconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def compared(folder: Path, mails: list[bytes], stack: int) -> None:
@@ -118,5 +184,9 @@ if __name__ == "__main__":
     parser.add_argument("--corpus", default="enron_spam")
     parser.add_argument("--lessons", type=int, default=1000)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--history", type=int, metavar="ROWS")
     chosen = parser.parse_args()
+    if chosen.history:
+        long_history(chosen.history)
+        raise SystemExit
     measured(chosen.corpus, chosen.lessons, chosen.check)

@@ -70,6 +70,19 @@ def test_by_command_or_in_one_process_it_is_the_same_to_the_bit(trained, tmp_pat
         assert mine.problems() == []
 
 
+def test_one_by_one_counts_as_one_training_does(trained, tmp_path):
+    one_by_one, at_once = copied(trained, tmp_path / "many"), tmp_path / "once"
+    with sb.Filter.open(one_by_one) as mine:
+        aside = {raw for raw, _ in MAILS[:50] if mine.history(raw)[0]["action"] == "reserve"}
+    for raw, label in MAILS[50:56]:
+        assert lesson("learn", "-m", one_by_one, "--as", label, mail=raw) == "learnt"
+    with sb.Filter.create(at_once, **SMALL) as mine:
+        mine.train([mail for mail in MAILS[:56] if mail[0] not in aside], reserve=0)
+    (counts, totals, _, documents), (others, other_totals, _, other_documents) = known_by(one_by_one), known_by(at_once)
+    assert aside
+    assert (counts, totals, documents) == (others, other_totals, other_documents)
+
+
 def test_a_lesson_needs_neither_numpy_nor_click(trained, tmp_path):
     mine = copied(trained, tmp_path / "f")
     code = "import sys; from surebayes._entry import main; main(sys.argv[1:]); print(*sys.modules)"
@@ -252,6 +265,26 @@ def test_a_message_is_erased_with_or_without_the_brackets_of_its_name(trained, t
     with sb.Filter.open(copied(trained, tmp_path / "f")) as mine:
         mine.teach(f"Message-ID: {written}\n\nbuy now".encode(), "spam")
         assert mine.erase([named])["forgotten"] == 1
+
+
+def test_going_back_reads_what_it_undoes(trained, tmp_path, monkeypatch):
+    from surebayes.filter.disk.journal import Journal
+
+    read, heads = [], Journal.heads
+
+    def counted(self, after=0, chain=None):
+        for event, running in heads(self, after, chain):
+            read.append(event.seq)
+            yield event, running
+
+    with sb.Filter.open(copied(trained, tmp_path / "f")) as mine:
+        before = mine.absorb("before") or mine.versions()[0]["version"]
+        for raw, label in MAILS[50:54]:
+            mine.teach(raw, label)
+        monkeypatch.setattr(Journal, "heads", counted)
+        assert mine.rollback(before) >= 4
+    assert read
+    assert min(read) > before
 
 
 def test_history_reads_what_it_shows(trained, monkeypatch):
