@@ -4,6 +4,7 @@ Run it (it needs the corpora in the folder that SUREBAYES_DATA names):
 
     python benchmarks/budget.py
     python benchmarks/budget.py --plots docs/images
+    python benchmarks/budget.py --scores scores.npz      (keeps the streams' scores for the next time)
     python benchmarks/budget.py --cost          (no corpora: what remembering verdicts costs `surebayes filter`)
 
 A filter judges every mail before it learns it. The first third warms up the threshold; the figures are for the rest.
@@ -57,6 +58,19 @@ def scores_in_time(name, learn_until=None):
         if i < last:
             filter.teach(mails[i], entry.label)
     return y, scores
+
+
+def kept(path):
+    """Return each stream, and SpamAssassin's scores by a filter that stops learning after a third; kept in a file."""
+    if path is not None and path.exists():
+        with np.load(path) as file:
+            return {name: (file[f"y {name}"], file[f"s {name}"]) for name in NAMES}, file["stopped"]
+    streams = {name: scores_in_time(name) for name in NAMES}
+    stopped = scores_in_time("spamassassin", 1 / 3)[1]
+    if path is not None:
+        arrays = {f"{kind} {name}": array for name, both in streams.items() for kind, array in zip("ys", both)}
+        np.savez_compressed(path, stopped=stopped, **arrays)
+    return streams, stopped
 
 
 class Run:
@@ -309,17 +323,17 @@ def draw_hostile(y, scores, path, rate=0.01, window=300):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plots", type=Path, help="draw the pictures of docs/guarantee.md into this folder")
+    parser.add_argument("--scores", type=Path, help="keep the streams' scores in this file, for the next time")
     parser.add_argument("--cost", action="store_true", help="what remembering verdicts costs `surebayes filter`")
     arguments = parser.parse_args()
     if arguments.cost:
         print(cost())
         return
     plots = arguments.plots
-    streams = {name: scores_in_time(name) for name in NAMES}
+    streams, stopped = kept(arguments.scores)
     print(table(streams))
     if plots:
-        y, learning = streams["spamassassin"]
-        draw_over_time(y, learning, scores_in_time("spamassassin", 1 / 3)[1], plots / "alarms-over-time.png")
+        draw_over_time(*streams["spamassassin"], stopped, plots / "alarms-over-time.png")
         print("\n" + draw_hostile(*streams["enron_spam"], plots / "hostile-turn.png"))
 
 
