@@ -12,6 +12,7 @@ import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadModel
 from surebayes.filter.lean import bulk
+from surebayes.filter.lean import judge as lean_judge
 from surebayes.filter.lean.bulk import BulkJudge, is_absorbed
 from surebayes.synthetic import mail_stream
 
@@ -34,7 +35,7 @@ def documents(mails):
 
 @pytest.mark.parametrize("pays", [0, 10**9], ids=["from the file", "from memory"])
 def test_verdicts_are_those_of_the_filter(folder, monkeypatch, pays):
-    monkeypatch.setattr(bulk, "PAYS", pays)
+    monkeypatch.setattr(lean_judge, "PAYS", pays)
     judge = BulkJudge(str(folder))
     verdicts = list(judge.verdicts(documents(MAILS)))
     assert judge.in_memory == (pays > 0)
@@ -145,3 +146,20 @@ def test_lines_are_what_json_writes(folder, tmp_path, capsys):
     line = capsys.readouterr().out.rstrip("\n")
     assert json.loads(line)["path"] == str(mail)
     assert json.dumps(json.loads(line)) == line
+
+
+def test_a_filter_that_judges_on_unpacks_its_tables_and_a_layer_does_not(tmp_path, monkeypatch):
+    mails = [(mail.raw, mail.label) for mail in mail_stream(60, seed=8)]
+    with sb.Filter.create(tmp_path / "site", width=2**14) as mine:
+        mine.train(mails[:40], reserve=0)
+    with sb.Filter.create(tmp_path / "person", base=tmp_path / "site") as layer:
+        layer.teach(*mails[41])
+    found = []
+    for pays in (0, 10**9):
+        monkeypatch.setattr(lean_judge, "PAYS", pays)
+        for name in ("site", "person"):
+            with sb.Filter.open(tmp_path / name) as opened:
+                found.append([opened.judge(raw).score for raw, _ in mails])
+                unpacked = opened._durable.fresh_map().judge.engine.in_memory
+                assert unpacked == (pays > 0 and name == "site")
+    assert found[:2] == found[2:]

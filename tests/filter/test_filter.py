@@ -22,6 +22,7 @@ from surebayes.filter.disk import bodies, spool
 from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean import bulk, one_shot
+from surebayes.filter.lean import judge as lean_judge
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.live import durable
 from surebayes.filter.live.state import State
@@ -225,7 +226,7 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
     model = MappedModel(str(path))
     assert [model.scores(raw)[0] for raw in later] == expected
     for pays in (0, 10**9):
-        with mock.patch.object(bulk, "PAYS", pays):
+        with mock.patch.object(lean_judge, "PAYS", pays):
             assert [decision[1] for decision in bulk.BulkJudge(str(path)).judge(later)] == expected
     for raw, score in zip(later, expected):
         fields = dict(one_shot.verdict_fields(str(path), raw, False)[0])

@@ -41,7 +41,10 @@ class JudgingFilter(OpenFilter):
         durable.check_open()
         with durable.mutex:
             if durable.is_mapped:
-                judge = durable.fresh_map().judge
+                model = durable.fresh_map()
+                if model.standing is None:  # there may be a layer for each of many persons: those stay in their files
+                    model.count(1)
+                judge = model.judge
                 read = judge.engine.read(document)
                 seen = Seen(read, judge.engine.rows([read]))
                 scores = judge.engine.scores(seen.rows)

@@ -14,13 +14,10 @@ from surebayes.errors import StoreError
 from surebayes.filter.lean.judge import Decision, MappedModel
 from surebayes.filter.memory.verdicts import Memory, is_there
 from surebayes.persist.manifest import read_manifest
-from surebayes.pool.table import FileTable
 from surebayes.pool.threads import spread_for
 
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
-PAYS = 30_000
-"""Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
 
 
 def chunks(documents: Iterable[Any]) -> Iterator[list[Any]]:
@@ -51,7 +48,6 @@ class BulkJudge:
         self._memory: Memory | None = None
         self.model = MappedModel(folder, hold=True)
         self.engine = self.model.judge.engine
-        self.judged = 0
 
     @property
     def classes(self) -> list[str]:
@@ -83,7 +79,7 @@ class BulkJudge:
     def _counted(self, lists: Iterator[list[Any]]) -> Iterator[list[Any]]:
         """Yield lists of documents; unpack the tables when there are so many that it pays."""
         for chunk in lists:
-            self._count(len(chunk))
+            self.model.count(len(chunk))
             yield chunk
 
     def _judged(self, chunk: list[Any]) -> tuple[list[Any], list[Decision]]:
@@ -91,7 +87,7 @@ class BulkJudge:
 
     def judge(self, contents: list[Any]) -> list[Decision]:
         """Return label, score, threshold and probability of each document."""
-        self._count(len(contents))
+        self.model.count(len(contents))
         return self._decide(contents)
 
     def _decide(self, contents: list[Any]) -> list[Decision]:
@@ -103,17 +99,6 @@ class BulkJudge:
         if self._memory is None and is_there(self.folder):
             self._memory = Memory(self.folder)
         return None if self._memory is None else self._memory.in_force()
-
-    def _count(self, documents: int) -> None:
-        self.judged += documents
-        if self.in_memory:
-            return
-        stacks = [[table.n for table, _ in sums.stack if isinstance(table, FileTable)] for sums in self.engine.sums]
-        # threads that judge meanwhile see the counts of a view in one place or in the other
-        if sum(map(sum, stacks)) < PAYS * self.judged:
-            self.engine.load()
-        elif sum(sum(sizes) - max(sizes, default=0) for sizes in stacks) < PAYS * self.judged:
-            self.engine.fold()
 
 
 def is_absorbed(folder: str) -> bool:

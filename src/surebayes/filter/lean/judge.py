@@ -26,6 +26,9 @@ UNSURE = "unsure"
 MUTE = 1e9
 """The threshold that is shown where nothing can be above it: a number that every reader of headers and JSON takes."""
 
+PAYS = 30_000
+"""Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
+
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
 StageParts = tuple[Table | FileTable | None, Numbers]
@@ -211,6 +214,7 @@ class MappedModel:
     ) -> None:
         self.files: TableFiles
         self.standing: Standing | None = None
+        self.judged = 0
         for attempt in range(5):
             manifest = read_manifest(folder, KIND)
             try:
@@ -249,6 +253,23 @@ class MappedModel:
     def is_current(self) -> bool:
         """Whether what this model stands on, if anything, is as it was when it was read."""
         return self.standing is None or self.standing.is_current
+
+    def count(self, documents: int) -> None:
+        """Take note that documents are about to be looked up.
+
+        When there are so many that it pays, the smaller tables of a stack are put together, and then all are unpacked
+        into memory, where a column is found at once. Threads that judge meanwhile see the counts of a view in one place
+        or in the other.
+        """
+        self.judged += documents
+        engine = self.judge.engine
+        if engine.in_memory:
+            return
+        stacks = [[table.n for table, _ in sums.stack if isinstance(table, FileTable)] for sums in engine.sums]
+        if sum(map(sum, stacks)) < PAYS * self.judged:
+            engine.load()
+        elif sum([sum(sizes) - max(sizes, default=0) for sizes in stacks]) < PAYS * self.judged:
+            engine.fold()
 
     def scores(self, content: "bytes | str") -> Numbers:
         """Score a document: one number for each contrast."""
