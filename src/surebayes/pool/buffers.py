@@ -39,7 +39,7 @@ def real_zeros(n: int) -> Numbers:
 
 
 def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:
-    listed = list(values)
+    listed = values if isinstance(values, tuple) else list(values)
     if not listed:
         return memoryview(b"")
     view = memoryview(bytearray(8 * len(listed))).cast(kind)

@@ -225,7 +225,8 @@ def _words(part: "Buffer") -> memoryview:
 
 
 def _indptr(lengths: "Buffer") -> Numbers:
-    return ints(accumulate(_words(lengths), initial=0))
+    words = _words(lengths)
+    return ints((0, words[0]) if len(words) == 1 else accumulate(words, initial=0))
 
 
 # ---------------------------------------------------------------------- rows as the journal keeps them
