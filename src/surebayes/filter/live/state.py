@@ -157,12 +157,12 @@ class State(OnBase):
 
     def _take_numbers(self, place: dict[str, Any]) -> None:
         """Take over how many messages the journal has, and by which reader they were counted anew."""
-        known, (row, version), lessons = place["known"], place.get("reread", (0, 0)), place["lessons"]
+        known, reread, lessons = place["known"], tuple(place.get("reread", (0, 0))), place["lessons"]
         counts = [known[action][name] for action in self.known for name in self.names]
-        if not all(type(n) is int and 0 <= n < 2**53 for n in (row, version, lessons, *counts)):
+        if len(reread) != 2 or not all(type(n) is int and 0 <= n < 2**53 for n in (*reread, lessons, *counts)):
             raise BadModel("The manifest has numbers that can't be those of messages.")
         self.known = {action: {name: known[action][name] for name in self.names} for action in self.known}
-        self.lessons, self.reread = lessons, (row, version)
+        self.lessons, self.reread = lessons, reread
 
     def belong_to(self, journal: Journal) -> None:
         """Make rows as this journal has them."""
