@@ -195,25 +195,20 @@ def test_budgets_are_begun_and_seen(running):
     assert 'surebayes_budget_mute{label="spam"} 0.0' in page
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_are_listed_in_no_time(folder):
+def test_every_filter_of_the_list_lists_what_it_says(folder):
     with sb.Filter.open(folder) as mine:
         mine.remember(True, details=True)
-        fill(mine, 100_000)
+        fill(mine, 3000)
     with Server(folder, doors=("http",)) as server, server.http() as client:
-        client.get("/v1/verdicts")
-        for params in (
-            {}, {"sender": "nobody has this"}, {"subject": "number 17 of"}, {"label": "spam"},
-            {"day": "2001-01-01"}, {"known": True}, {"before": 50_000}, {"sender": "Jürgen"},
-            {"sender": "person 5", "subject": "9", "label": "ham"}, {"differs": "X-Spam-Status"},
-            {"differs": "X-Bogosity"},
+        for params, listed in (
+            ({}, 50), ({"sender": "nobody has this"}, 0), ({"sender": "PERSON 17 <"}, 3),
+            ({"subject": "number 17 of"}, 1),
+            ({"label": "spam"}, 50), ({"day": "2001-01-01"}, 0), ({"known": True}, 0), ({"before": 2991}, 9),
+            ({"sender": "person 5 <", "subject": "1005 of", "label": "ham"}, 1),
+            ({"sender": "person 5 <", "subject": "1005 of", "label": "spam"}, 0),
+            ({"differs": "X-Spam-Status"}, 50), ({"differs": "X-Bogosity"}, 0),
         ):  # fmt: skip
-            began = time.perf_counter()
-            answer = client.get("/v1/verdicts", params=params)
-            took = time.perf_counter() - began
-            assert answer.status_code == 200
-            print(f"{took:.3f} s", params)
-            assert took < 0.3, (params, took)
+            assert len(client.get("/v1/verdicts", params=params).json()["verdicts"]) == listed, params
 
 
 def fill(mine, n):

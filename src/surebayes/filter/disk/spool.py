@@ -235,16 +235,16 @@ class Spool:
 
     def places_without(self, fingerprints: set[str]) -> list[Places]:
         """Return where all messages are but some."""
-        found: list[Places] = []
+        others: list[Places] = []
         for chunk in self.chunks:
             places = range(len(chunk.fingerprints))
             if not chunk.repeated and fingerprints.isdisjoint(chunk.fingerprints):
-                found.append((chunk, places))
+                others.append((chunk, places))
                 continue
             left = [i for i in places if i not in chunk.repeated and chunk.fingerprints[i] not in fingerprints]
             if left:
-                found.append((chunk, left))
-        return found
+                others.append((chunk, left))
+        return others
 
     def grouped(self, places: Iterable[Places]) -> Iterable[SpooledGroup]:
         """Yield messages as they lie together, a chunk at a time."""
@@ -255,8 +255,8 @@ class Spool:
         """Yield groups of messages: all that are in memory, then some at a time of a file."""
         held: list[Places] = []
         in_file: list[Places] = []
-        for one in places:
-            (held if one[0].file is None else in_file).append(one)
+        for chunk, of_chunk in places:
+            (held if chunk.file is None else in_file).append((chunk, of_chunk))
         if held:
             yield list(self.grouped(held))
         for at in range(0, len(in_file), most):

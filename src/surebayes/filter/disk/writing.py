@@ -41,8 +41,8 @@ class Writing:
             elif action in ("forget", "release"):
                 self._messages[fingerprint] = None
             elif action in ("judged", "unjudged"):
-                said = event.label or "", event.source or event.seq
-                self._judged[fingerprint] = said if action == "judged" else None
+                truth = event.label or "", event.source or event.seq
+                self._judged[fingerprint] = truth if action == "judged" else None
 
     def known(self, fingerprint: str) -> Known | None:
         """Return what is known of a message; "bulk" and its label if it was learnt without journal."""

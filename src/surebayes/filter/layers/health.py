@@ -81,8 +81,8 @@ def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
             f"surebayes rebase -m {mine} --base {shlex.quote(folder)}",
         )
     lessons, times = sum(state.engine.documents), link.get("own_weight", 1)
-    own = "1 own lesson," if lessons == 1 else f"{lessons:,} own lessons, each"
-    return Health("ok", f"{own} {times} times, on {folder}")
+    counted = "1 own lesson," if lessons == 1 else f"{lessons:,} own lessons, each"
+    return Health("ok", f"{counted} {times} times, on {folder}")
 
 
 def _identity(place: str) -> str:
