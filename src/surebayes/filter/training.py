@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows
@@ -25,6 +25,8 @@ from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import packable
 from surebayes.pool.threads import ahead, spread_for
 from surebayes.pool.weights import FEWEST
+
+Item = TypeVar("Item")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -340,7 +342,7 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
         yield chunk
 
 
-def batched(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
+def batched(items: Iterable[Item], size: int) -> Iterable[list[Item]]:
     """Yield an iterable as lists."""
     items = iter(items)
     while batch := list(islice(items, size)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from surebayes.pool.document import Rows, joined
 
@@ -64,7 +64,7 @@ class Chunk:
         self.repeated: set[int] = set()  # the places of messages that had come before
         self.contents: list[bytes] = list(contents)
         self.content_places: list[tuple[int, int]] = []
-        self.file: Any = None
+        self.file: BinaryIO | None = None
         self.places: list[tuple[int, int | None]] = []  # in the file: where the columns of a view are, and the times
 
     def size(self) -> int:
@@ -73,7 +73,7 @@ class Chunk:
             memoryview(part).nbytes for rows in self.rows for part in (rows.columns, rows.times) if part is not None
         )
 
-    def spill(self, file: Any, at: int) -> int:
+    def spill(self, file: BinaryIO, at: int) -> int:
         """Put the rows into a file, from a place on; return where they end."""
         self.file = file
         for rows in self.rows:
@@ -94,22 +94,22 @@ class Chunk:
             return self.contents[i] if self.contents else b""
         at, size = self.content_places[i]
         self.file.seek(at)
-        content: bytes = self.file.read(size)
-        return content
+        return self.file.read(size)
 
     def batch(self) -> list[Rows]:
         """Return the rows of all messages."""
         if self.file is None:
             return self.rows
         whole = [(0, rows.indptr[len(rows)]) for rows in self.rows]
-        return [Rows(rows.indptr, *columns_and_times) for rows, columns_and_times in zip(self.rows, self._read(whole))]
+        read = zip(self.rows, self._read(self.file, whole))
+        return [Rows(rows.indptr, *columns_and_times) for rows, columns_and_times in read]
 
     def of(self, i: int) -> list[Rows]:
         """Return the rows of one message."""
         if self.file is None:
             return [rows.of(i) for rows in self.rows]
         spans = [(rows.indptr[i], rows.indptr[i + 1]) for rows in self.rows]
-        read = zip(spans, self._read(spans))
+        read = zip(spans, self._read(self.file, spans))
         return [Rows(array("q", (0, end - start)), *columns_and_times) for (start, end), columns_and_times in read]
 
     def group(self, places: Sequence[int]) -> SpooledGroup:
@@ -122,11 +122,10 @@ class Chunk:
         rows = [joined(list(of_view)) for of_view in zip(*[self.of(i) for i in places])]
         return SpooledGroup(rows, range(len(places)), fingerprints, labels)
 
-    def _read(self, spans: list[tuple[int, int]]) -> Iterable[tuple[bytes, bytes | None]]:
+    def _read(self, file: BinaryIO, spans: list[tuple[int, int]]) -> Iterable[tuple[bytes, bytes | None]]:
         def read(place: int, start: int, end: int) -> bytes:
-            self.file.seek(place + 4 * start)
-            content: bytes = self.file.read(4 * (end - start))
-            return content
+            file.seek(place + 4 * start)
+            return file.read(4 * (end - start))
 
         for (start, end), (columns, times) in zip(spans, self.places):
             yield read(columns, start, end), None if times is None else read(times, start, end)
@@ -144,7 +143,7 @@ class Spool:
         self.chunks: list[Chunk] = []
         self.places: dict[str, int] = {}  # by fingerprint: where it came first
         self.ids: dict[str, str] = {}  # by fingerprint: the Message-ID, where there is one
-        self.file: Any = None
+        self.file: BinaryIO | None = None
         self.contradictory: set[str] = set()
         self.held = self.end = 0
 

@@ -24,10 +24,13 @@ from surebayes.pool.table import FileTable, Table, file_parts, merged
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from surebayes.filter.lean.judge import Judge
     from surebayes.pool.engine import Engine
+
+    Item = TypeVar("Item")
+    Result = TypeVar("Result")
 
 SMALLER = 12
 """Files that may be on top of the large one."""
@@ -267,7 +270,7 @@ def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
     return parts[0] if parts else []
 
 
-def side_by_side(function: Callable[[Any], Any], items: list[Any], size: int) -> list[Any]:
+def side_by_side(function: Callable[[Item], Result], items: list[Item], size: int) -> list[Result]:
     """Call a function with each item; on threads where there are many bytes to go through."""
     if size < _MANY_BYTES:
         return [function(item) for item in items]
@@ -284,7 +287,7 @@ def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes
     return merged([table for table in stack if isinstance(table, FileTable)], each)
 
 
-def _stages(experts: Sequence[Any]) -> list[SecondStage]:
+def _stages(experts: Sequence[object]) -> list[SecondStage]:
     return [expert for expert in experts if isinstance(expert, SecondStage)]
 
 

@@ -9,8 +9,8 @@ import os
 import time
 from array import array
 from binascii import crc32
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.disk.archive import check_new
@@ -36,7 +36,7 @@ VERSION = 3
 _CHUNK = 10_000  # counts a line
 
 
-def dump(durable: Durable, file: Any) -> None:
+def dump(durable: Durable, file: TextIO) -> None:
     """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
     with durable.mutex:
         state, journal = durable.fresh_state().into_memory(), durable.reading()
@@ -116,7 +116,7 @@ def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
             yield {"view": i, "counts": left[start : start + _CHUNK]}
 
 
-def restore(file: Any, path: str) -> Durable:
+def restore(file: Iterable[str], path: str) -> Durable:
     """See `Filter.restore`."""
     check_new(path)
     lines = _checked_lines(file)
@@ -242,7 +242,7 @@ def _add_others(state: State, others: dict[int, list[tuple[int, int]]], document
     state.version += 1
 
 
-def _checked_lines(file: Any) -> Iterator[dict[str, Any]]:
+def _checked_lines(file: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the lines of a dump; BadModel where one is damaged, or the last is missing."""
     checked, n = 0, 0
     for line in file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.pool.document import Document
@@ -93,14 +93,14 @@ class MovableFilter(OpenFilter):
         wanted = None if documents is None else {Document(document, reader).fingerprint for document in documents}
         return promote(self._durable, os.fspath(into), wanted, label, who)
 
-    def dump(self, file: Any) -> None:
+    def dump(self, file: TextIO) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
         from surebayes.filter.disk import transfer
 
         transfer.dump(self._durable, file)
 
     @classmethod
-    def restore(cls, file: Any, path: str | os.PathLike[str]) -> Self:
+    def restore(cls, file: Iterable[str], path: str | os.PathLike[str]) -> Self:
         """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
         from surebayes.filter.disk import transfer
 

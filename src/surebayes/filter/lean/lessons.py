@@ -166,14 +166,14 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
             raise NoInput("Standard input is empty; a document was expected.")
         if call.command == "learn":
             seen = state.see(content)
-            return durable.submit(lambda write: _taught(write, seen, call.label, who))  # type: ignore[no-any-return]
+            return durable.submit(lambda write: _taught(write, seen, call.label, who))
         fingerprint = state.engine.read(content).fingerprint
 
         def forget(write: Writing) -> tuple[str, bool]:
             before = write.known(fingerprint)
             return _marked(write, teaching.forget(write, fingerprint, who)), _is_reserve(before)
 
-        return durable.submit(forget)  # type: ignore[no-any-return]
+        return durable.submit(forget)
     finally:
         durable.close()
 

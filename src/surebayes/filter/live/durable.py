@@ -22,11 +22,13 @@ from surebayes.persist.manifest import dumped
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from surebayes.filter.lean.judge import Judge
     from surebayes.filter.live.queue import WaitingLesson
     from surebayes.pool.specs import ViewSpec
+
+    Result = TypeVar("Result")
 
 ABSORB_AFTER = 100
 """Learns after which a long-lived process writes the model anew, unless that took more than a tenth of its time, by
@@ -363,7 +365,7 @@ class Durable:
         """Return the state with every row of the journal; to be called with the folder's lock held."""
         return self._caught_up(self.load() if self.state is None else self.state)
 
-    def submit(self, lesson: Callable[[Writing], Any]) -> Any:
+    def submit(self, lesson: Callable[[Writing], Result]) -> Result:
         """Have a lesson written; requests of several threads share one transaction."""
         return self._queue.submit(lesson, self._write_lessons, self._drop_state)
 

@@ -7,11 +7,11 @@ import threading
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from surebayes.filter.disk.writing import Writing
 
-    Lesson = Callable[[Writing], Any]
+    Result = TypeVar("Result")
 
 
 class WaitingLesson:
@@ -19,7 +19,7 @@ class WaitingLesson:
 
     __slots__ = ("done", "error", "lesson", "result")
 
-    def __init__(self, lesson: Lesson) -> None:
+    def __init__(self, lesson: Callable[[Writing], Any]) -> None:
         self.lesson = lesson
         self.result: Any = None
         self.error: BaseException | None = None
@@ -52,8 +52,11 @@ class LessonQueue:
         return len(self._waiting)
 
     def submit(
-        self, lesson: Lesson, write: Callable[[Sequence[WaitingLesson]], None], drop_state: Callable[[], None]
-    ) -> Any:
+        self,
+        lesson: Callable[[Writing], Result],
+        write: Callable[[Sequence[WaitingLesson]], None],
+        drop_state: Callable[[], None],
+    ) -> Result:
         """Have a lesson written; requests of several threads share one transaction.
 
         Parameters
@@ -73,7 +76,8 @@ class LessonQueue:
                 self._write_all(write, drop_state)
         if request.error is not None:
             raise request.error
-        return request.result
+        result: Result = request.result
+        return result
 
     def _write_all(self, write: Callable[[Sequence[WaitingLesson]], None], drop_state: Callable[[], None]) -> None:
         with self._lock:
