@@ -6,9 +6,12 @@ import threading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from typing import Any, TypeVar
 
     from surebayes.pool.specs import ViewSpec
+
+    Item = TypeVar("Item")
+    Result = TypeVar("Result")
 
 
 class _Job(threading.Thread):
@@ -48,7 +51,9 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ahead(function: "Callable[[Any], Any]", items: "Iterable[Any]", threads: "int | None" = None) -> "Iterator[Any]":
+def ahead(
+    function: "Callable[[Item], Result]", items: "Iterable[Item]", threads: "int | None" = None
+) -> "Iterator[Result]":
     """Yield ``function(item)`` for every item, in order, a few of them worked on ahead on threads.
 
     Items are taken from their iterator by the caller's thread, at most `threads` + 1 more than results were yielded.
