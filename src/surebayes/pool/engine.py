@@ -10,7 +10,7 @@ from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Document, Rows, joined, rows_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
-from surebayes.pool.table import FileTable, Sums, Table, lesson_entries, merged, scaled
+from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries, merged, scaled
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
 
 TYPE_CHECKING = False
@@ -125,10 +125,8 @@ class Engine:
 
         def ask(v: int) -> None:
             first = sum([len(others) for others in experts[:v]])
-            try:
+            with DamageTold():
                 _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
-            except ValueError as error:
-                raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
 
         self._each_view(ask, n)
         return out

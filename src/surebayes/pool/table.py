@@ -23,6 +23,18 @@ _PER_BLOCK = 512 // 8
 _LARGE = 2**20
 
 
+class DamageTold:
+    """A context in which what a kernel refuses of a table is told as a damaged model: BadModel."""
+
+    def __enter__(self) -> None:
+        """Begin it."""
+
+    def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
+        """Raise BadModel in place of ValueError."""
+        if isinstance(error, ValueError) and not isinstance(error, BadModel):
+            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
+
+
 def zeros(size: int) -> "bytearray | mmap.mmap":
     """Return so many bytes of 0, which take room when they are first written to.
 
@@ -96,10 +108,8 @@ class Table:
     def of_stack(cls, files: "list[FileTable]", width: int, each: int, documents: "Numbers | None" = None) -> "Table":
         """Read tables of files whole, added up; BadModel where one is damaged, or a sum can't be."""
         table = cls(width, each)
-        try:
+        with DamageTold():
             table.values = _kernel.load(sorted(files, key=_size, reverse=True), each, table.place, documents)
-        except ValueError as error:
-            raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
         table.size = len(table.values) // (4 * each)
         return table
 
@@ -207,10 +217,8 @@ def merged(files: "list[FileTable]", each: int) -> bytes:
     >>> merged([three, less], 2).hex()
     '0100000002000000'
     """
-    try:
+    with DamageTold():
         return _kernel.merge(files, each)  # type: ignore[no-any-return]
-    except ValueError as error:
-        raise BadModel(f"The tables of the model are damaged: {error}. Restore them from a copy.") from None
 
 
 def scaled(entries: bytes, weight: int) -> bytes:

@@ -8,7 +8,7 @@ from surebayes.kernels import kernel
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
-from surebayes.pool.table import Sums
+from surebayes.pool.table import DamageTold, Sums
 from surebayes.pool.weights import PoolWeights
 
 _kernel = kernel("pool")
@@ -20,13 +20,15 @@ MOST_WEIGHT = 1000
 
 def lacking(base: Engine, layer: Engine) -> "list[int]":
     """Return for each view how many columns of the own pool have no documents in the base."""
-    return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
+    with DamageTold():
+        return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
 
 
 def unseen(base: Engine, layer: Engine, rows: "list[Rows]") -> "list[int]":
     """Return for each view how many columns of one document have documents neither in the base nor in the own pool."""
     stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, layer.sums)]
-    return [_kernel.lesson_alive(batch, stack, layer.classes, 0, False) for batch, stack in zip(rows, stacks)]
+    with DamageTold():
+        return [_kernel.lesson_alive(batch, stack, layer.classes, 0, False) for batch, stack in zip(rows, stacks)]
 
 
 def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:
