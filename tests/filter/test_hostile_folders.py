@@ -93,6 +93,17 @@ def test_a_hostile_folder_is_refused_or_usable(whole, tmp_path):
     assert attack(whole, tmp_path, 25, 1) > 5
 
 
+def manifest_of_a_layer(tmp_path):
+    """Make a layer f with one lesson on a filter named site; return what its manifest says."""
+    with sb.Filter.create(tmp_path / "site", width=2**12) as site:
+        site.train(MAILS[:20])
+    with sb.Filter.create(tmp_path / "f", base=tmp_path / "site") as mine:
+        mine.teach(*MAILS[20])
+    body = json.loads((tmp_path / "f" / NAME).read_bytes())
+    body.pop("crc32")
+    return body
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -108,12 +119,7 @@ def test_a_hostile_folder_is_refused_or_usable(whole, tmp_path):
     ids=str,
 )
 def test_what_a_hostile_layer_says_of_its_base(place, value, tmp_path):
-    with sb.Filter.create(tmp_path / "site", width=2**12) as site:
-        site.train(MAILS[:20])
-    with sb.Filter.create(tmp_path / "f", base=tmp_path / "site") as mine:
-        mine.teach(*MAILS[20])
-    body = json.loads((tmp_path / "f" / NAME).read_bytes())
-    body.pop("crc32")
+    body = manifest_of_a_layer(tmp_path)
     inside = body
     for name in place[:-1]:
         inside = inside[name]
@@ -130,12 +136,7 @@ def test_what_a_hostile_layer_says_of_its_base(place, value, tmp_path):
 
 
 def test_a_layer_that_unpacks_to_very_much_is_refused(tmp_path):
-    with sb.Filter.create(tmp_path / "site", width=2**12) as site:
-        site.train(MAILS[:20])
-    with sb.Filter.create(tmp_path / "f", base=tmp_path / "site") as mine:
-        mine.teach(*MAILS[20])
-    body = json.loads((tmp_path / "f" / NAME).read_bytes())
-    body.pop("crc32")
+    body = manifest_of_a_layer(tmp_path)
     entry = body["files"]["tables"]
     bomb = zlib.compress(bytes(2**27), 9)
     entry.update(size=len(bomb), unpacked=2**27)

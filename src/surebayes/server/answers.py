@@ -314,8 +314,9 @@ class Answers(ABC):
         return counters.page()
 
     @property
+    @abstractmethod
     def _in_hand(self) -> int:
-        raise NotImplementedError
+        """Requests that are worked on now."""
 
 
 def _check_version(mine: Filter, version: int) -> None:

@@ -10,6 +10,7 @@ import json
 import socket
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -52,16 +53,20 @@ def prove(doors: dict[str, Address], seconds: float = PATIENCE, token: str = "")
             yield Link(f"{door} judges", True, f"at {address}; {scores[door]:.1f} of 5.0 points")
         except (OSError, ValueError, http.client.HTTPException) as error:
             yield Link(f"{door} judges", False, f"at {address}: {error or type(error).__name__}")
-    for door in ("spamd", "http"):
-        if door in scores:
-            yield from _round(door, clients, scores, mail, seconds)
+    for door, client in sorted(clients.items(), reverse=True):
+        if isinstance(client, TeachingClient) and door in scores:
+            yield from _round(door, client, clients, scores, mail, seconds)
 
 
 def _round(
-    door: str, clients: dict[str, Client], before: dict[str, float], mail: bytes, seconds: float
+    door: str,
+    teacher: TeachingClient,
+    clients: dict[str, Client],
+    before: dict[str, float],
+    mail: bytes,
+    seconds: float,
 ) -> Iterator[Link]:
     """Teach through one door that the mail is what it was not judged to be, look through all, forget."""
-    teacher = clients[door]
     word = "ham" if before[door] >= REQUIRED else "spam"
     try:
         changed = teacher.teach(mail, word)
@@ -96,7 +101,7 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 # ---------------------------------------------------------------------- one client for each door
 
 
-class Client:
+class Client(ABC):
     """Somebody who uses a door as a mail system does.
 
     Parameters
@@ -119,20 +124,24 @@ class Client:
         connection.connect(self.address.path)
         return connection
 
+    @abstractmethod
     def points(self, mail: bytes) -> float:
         """Return the points that a mail gets."""
-        raise NotImplementedError
 
+
+class TeachingClient(Client):
+    """One whose door takes lessons, too."""
+
+    @abstractmethod
     def teach(self, mail: bytes, word: str) -> bool:
         """Teach that a mail is spam or ham; return whether that changed something."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self, mail: bytes) -> bool:
         """Have a lesson undone; return whether that changed something."""
-        raise NotImplementedError
 
 
-class SpamdClient(Client):
+class SpamdClient(TeachingClient):
     """As spamc."""
 
     def _ask(self, head: str, mail: bytes) -> bytes:
@@ -159,7 +168,7 @@ class SpamdClient(Client):
         return b"\r\nDidRemove" in self._ask(f"TELL SPAMC/1.5\r\nUser: {TESTER}\r\nRemove: local\r\n", mail)
 
 
-class HttpClient(Client):
+class HttpClient(TeachingClient):
     """As rspamd's client, and as any program."""
 
     def _ask(self, path: str, mail: bytes) -> dict[str, object]:
