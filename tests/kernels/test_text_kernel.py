@@ -243,6 +243,29 @@ def test_merge_select_dump_and_find(a, b):
         assert chosen.terms(chosen.order(), True) == sorted(term.decode("latin-1") for term in everything[::2])
 
 
+def test_many_terms_merge_while_the_table_grows(text):
+    """Thousands, short, long and empty: terms are looked up a few at a time, and the table grows in between."""
+    here = [b"%d" % (i * i) for i in range(3000)]
+    there = [b"", *(b"%d%s" % (i * 7, b"x" * (i % 40)) for i in range(5000)), b"ends in NUL\0"]
+    first, second = text.Vocabulary(), text.Vocabulary()
+    first.add(here)
+    second.add(there)
+    loaded = text.Vocabulary(*second.dump())
+    everything = list(dict.fromkeys(here + there))
+    assert [everything[i] for i in items(first.merge(loaded), "I")] == there
+    assert len(first) == len(everything)
+    assert [first.find(term) for term in everything] == list(range(len(everything)))
+    assert [loaded.find(term) for term in there] == list(range(len(there)))
+
+
+@pytest.mark.parametrize(("place", "of"), [(40, 3), (17, 16), (16, 15)])
+def test_a_dump_with_a_term_twice_is_refused(text, place, of):
+    terms = [b"term%02d" % i for i in range(50)]
+    terms[place] = terms[of]
+    with pytest.raises(ValueError, match=f"term {place} is the same as term {of}"):
+        text.Vocabulary(array("Q", range(6, 306, 6)), b"".join(terms))
+
+
 def test_dump_is_the_same_in_both():
     both = [module.Vocabulary() for module in (compiled, twin)]
     for vocabulary in both:

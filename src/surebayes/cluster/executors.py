@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from surebayes.cluster.passes import unpacked
 from surebayes.cluster.progress import bar
 from surebayes.errors import BadInput, PartFailed
 
@@ -124,17 +126,10 @@ def _sent(task: Any, executor: Executor) -> Iterator[Callable[[int, Any], Any]]:
 
 
 class _FromFile:
-    """A task in a file; a process keeps the last one that it read."""
-
-    last: tuple[str, Any] | None = None
+    """A task in a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def __call__(self, number: int, part: Any) -> Any:
-        latest = _FromFile.last
-        if latest is None or latest[0] != self.path:
-            with open(self.path, "rb") as opened:
-                latest = self.path, pickle.load(opened)
-            _FromFile.last = latest
-        return latest[1](number, part)
+        return unpacked(self.path, Path(self.path).read_bytes)(number, part)

@@ -6,12 +6,13 @@ import itertools
 import uuid
 import warnings
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from surebayes.cluster.fits import fit_on
-from surebayes.cluster.passes import merged
+from surebayes.cluster.passes import PackedTask, merged
 from surebayes.cluster.progress import bar
 from surebayes.cluster.scores import BatchScorer, judged, takes_documents
 from surebayes.errors import BadInput, PartFailed
@@ -19,7 +20,7 @@ from surebayes.errors import BadInput, PartFailed
 NEEDED = "Dask is an extra: pip install 'surebayes[dask]'"
 FAN_IN = 8
 """Answers of tasks that are added up by another."""
-TOGETHER = 16
+TOGETHER = 32
 """Parts that a task asks at most: what is lost when its worker dies."""
 
 
@@ -124,7 +125,9 @@ class DaskEngine:
         """Ask every part."""
         self.passes += 1
         distributed = _distributed()
-        shared = _lazy(task, traverse=False)  # one copy for a worker, whatever the number of parts
+        cloudpickle = import_module("cloudpickle")  # what users define in a notebook travels, too
+        packed = PackedTask(cloudpickle.dumps(task, protocol=5))
+        shared = _lazy(packed, traverse=False)  # one copy for a worker, whatever the number of parts
         names = {f"part-{numbers[0]}-{uuid.uuid4().hex}": numbers for numbers in self._together()}
         again = 0 if self._computed else self.retries  # else Dask itself tries again
         answers = [
@@ -176,8 +179,9 @@ class DaskEngine:
         return [range(k, min(k + size, len(self.parts))) for k in range(0, len(self.parts), size)]
 
 
-def _ask(task: Any, numbers: range, parts: list[Any], retries: int) -> Any:
+def _ask(packed: PackedTask, numbers: range, parts: list[Any], retries: int) -> Any:
     """Ask parts one after the other, each again where it could not be read; add up the answers."""
+    task = packed.unpacked()
     total = task.nothing()
     for number, part in zip(numbers, parts):
         for attempt in itertools.count():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import uuid
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from surebayes.cluster.fits import fit_on
-from surebayes.cluster.passes import merged
+from surebayes.cluster.passes import PackedTask, merged
 from surebayes.cluster.scores import BatchScorer, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
@@ -98,7 +97,7 @@ class SparkEngine:
         """Ask every partition."""
         cloudpickle = import_module("pyspark.cloudpickle")  # what users define in a notebook travels, too
         session = self.dataframe.sparkSession
-        shared = session.sparkContext.broadcast((uuid.uuid4().hex, cloudpickle.dumps(task)))
+        shared = session.sparkContext.broadcast(PackedTask(cloudpickle.dumps(task)))
         try:
             answers = self.dataframe.mapInArrow(_Asking(shared), ANSWER)
             width = answers.rdd.getNumPartitions()
@@ -126,7 +125,7 @@ class _Asking:
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        task = _unpacked(self.task)
+        task = self.task.value.unpacked()
         total = task.nothing()
         for batch in batches:
             documents, labels = (batch.column(k).to_pylist() for k in range(2))
@@ -135,18 +134,6 @@ class _Asking:
                 return
             total = total.merge(task(number, (documents, np.array(labels))))
         yield _packed(total)
-
-
-_KEPT: dict[str, Any] = {}
-
-
-def _unpacked(shared: Any) -> Any:
-    """Return the task of this pass, which a worker unpacks once for all of its partitions."""
-    token, packed = shared.value
-    if token not in _KEPT:
-        _KEPT.clear()
-        _KEPT[token] = pickle.loads(packed)
-    return _KEPT[token]
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:

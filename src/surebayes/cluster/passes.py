@@ -6,9 +6,12 @@ labels and terms. So neither the order of the parts nor the shape of the tree in
 
 from __future__ import annotations
 
+import pickle
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -279,3 +282,32 @@ def merged(answers: Sequence[Any]) -> Any:
     for answer in answers[1:]:
         total = total.merge(answer)
     return total
+
+
+# ---- how a task travels: as bytes, which a worker unpacks once for all of its parts
+
+_latest: tuple[str, Any] = ("", None)
+_unpacking = Lock()
+
+
+class PackedTask:
+    """A task as bytes: a scheduler that passes it on need not unpack a large vocabulary and pack it again."""
+
+    __slots__ = ("name", "packed")
+
+    def __init__(self, packed: bytes) -> None:
+        self.name = uuid.uuid4().hex
+        self.packed = packed
+
+    def unpacked(self) -> Any:
+        """Return the task."""
+        return unpacked(self.name, lambda: self.packed)
+
+
+def unpacked(name: str, read: Callable[[], bytes]) -> Any:
+    """Return the task of this name; a process keeps the last one that it read."""
+    global _latest
+    with _unpacking:
+        if _latest[0] != name:
+            _latest = name, pickle.loads(read())
+        return _latest[1]

@@ -124,6 +124,105 @@ Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id)
     return status;
 }
 
+/* -- many terms at once: the slots of the next few are fetched while the first are looked up */
+
+#define AHEAD 16
+
+/* Cut up to AHEAD terms from the `first` on, which end at ends[] in a text with PADDING readable bytes after it. */
+static size_t cut_terms(const Table *table, const uint8_t *text, const uint64_t *ends, size_t first, size_t n,
+                        Token tokens[AHEAD])
+{
+    size_t many = n - first < AHEAD ? n - first : AHEAD;
+    uint64_t start = first ? ends[first - 1] : 0;
+    for (size_t k = 0; k < many; k++) {
+        uint64_t end = ends[first + k];
+        if (end == start) { /* the empty term has no slot */
+            tokens[k].size = 0;
+            continue;
+        }
+        tokens[k] = token_of(text + start, (size_t)(end - start));
+        PREFETCH(&table->entries[tokens[k].hash >> table->shift]);
+        start = end;
+    }
+    return many;
+}
+
+Status table_reserve(Table *table, size_t terms)
+{
+    size_t slots = table->slots;
+    while (slots / 2 < terms && slots <= SIZE_MAX / 2)
+        slots *= 2;
+    return slots > table->slots ? table_resize(table, slots) : OK;
+}
+
+Status table_fill(Table *table, const uint8_t *text, const void *ends, size_t n, uint32_t *same)
+{
+    size_t size = 0;
+    if (n > MAX_TERMS)
+        return TOO_MANY_TERMS;
+    if (reserve(&table->ends, &table->ends_room, n, sizeof *table->ends) != OK)
+        return NO_MEMORY;
+    if (n) {
+        memcpy(table->ends, ends, n * sizeof *table->ends);
+        size = (size_t)table->ends[n - 1];
+    }
+    if (size > SIZE_MAX - PADDING || reserve(&table->bytes, &table->bytes_room, size + PADDING, 1) != OK ||
+        table_reserve(table, n) != OK)
+        return NO_MEMORY;
+    if (size)
+        memcpy(table->bytes, text, size);
+    memset(table->bytes + size, 0, PADDING);
+    table->bytes_used = size;
+    Token tokens[AHEAD];
+    for (size_t first = 0; first < n; first += AHEAD) {
+        size_t many = cut_terms(table, table->bytes, table->ends, first, n, tokens);
+        for (size_t k = 0; k < many; k++, table->terms++) {
+            uint32_t id = (uint32_t)(first + k);
+            if (!tokens[k].size) {
+                if (table->empty) {
+                    *same = table->empty - 1;
+                    return OK;
+                }
+                table->empty = id + 1;
+                continue;
+            }
+            Entry *slot = table_find(table, &tokens[k]);
+            if (slot->head || slot->tail) {
+                *same = slot->id & ~LONG;
+                return OK;
+            }
+            *slot = (Entry){tokens[k].head, tokens[k].tail, id | tokens[k].is_long};
+        }
+    }
+    return OK;
+}
+
+Status table_merge(Table *table, const Table *from, uint32_t *ids)
+{
+    Token tokens[AHEAD];
+    if (table_reserve(table, from->terms) != OK)
+        return NO_MEMORY;
+    for (size_t first = 0; first < from->terms; first += AHEAD) {
+        size_t many = cut_terms(table, from->bytes, from->ends, first, from->terms, tokens);
+        for (size_t k = 0; k < many; k++) {
+            uint32_t *id = &ids[first + k];
+            Status status = OK;
+            Entry *slot = tokens[k].size ? table_find(table, &tokens[k]) : NULL;
+            if (!slot)
+                status = table_add(table, from->bytes, 0, id);
+            else if (slot->head || slot->tail)
+                *id = slot->id & ~LONG;
+            else {
+                *id = (uint32_t)table->terms;
+                status = table_insert(table, slot, &tokens[k]);
+            }
+            if (status != OK)
+                return status;
+        }
+    }
+    return OK;
+}
+
 /* -- sorting the terms: radix sort on their first 8 bytes, then merge sort within equal ones (UTF-8 sorts as code
  * points do) */
 

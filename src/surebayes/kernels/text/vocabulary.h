@@ -107,6 +107,16 @@ void table_free(Table *table);
 /* The id of a term that may lie anywhere (no padding after it), adding it if it is new. */
 Status table_add(Table *table, const uint8_t *text, size_t size, uint32_t *id);
 
+/* Make room for so many terms in all: growing step by step would move each of them several times. */
+Status table_reserve(Table *table, size_t terms);
+
+/* Fill an empty table with n terms, written one after the other in `text`; `ends` are 8-byte ends that rise within it,
+ * and may lie anywhere. It stops at a term that is there already: `terms` is then less than n, and `same` is its id. */
+Status table_fill(Table *table, const uint8_t *text, const void *ends, size_t n, uint32_t *same);
+
+/* Add the terms of another table; for each of its ids the id here. */
+Status table_merge(Table *table, const Table *from, uint32_t *ids);
+
 /* Ids of the terms from `first` on, in the order of their bytes. */
 Status table_order(const Table *table, size_t first, uint32_t *order);
 

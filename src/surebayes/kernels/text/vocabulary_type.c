@@ -78,23 +78,26 @@ static int vocabulary_load(Vocabulary *self, PyObject *ends_from, PyObject *text
         return -1;
     }
     uint64_t start = 0, end;
+    size_t n = items_in(&ends, 8);
+    uint32_t same = 0;
     int failed = ends.len % 8 != 0;
     if (failed)
         PyErr_Format(PyExc_ValueError, "ends: expected a buffer of 8-byte items, got %zd bytes", ends.len);
-    for (size_t i = 0; i < items_in(&ends, 8) && !failed; start = end, i++) {
-        uint32_t id;
+    for (size_t i = 0; i < n && !failed; start = end, i++) {
         memcpy(&end, (const uint8_t *)ends.buf + 8 * i, 8);
         if (end < start || end > (uint64_t)text.len) {
             PyErr_Format(PyExc_ValueError, "ends must rise and stay within the text: term %zu ends wrongly", i);
             failed = 1;
-            break;
-        }
-        Status status = table_add(&self->table, (const uint8_t *)text.buf + start, (size_t)(end - start), &id);
+        } else if (end - start > MAX_DOCUMENT)
+            failed = raise_status(NO_MEMORY) < 0;
+    }
+    if (!failed) {
+        Status status = table_fill(&self->table, text.buf, ends.buf, n, &same);
         failed = status != OK && raise_status(status) < 0;
-        if (!failed && id != i) {
-            PyErr_Format(PyExc_ValueError, "term %zu is the same as term %u", i, (unsigned)id);
-            failed = 1;
-        }
+    }
+    if (!failed && self->table.terms < n) {
+        PyErr_Format(PyExc_ValueError, "term %zu is the same as term %u", self->table.terms, (unsigned)same);
+        failed = 1;
     }
     PyBuffer_Release(&ends);
     PyBuffer_Release(&text);
@@ -181,15 +184,11 @@ static PyObject *vocabulary_merge(PyObject *self, PyObject *other)
     uint32_t *ids = malloc((n ? n : 1) * sizeof *ids);
     if (!ids)
         return PyErr_NoMemory();
-    Status status = OK;
+    Status status;
     to->writer = true;
     from->readers++;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < n && status == OK; i++) {
-        size_t size;
-        const uint8_t *term = term_start(&from->table, (uint32_t)i, &size);
-        status = table_add(&to->table, term, size, &ids[i]);
-    }
+    status = table_merge(&to->table, &from->table, ids);
     Py_END_ALLOW_THREADS
     to->writer = false;
     from->readers--;
@@ -274,6 +273,10 @@ static PyObject *vocabulary_select(PyObject *self, PyObject *from)
         return NULL;
     Vocabulary *chosen = vocabulary_make(Py_TYPE(self));
     const uint32_t *ids = view.buf;
+    if (chosen && table_reserve(&chosen->table, items_in(&view, sizeof *ids)) != OK) {
+        PyErr_NoMemory();
+        Py_CLEAR(chosen);
+    }
     for (size_t i = 0; chosen && i < items_in(&view, sizeof *ids); i++) {
         if (ids[i] >= table->terms) {
             PyErr_Format(PyExc_IndexError, "there are %zu terms, no id %u", table->terms, (unsigned)ids[i]);
