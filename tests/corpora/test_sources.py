@@ -181,10 +181,23 @@ def test_kernel_and_twin_find_the_same_from_lines(block, place):
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from([b"From ", b"1", b"9:30", b":", b"2026", b" ", b"_", b"a\n", b"x" * 450]), max_size=12),
+    st.sampled_from((0, 0, 1, 5, 1000)),
+)
+def test_kernel_and_twin_know_the_same_lines_that_start_a_message(parts, place):
+    block = b"From " + b"".join(parts)
+    assert kernel.is_from_line(block, place) == mail_twin.is_from_line(block, place)
+
+
+@pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 def test_the_kernel_finds_from_lines_in_bytes_only():
     for wrong in [("a\nFrom ", 0), (b"a", "0"), (b"a",)]:
         with pytest.raises(TypeError):
             kernel.from_lines(*wrong)
+        with pytest.raises(TypeError):
+            kernel.is_from_line(*wrong)
 
 
 def test_mbox_message_of_any_size_is_held_in_part_only(tmp_path):

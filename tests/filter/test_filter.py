@@ -24,7 +24,7 @@ from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean import bulk, one_shot
 from surebayes.filter.lean import judge as lean_judge
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.live import durable
+from surebayes.filter.live import durable, state
 from surebayes.filter.live.state import State
 from surebayes.kernels import pool_twin
 from surebayes.pool import engine, table
@@ -402,6 +402,20 @@ def test_training_without_journal(tmp_path):
     with sb.Filter.restore(text, tmp_path / "g") as restored:
         assert [restored.judge(raw).score for raw, _ in MAILS] == scores
         assert restored.forget(MAILS[70][0]) == "forgotten"
+
+
+@pytest.mark.parametrize("room", [0, 2000, state.MOST_ASIDE], ids=["none", "some", "all"])
+def test_what_was_set_aside_is_scored_alike_from_memory_and_from_the_journal(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(state, "MOST_ASIDE", room)
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS, reserve=0.5)
+        before = mine.held_out_scores()
+        assert len(before[0]) > 10
+        mine.teach(b"Subject: new\n\nsomething new", "ham")
+        taught = mine.held_out_scores()
+        assert taught != before
+    with sb.Filter.open(tmp_path / "f") as again:
+        assert again.held_out_scores() == taught
 
 
 def test_a_promise_is_kept_with_the_model(tmp_path):

@@ -96,6 +96,14 @@ def test_a_view_of_an_earlier_release_is_read():
 # ---------------------------------------------------------------------- documents
 
 
+@given(st.text("ab \u00e9\u0130\u03a3_?\ud800\udc80\U0001f600", max_size=40))
+def test_a_lone_surrogate_is_no_part_of_a_word(text):
+    views = small(view for reader in ("mail", "text") for view in views_of("pool", reader) if view.kind == "word")
+    plain = text.encode("utf-8", "replace").decode()
+    for seen, expected in zip(*(rows_of(views, [Document(content, "text")]) for content in (text, plain))):
+        assert columns_of(seen, 0) == columns_of(expected, 0)
+
+
 @pytest.mark.parametrize("view", small([*MAIL, *TEXT]), ids=lambda v: f"{v.name} of {v.part}")
 def test_rows_are_the_columns_of_hashing_vectorizer(view):
     documents = [Document(raw, "mail") for raw in MAILS]

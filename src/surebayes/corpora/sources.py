@@ -8,7 +8,6 @@ names the file and the row.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections import Counter
@@ -27,7 +26,7 @@ __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_
 FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", "csv", "jsonl", "parquet")
 """What a source may be; "auto" looks at the folder, the suffix and the first bytes."""
 _KEPT = MAX_BYTES + 1  # one byte more than is looked at, so that a longer document is marked truncated
-_BLOCK = 1024 * 1024
+_BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for mails that are larger
 _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -37,21 +36,7 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".mbox": "mbox",
 }
-# A line that starts a message in a mailbox: "From ", a sender, a time of day and a year. A sentence that starts with
-# "From " has no time and year; writers of mailboxes quote one that has.
-_TIME = re.compile(rb"\d\d?:\d\d")
-_YEAR = re.compile(rb"\b\d{4}")
-_LONGEST_FROM = 1000
-
-
-def _is_from_line(buffer: bytes, start: int = 0) -> bool:
-    """Whether a message of a mailbox starts here. One search after the other: a single pattern takes quadratic time."""
-    if not buffer.startswith(b"From ", start):
-        return False
-    end = buffer.find(b"\n", start, start + _LONGEST_FROM)
-    end = end if end >= 0 else start + _LONGEST_FROM
-    time = _TIME.search(buffer, start + 5, end)
-    return time is not None and _YEAR.search(buffer, time.end(), end) is not None
+_LONGEST_FROM = 1000  # bytes of a line "From " that are looked at
 
 
 @dataclass(frozen=True)
@@ -312,7 +297,7 @@ def _read_file(source: Source) -> Iterator[SourceDocument]:
     file = open_input(source.path)
     try:
         start = file.read(4096)
-        if _is_from_line(start):
+        if kernel("mail").is_from_line(start, 0):
             yield from _messages(source, start, file)
             return
         content = start + file.read(_KEPT - len(start))
@@ -330,7 +315,7 @@ def _read_file(source: Source) -> Iterator[SourceDocument]:
 def _read_mbox(source: Source) -> Iterator[SourceDocument]:
     with open_input(source.path) as file:
         start = file.read(4096)
-        if start.strip() and not _is_from_line(start.lstrip(b"\r\n")):
+        if start.strip() and not kernel("mail").is_from_line(start.lstrip(b"\r\n"), 0):
             source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
             return
         yield from _messages(source, start.lstrip(b"\r\n"), file)
@@ -352,7 +337,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[SourceDo
                 place = at
                 break  # the line goes on in the next block
             place = at + 1
-            if _is_from_line(buffer, place):
+            if mail.is_from_line(buffer, place):
                 number += 1
                 yield SourceDocument(
                     f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
@@ -362,7 +347,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[SourceDo
             if len(places) == mail.MOST_FROM_LINES:
                 continue  # there may be more of them
             place = max(place, len(buffer) - _LONGEST_FROM, 0)
-        block = file.read(_BLOCK)
+        block = file.read(min(max(_BLOCK, len(buffer) - begin), _LARGEST_BLOCK))
         if not block:
             break
         buffer, place, begin = buffer[begin:], place - begin, 0

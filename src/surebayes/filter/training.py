@@ -126,12 +126,13 @@ class _Training:
         state, now = write.state, time.time()
         anew = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
         events: list[Event] = []
+        aside: list[Event] = []
         learnt: list[str] = []
         for fingerprint in batch:
             label, known = self.spool.label_of(fingerprint), None if anew else write.known(fingerprint)
             if known is None and fingerprint[:8] < self.limits[label]:
-                events.append(self._row(state, "reserve", fingerprint, now))
-                self.done["reserved"] += 1
+                aside.append(self._row(state, "reserve", fingerprint, now))
+                events.append(aside[-1])
             elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
                 self.done["already"] += 1  # set aside before: training again must not use it up
             elif known is None and together:
@@ -143,6 +144,9 @@ class _Training:
                 events = []
                 self._step(write, fingerprint, label)
         write.add_many(events)
+        for event in aside:
+            state.hold_aside(event.seq, self.spool.rows_of(event.fingerprint or ""))
+        self.done["reserved"] += len(aside)
         self._count(state, self.spool.places_of(learnt))
         self._tell(len(batch))
         if anew:

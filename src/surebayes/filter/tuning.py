@@ -120,7 +120,8 @@ def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], l
     """
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
-    for batch in batched(zip(rows, journal.bodies(rows)), BATCH):
-        flat = state.pool.scores(state.unpack_many([row for row, _ in batch], [body for _, body in batch]))
+    for batch in batched(rows, BATCH):
+        cut = state.held_aside(batch) or state.unpack_many(batch, list(journal.bodies(batch)))
+        flat = state.pool.scores(cut)
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
     return scores, [label for _, label in reserved], rows

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
-    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text",
+    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text", "is_from_line",
     "listed_header_tokens", "mail_head", "read_mail", "unquote_from", "without_fields",
 ]  # fmt: skip
 
@@ -191,6 +191,32 @@ def from_lines(block: bytes, place: int) -> "list[int]":
 
     matches = islice(re.compile(rb"\n(>*)From ").finditer(block, place), MOST_FROM_LINES)
     return [-1 - match.start() if match[1] else match.start() for match in matches]
+
+
+LONGEST_FROM_LINE = 1000
+"""Bytes of a line that starts a message in which its time and year are looked for."""
+
+
+def is_from_line(block: bytes, place: int) -> bool:
+    r"""Whether a line that starts a message of a mailbox starts here: "From ", a sender, a time of day and a year.
+
+    A sentence that starts with "From " has no time and year; writers of mailboxes quote one that has.
+
+    Examples
+    --------
+    >>> line = b"From ann@example.org Thu Jan  1 00:00:00 2026\n"
+    >>> is_from_line(line, 0), is_from_line(b"From now on, at 9:30 we meet\n", 0)
+    (True, False)
+    """
+    import re
+
+    if not block.startswith(b"From ", place):
+        return False
+    end = block.find(b"\n", place, place + LONGEST_FROM_LINE)
+    end = end if end >= 0 else place + LONGEST_FROM_LINE
+    # one search after the other: a single pattern takes quadratic time
+    time = re.compile(rb"\d\d?:\d\d").search(block, place + 5, end)
+    return time is not None and re.compile(rb"\b\d{4}").search(block, time.end(), end) is not None
 
 
 def unquote_from(content: bytes) -> bytes:

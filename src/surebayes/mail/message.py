@@ -196,7 +196,8 @@ class Message:
     def plain_id(self) -> str:
         """The Message-ID without white space."""
         identity = self._identity
-        if identity and identity.isascii() and b"=?" not in identity:  # to decode it would change white space alone
+        # to decode it would change white space alone; `find`, because `in` tries numbers first, and raises
+        if identity and identity.isascii() and identity.find(b"=?") < 0:
             return "".join(identity.decode("ascii").split())
         return "".join(self.message_id.split())
 
@@ -257,7 +258,7 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     """
     mail = kernel("mail")
     raw = raw[:size]
-    if b"\r" in raw:
+    if raw.find(b"\r") >= 0:
         raw = raw.replace(b"\r\n", b"\n") if b"\n" in raw else raw.replace(b"\r", b"\n")
     start = 0
     while raw.startswith((b"From ", b">From "), start):

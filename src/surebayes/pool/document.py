@@ -177,10 +177,14 @@ def read_by(view: ViewSpec, document: Document) -> "bytes | str":
     if view.kind == "bytes":
         seen = document.raw if view.part == "raw" else document.text[: view.max_bytes]
         return seen if isinstance(seen, bytes) else seen.encode("utf-8", "surrogatepass")
-    seen = document.text if view.part == "text" else document.raw.decode("utf-8", "replace")
-    if len(seen) > MAX_WORD_CHARACTERS:
-        seen = seen[:MAX_WORD_CHARACTERS]
+    seen = _words_by(view, document)
     return seen if seen.isascii() else seen.encode("utf-8", "replace").decode()  # lone surrogates become "?"
+
+
+def _words_by(view: ViewSpec, document: Document) -> str:
+    """Return the text that a view of words cuts; a lone surrogate is no part of a word, as little as a "?"."""
+    seen = document.text if view.part == "text" else document.raw.decode("utf-8", "replace")
+    return seen[:MAX_WORD_CHARACTERS] if len(seen) > MAX_WORD_CHARACTERS else seen
 
 
 def rows_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[Rows]":
@@ -202,7 +206,7 @@ def rows_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[R
 def _cut_words(views: "list[ViewSpec]", documents: "list[Document]") -> "list[Rows]":
     widest = max(views, key=lambda view: view.high)
     wanted = [(view.high, view.times, _tokens(view, documents)) for view in views]
-    seen = [read_by(widest, document) for document in documents]
+    seen = [_words_by(widest, document) for document in documents]
     cut = kernel("text").hash_word_views(analyzer_of(widest), widest.width, seen, wanted)
     return [Rows(_indptr(lengths), columns, times) for lengths, columns, times in cut]
 

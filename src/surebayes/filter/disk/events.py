@@ -109,3 +109,21 @@ def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
         event.check = check = crc32(event._head(end).encode("utf-8", "surrogatepass"))
         event.chain = chain = crc32(check.to_bytes(4, "little"), chain)
     return chain
+
+
+def row_of(event: Event) -> tuple[Any, ...]:
+    """Return what the journal's table has of a row, in its order.
+
+    sqlite3 binds a bytearray at once; for bytes, and for None, it looks for an adapter first, which takes longer.
+    """
+    message_id = event.message_id if event.message_id is None else bytearray(event.message_id)
+    return (
+        event.seq, event.action, event.fingerprint, event.label, event.source, event.time, event.who, event.check,
+        event.body_check, event.reader, message_id, event.chain, bytearray(event.body),
+    )  # fmt: skip
+
+
+def row_without_source(event: Event) -> tuple[Any, ...]:
+    """Return what `row_of` does without the source."""
+    values = row_of(event)
+    return values[:4] + values[5:]

@@ -13,7 +13,7 @@ from binascii import crc32
 
 from surebayes.errors import BadModel, Busy, NewerModel
 from surebayes.filter.disk.bodies import pack_rows, unpack_rows
-from surebayes.filter.disk.events import Event, chained, number_rows
+from surebayes.filter.disk.events import Event, chained, number_rows, row_of, row_without_source
 from surebayes.filter.disk.journal_file import NAME, errors_named, open_for_reading, open_for_writing
 
 TYPE_CHECKING = False
@@ -42,19 +42,11 @@ _MADE = _MADE_BY_1 | {("index", name) for name in _INDEXES}
 _HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check, reader, message_id, chain"
 _HEAD_OF_1 = "seq, action, fingerprint, label, source, time, who, head_check, body_check, NULL, NULL, NULL"
 _INSERT = f"INSERT INTO events ({_HEAD}, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_WITHOUT_SOURCE = _INSERT.replace("?, ?, ?, ?, ?,", "?, ?, ?, ?, NULL,", 1)
 _OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
 
 Known = tuple[str, str, int]
 """What is known of a message: "learn" or "reserve", its label, and the row that holds it."""
-
-
-def _values(event: Event) -> tuple[Any, ...]:
-    return (
-        event.seq, event.action, event.fingerprint, event.label, event.source, event.time, event.who, event.check,
-        event.body_check, event.reader, event.message_id, event.chain, event.body,
-    )  # fmt: skip
-
-
 _LESSON = "seq, time, action, label, who"
 
 
@@ -232,8 +224,12 @@ class Journal:
                     self.begin()
                 if self._begun_at + 1 != events[0].seq:
                     raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
-                self._db.executemany(_INSERT, map(_values, events))
-                self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
+                if all(event.source is None for event in events):
+                    self._db.executemany(_INSERT_WITHOUT_SOURCE, map(row_without_source, events))
+                else:
+                    self._db.executemany(_INSERT, map(row_of, events))
+                if blank:
+                    self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:

@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple
 
 from surebayes.pool.document import Rows, joined
 
-HELD = 128 * 2**20
+HELD = 256 * 2**20
 """Bytes of terms that a training holds in memory before it goes on in a file."""
 _CHUNK = 2**32  # a place is the number of a chunk times this, and the place in the chunk
 

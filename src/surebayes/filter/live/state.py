@@ -42,6 +42,10 @@ MOST_BYTES = 32 * 2**20
 """Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
 
 
+MOST_ASIDE = 8 * 2**20
+"""Bytes of rows of messages that were set aside in this process which are held, so that they needn't be cut again."""
+
+
 def _no_hash(message_id: str) -> None:
     """Return nothing: a state without a journal has no key to hash with."""
 
@@ -93,7 +97,8 @@ class State(OnBase):
         self.reread = 0, 0
         self.since = 0
         self.lessons_since: list[tuple[int, Lesson]] | None = []
-        self._bytes_since = 0
+        self._bytes_since = self._bytes_aside = 0
+        self._aside: dict[int, list[Rows]] = {}  # by row of the journal
         self.standing = self.noted = self._lacks = self._pool = None
 
     @classmethod
@@ -259,6 +264,19 @@ class State(OnBase):
         if rows is None:
             raise BadModel(f"Row {row} of the journal has other views than the model.")
         return rows, moved
+
+    def hold_aside(self, row: int, rows: list[Rows]) -> None:
+        """Hold a message that a row of the journal sets aside, for when it is scored, if there is room."""
+        size = sum(memoryview(part).nbytes for view in rows for part in (view.columns, view.times) if part is not None)
+        if self._bytes_aside + size <= MOST_ASIDE:
+            self._bytes_aside += size
+            self._aside[row] = rows
+
+    def held_aside(self, rows: Sequence[int]) -> list[Rows] | None:
+        """Return messages that rows of the journal set aside, one batch for each view; None unless all are held."""
+        if not rows or not all(row in self._aside for row in rows):
+            return None
+        return batch_of([self._aside[row] for row in rows])
 
     def unpack_many(self, rows: Sequence[int], bodies: Sequence[tuple[bytes, int | None]]) -> list[Rows]:
         """Cut messages that rows of the journal hold: one batch for each view."""
