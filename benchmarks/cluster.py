@@ -207,7 +207,9 @@ def _with_spark(parts):
     with tempfile.TemporaryDirectory() as folder:
         for k, part in enumerate(parts):
             documents, labels = part()
-            pd.DataFrame({"text": documents, "label": labels.tolist()}).to_parquet(Path(folder) / f"{k:06}.parquet")
+            # not compressed: Spark's Snappy takes this system for another where musl is installed beside glibc
+            frame = pd.DataFrame({"text": documents, "label": labels.tolist()})
+            frame.to_parquet(Path(folder) / f"{k:06}.parquet", compression=None)
         os.environ["PYSPARK_PYTHON"] = sys.executable
         spark = (
             SparkSession.builder.master("local-cluster[2,1,2048]")

@@ -62,11 +62,29 @@ class TermCounts:
 
     def __reduce__(self) -> tuple[Any, ...]:
         n = len(self.known)
-        return _terms, (self.known.dump(), self.in_documents[:n], self.in_all[:n])
+        ends, text = self.known.dump()
+        lengths = np.diff(np.frombuffer(ends, np.int64), prepend=0)
+        return _unpacked, (narrow(lengths), text, narrow(self.in_documents[:n]), narrow(self.in_all[:n]))
 
 
 def _terms(dumped: tuple[bytes, bytes], in_documents: np.ndarray, in_all: np.ndarray) -> TermCounts:
     return TermCounts(_vocabulary(*dumped), in_documents, in_all)
+
+
+def _unpacked(lengths: np.ndarray, text: bytes, in_documents: np.ndarray, in_all: np.ndarray) -> TermCounts:
+    ends = np.cumsum(lengths, dtype=np.int64).tobytes()
+    return _terms((ends, text), in_documents.astype(np.int64), in_all.astype(np.int64))
+
+
+def narrow(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers in the smallest type that holds them: how they travel."""
+    if not numbers.size:
+        return numbers
+    low, high = int(numbers.min()), int(numbers.max())
+    for kind in ("u1", "u2", "u4") if low >= 0 else ("i1", "i2", "i4"):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return numbers.astype(kind)
+    return numbers
 
 
 def _vocabulary(*dumped: bytes) -> Any:

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from surebayes.cluster.fits import fit_on
-from surebayes.cluster.passes import PackedTask, merged
+from surebayes.cluster.passes import PackedTask
 from surebayes.cluster.scores import BatchScorer, takes_documents
 from surebayes.errors import BadInput, PartFailed
 
 NEEDED = "Spark is an extra: pip install 'surebayes[spark]' (and a Java runtime)"
 FAN_IN = 8
 """Answers that are added up by one task."""
-ANSWER = "answer binary"
+ANSWER = "number long, pieces long, piece long, packed binary"
+PIECE = 4 << 20
+"""Answers travel in rows of so many bytes at most: Spark copies a row several times in memory."""
 
 
 def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "label") -> Any:
@@ -92,6 +94,7 @@ class SparkEngine:
 
     def __init__(self, dataframe: Any) -> None:
         self.dataframe = dataframe
+        self.partitions: int | None = None
 
     def run(self, task: Any, what: str) -> Any:
         """Ask every partition."""
@@ -99,14 +102,15 @@ class SparkEngine:
         session = self.dataframe.sparkSession
         shared = session.sparkContext.broadcast(PackedTask(cloudpickle.dumps(task)))
         try:
-            answers = self.dataframe.mapInArrow(_Asking(shared), ANSWER)
-            width = answers.rdd.getNumPartitions()
+            if self.partitions is None:
+                self.partitions = self.dataframe.rdd.getNumPartitions()
+            answers, width = self.dataframe.mapInArrow(_Asking(shared), ANSWER), self.partitions
             while width > FAN_IN:
                 width = -(-width // FAN_IN)
-                answers = answers.repartition(width).mapInArrow(_added, ANSWER)
+                answers = answers.repartition(width, "number").mapInArrow(_added, ANSWER)
             total = task.nothing()
-            for row in answers.toLocalIterator() if width > 1 else answers.collect():
-                total = total.merge(pickle.loads(row[0]))
+            for answer in _whole(tuple(row) for row in answers.toLocalIterator()):
+                total = total.merge(answer)
         except Exception as error:
             raise _named(error) from error
         finally:
@@ -121,33 +125,58 @@ class _Asking:
         self.task = task
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
+        number = _partition()
         task = self.task.value.unpacked()
         total = task.nothing()
         for batch in batches:
             documents, labels = (batch.column(k).to_pylist() for k in range(2))
             if None in documents or None in labels:
-                yield _packed(task.refusal(f"part {number}: a document or a label is null: filter such rows out."))
-                return
+                total = task.refusal(f"part {number}: a document or a label is null: filter such rows out.")
+                break
             total = total.merge(task(number, (documents, np.array(labels))))
-        yield _packed(total)
+        yield from _in_pieces(total, number)
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:
     """Add up the answers of a partition."""
-    answers = [pickle.loads(packed.as_py()) for batch in batches for packed in batch.column(0)]
-    if answers:
-        yield _packed(merged(answers))
+    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns)))
+    total = None
+    for answer in _whole(rows):
+        total = answer if total is None else total.merge(answer)
+    if total is not None:
+        yield from _in_pieces(total, _partition())
 
 
-def _packed(answer: Any) -> Any:
+def _in_pieces(answer: Any, number: int) -> Iterator[Any]:
+    """Pack an answer into rows."""
     import pyarrow
 
-    packed = pyarrow.array([pickle.dumps(answer, protocol=5)], pyarrow.binary())
-    return pyarrow.RecordBatch.from_arrays([packed], names=["answer"])
+    packed = memoryview(pickle.dumps(answer, protocol=5))
+    pieces = -(-len(packed) // PIECE)
+    for piece in range(pieces):
+        part = pyarrow.array([packed[piece * PIECE : (piece + 1) * PIECE]], pyarrow.binary())
+        whole_numbers = (pyarrow.array([n], pyarrow.int64()) for n in (number, pieces, piece))
+        yield pyarrow.RecordBatch.from_arrays([*whole_numbers, part], names=["number", "pieces", "piece", "packed"])
+
+
+def _whole(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Any]:
+    """Unpack each answer once all of its pieces are there, in whatever order they come."""
+    waiting: dict[int, dict[int, Any]] = {}
+    for number, pieces, piece, packed in rows:
+        known = waiting.setdefault(number, {})
+        known[piece] = packed
+        if len(known) == pieces:
+            yield pickle.loads(b"".join(known[k] for k in range(pieces)))
+            del waiting[number], known
+    if waiting:
+        raise RuntimeError(f"pieces of answers {sorted(waiting)} are missing.")
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
 
 
 def _columns_there(dataframe: Any, *names: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes.cluster.columns import TermCounts, in_columns, widened, with_classes
+from surebayes.cluster.columns import TermCounts, in_columns, narrow, widened, with_classes
 from surebayes.cluster.parts import Part, Reader
 from surebayes.core import sampling
 from surebayes.core.freezing import TrainingDocuments
@@ -182,13 +182,14 @@ class Answer:
         other.statistics = [in_columns(s, places, width) for s in other.statistics]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tables travel sparse where that is smaller."""
+        """Tables travel sparse where that is smaller, in the smallest type that holds their sums."""
         state = {name: getattr(self, name) for name in self.__slots__}
         return {**state, "statistics": [s.with_tables(_light) for s in self.statistics]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
+        self.statistics = [s.with_tables(_wide) for s in self.statistics]
 
 
 def _none(names: np.ndarray | None) -> np.ndarray:
@@ -211,10 +212,22 @@ def _plain(table: ExactSums) -> ExactSums:
 
 
 def _light(table: ExactSums) -> ExactSums:
-    if table.sparse:
-        return table
-    filled = np.count_nonzero(table.values)
-    return ExactSums(csr_array(table.values), table.bits, table.totals) if 12 * filled < table.values.nbytes else table
+    values = table.values
+    if not table.sparse:
+        if 12 * np.count_nonzero(values) >= values.nbytes:
+            return ExactSums(narrow(values), table.bits, table.totals)
+        values = csr_array(values)
+    return _of_type(table, values, narrow(values.data))
+
+
+def _wide(table: ExactSums) -> ExactSums:
+    if not table.sparse:
+        return ExactSums(table.values.astype(np.int64, copy=False), table.bits, table.totals)
+    return _of_type(table, table.values, table.values.data.astype(np.int64, copy=False))
+
+
+def _of_type(table: ExactSums, values: csr_array, data: np.ndarray) -> ExactSums:
+    return ExactSums(csr_array((data, values.indices, values.indptr), values.shape), table.bits, table.totals)
 
 
 @dataclass(slots=True)
