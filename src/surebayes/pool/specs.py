@@ -250,16 +250,29 @@ MAIL = (
 )
 """Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; see docs/pool.md."""
 
-_LOG_ODDS, _IDF = ExpertSpec(1.0, second_stage="log-odds", least=2), ExpertSpec(1.0, second_stage="idf")
-_IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
+_IDF = ExpertSpec(1.0, second_stage="idf")
 
-TEXT = (
-    ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, _LOG_ODDS, _IDF), times=True),
-    ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, _LOG_ODDS)),
-    ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), _IDF_OF_BYTES), max_bytes=10_000),
-)
-"""Of two classes; chosen on training documents, see docs/pool.md. Log-odds are those of a class: with more, rows for
-each class and view would take gigabytes, and only second stages on tf-idf, whose rows all classes share, are left."""
+
+def _text(
+    on_words: "tuple[ExpertSpec, ...]", on_phrases: "tuple[ExpertSpec, ...]", on_bytes: ExpertSpec
+) -> "tuple[ViewSpec, ...]":
+    """Return the views of text with these second stages."""
+    return (
+        ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, *on_words), times=True),
+        ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, *on_phrases)),
+        ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), on_bytes), max_bytes=10_000),
+    )
+
+
+def _log_odds(smoothing: float) -> ExpertSpec:
+    return ExpertSpec(smoothing, second_stage="log-odds", least=2)
+
+
+TEXT = _text((_log_odds(5.0), _IDF), (_log_odds(20.0),), _log_odds(0.1))
+"""Of two classes; chosen on training documents, see docs/pool.md."""
+TEXT_OF_MANY = _text((_IDF,), (), ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0))
+"""Of more. Log-odds are those of a class: rows for each class and view would take gigabytes, so that there are second
+stages on tf-idf only, whose rows all classes share."""
 
 
 def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) -> "tuple[ViewSpec, ...]":
@@ -279,7 +292,5 @@ def views_of(model: str, reader: str, n_classes: int = 2, width: int = 2**22) ->
         name = "words and header" if reader == "mail" else "words"
         views = (ViewSpec(name, "text", "word", 1, 1, (ExpertSpec(0.3),), tokens=reader == "mail"),)
     else:
-        views = MAIL if reader == "mail" else TEXT
-    if n_classes > 2:
-        views = tuple([v.replace(experts=[e for e in v.experts if e.second_stage != "log-odds"]) for v in views])
+        views = MAIL if reader == "mail" else TEXT_OF_MANY if n_classes > 2 else TEXT
     return tuple([view.replace(width=width) for view in views])
