@@ -1,6 +1,6 @@
 """What ViewPool("text") costs and what a filter of text reaches (corpora in the folder that SUREBAYES_DATA names).
 
-    python benchmarks/text_pool.py peers             # CPU beside LinearSVC on byte 3-5-grams; ten minutes
+    python benchmarks/text_pool.py peers [CORPUS]    # CPU beside LinearSVC on byte 3-5-grams; ten minutes
     python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB
     python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
     python benchmarks/text_pool.py classes           # what small classes gain from the weights of the others; a minute
@@ -24,6 +24,7 @@ import resource
 import sys
 import tempfile
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,9 +48,9 @@ def pool() -> ViewPool:
 # ---------------------------------------------------------------------- beside a linear machine
 
 
-def peers() -> None:
+def peers(names: Sequence[str] = suites.TEXT) -> None:
     """Print what the pool and the machine cost on each corpus."""
-    for name in suites.TEXT:
+    for name in names:
         tasks = suites.text_tasks(name)
         first, classes = tasks[0], tasks[0].classes
         pool().fit(["a b", "c d"] * 9, [0, 1] * 9)  # what is imported when it is first used isn't the corpus's cost
@@ -187,6 +188,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["peers"]:
             peers()
+        case ["peers", name] if name in suites.TEXT:
+            peers([name])
         case ["documents", n]:
             documents(int(n))
         case ["filters"]:

@@ -27,8 +27,9 @@ from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.live import durable, state
 from surebayes.filter.live.state import State
 from surebayes.kernels import pool_twin
-from surebayes.pool import engine, table
+from surebayes.pool import engine, specs, table
 from surebayes.pool.document import Document, packable
+from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.table import merged
 from surebayes.synthetic import mail_stream
 
@@ -301,6 +302,30 @@ def test_the_second_stage_is_frozen_kept_and_taken_back(tmp_path):
     text.seek(0)
     with sb.Filter.restore(text, tmp_path / "g") as restored:
         assert [restored.judge(raw).score for raw, _ in MAILS] == scores
+
+
+def test_a_filter_keeps_the_second_stages_that_it_was_made_with(tmp_path, monkeypatch):
+    log_odds, idf = (ExpertSpec(1.0, second_stage=kind, least=2) for kind in ("log-odds", "idf"))
+    earlier = tuple(
+        view.replace(experts=(ExpertSpec(0.01), expert)) for view, expert in zip(specs.TEXT, (log_odds, log_odds, idf))
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(specs, "TEXT", earlier)
+        with sb.Filter.create(tmp_path / "f", reader="text", width=2**14) as mine:
+            mine.train(MAILS[:150], reserve=0)
+            scores = [mine.judge(raw).score for raw, _ in MAILS]
+    lean = MappedModel(str(tmp_path / "f"))
+    assert [lean.scores(raw)[0] for raw, _ in MAILS] == scores
+    with sb.Filter.open(tmp_path / "f") as opened:
+        assert [view.experts for view in opened._durable.loaded().engine.views] == [view.experts for view in earlier]
+        assert [opened.judge(raw).score for raw, _ in MAILS] == scores
+        opened.teach(*MAILS[155])
+        assert [opened.judge(raw).score for raw, _ in MAILS] != scores
+        opened.forget(MAILS[155][0])
+        assert [opened.judge(raw).score for raw, _ in MAILS] == scores
+        opened.retune()
+        assert [view.experts for view in opened._durable.loaded().engine.views] == [view.experts for view in earlier]
+        assert opened.problems() == []
 
 
 def test_many_labels_and_plain_text(tmp_path):

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import BernoulliNB
 
 from surebayes import CountVectorizer, HashingVectorizer, OpinionPoolNB, ViewPool, metrics
 from surebayes.pool.choosing import digests, distinct, held_out
-from surebayes.pool.specs import MAIL
+from surebayes.pool.specs import MAIL, views_of
 from surebayes.pool.weights import FEWEST
 
 HAM = ["lunch at noon with Ann", "the minutes of our meeting", "see you at the usual place", "draft of the paper, Bob"]
@@ -221,12 +221,19 @@ def test_second_stage_is_frozen_by_fit():
     assert (fresh.expert_scores(X)[:, :, silent] == 0).all()
 
 
-def test_many_classes_have_no_second_stage_on_log_odds():
+def test_second_stages_of_two_classes_are_on_log_odds_of_every_view_those_of_many_on_idf():
     X, y = news(60)
     two, three = pool(views="text").fit(X[:40], np.arange(40) % 2), pool(views="text").fit(X, y)
-    assert "words (second stage on log-odds)" in two.experts_
-    assert not any("log-odds" in name for name in three.experts_)
-    assert "words (second stage on idf)" in set(two.experts_) & set(three.experts_)
+    on_log_odds = {f"{view} (second stage on log-odds)" for view in ("words", "phrases", "bytes")}
+    assert {name for name in two.experts_ if "second" in name} == {*on_log_odds, "words (second stage on idf)"}
+    on_idf = {f"{view} (second stage on idf)" for view in ("words", "bytes")}
+    assert {name for name in three.experts_ if "second" in name} == on_idf
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_pools_of_mail_have_no_second_stage(n_classes):
+    assert views_of("pool", "mail", n_classes) == MAIL
+    assert {expert.second_stage for view in MAIL for expert in view.experts} == {None}
 
 
 def test_views_of_ones_own():
