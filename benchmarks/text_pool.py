@@ -3,7 +3,7 @@
     python benchmarks/text_pool.py peers [CORPUS]    # CPU beside LinearSVC on byte 3-5-grams; ten minutes
     python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB
     python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
-    python benchmarks/text_pool.py classes           # what small classes gain from the weights of the others; a minute
+    python benchmarks/text_pool.py classes           # what small classes gain from others' weights; a minute or two
 
 peers: the first task of each corpus of the text suite, documents to scores. The machine is scikit-learn's LinearSVC
 with C=10 on tf-idf rows, by scikit-learn's own vectorizer. A ratio is peer / ours; the newsgroups are one pool of
@@ -13,8 +13,9 @@ documents: the texts of Enron-Spam, at most 4,000 characters of each, in a rando
 half of one and the second of another, with a label at random, because only the cost is asked for.
 
 classes: training documents only. Reuters with one topic that has four documents at least, two thirds of each topic
-training; 60 texts of each newsgroup training, a quarter of the others judging. Weights of each class by itself, and as
-the pool weighs them.
+training; Reuters with all of its 90 topics, two thirds of the texts training, one of several topics once for each; 60
+texts of each newsgroup training, a quarter of the others judging. Weights of each class by itself, and as the pool
+weighs them.
 
 filters: a random 60% of the texts train, with no document set aside; mean over the classes of the newsgroups.
 """
@@ -25,6 +26,7 @@ import sys
 import tempfile
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -124,11 +126,34 @@ def filters() -> None:
 # ---------------------------------------------------------------------- many small classes
 
 
-def reuters():
-    """Return texts of one topic each, their classes, and which of them train."""
+@dataclass
+class Classes:
+    """Texts of many classes: which train, with which label, which of these weigh the experts; what the others are."""
+
+    texts: list[str]
+    labels: np.ndarray  # of all texts; those that judge may have any
+    training: np.ndarray
+    held: np.ndarray  # places of texts
+    truth: np.ndarray  # (texts that judge, classes)
+
+
+def one_label(texts: list[str], y: np.ndarray, training: np.ndarray) -> Classes:
+    """Return texts that have one label each."""
+    train = np.flatnonzero(training)
+    held = train[choosing.held_out(y[train], np.ones(len(train), np.int64))]
+    return Classes(texts, y, training, held, y[~training][:, None] == np.arange(y.max() + 1))
+
+
+def topics_of_reuters() -> tuple[list[str], list[list[str]]]:
+    """Return the training documents and the topics of each."""
     train, _ = corpora.modapte(corpora.load("reuters21578"))
-    texts = corpora.texts(train, subject=True)
-    topics = [[label] if isinstance(label, str) else label for label in train.labels]
+    topics = [[label] if isinstance(label, str) else list(label) for label in train.labels]
+    return corpora.texts(train, subject=True), topics
+
+
+def reuters() -> Classes:
+    """Return texts of one topic each."""
+    texts, topics = topics_of_reuters()
     single = [i for i, several in enumerate(topics) if len(several) == 1]
     names, codes, sizes = np.unique([topics[i][0] for i in single], return_inverse=True, return_counts=True)
     common = np.flatnonzero(sizes[codes] >= 4)
@@ -137,51 +162,72 @@ def reuters():
     for c in range(y.max() + 1):
         inside = random.permutation(np.flatnonzero(y == c))
         training[inside[: max(1, len(inside) // 3)]] = False
-    return [texts[single[i]] for i in common], y, training
+    return one_label([texts[single[i]] for i in common], y, training)
 
 
-def newsgroups():
+def all_topics() -> Classes:
+    """Return all texts that have a topic; one of several topics trains once for each, and is held out with all."""
+    texts, topics = topics_of_reuters()
+    names = sorted({topic for several in topics for topic in several})
+    order = np.random.default_rng(0).permutation([i for i, several in enumerate(topics) if several])
+    train, judge = np.split(order, [2 * len(order) // 3])
+    first = np.array([names.index(topics[i][0]) for i in train])
+    is_held = dict(zip(train.tolist(), choosing.held_out(first, np.ones(len(train), np.int64)).tolist()))
+    pairs = [(i, names.index(topic)) for i in train.tolist() for topic in topics[i]]
+    labels = np.array([c for _, c in pairs] + [0] * len(judge))
+    truth = np.array([[name in topics[i] for name in names] for i in judge])
+    held = np.flatnonzero([is_held[i] for i, _ in pairs])
+    places = [i for i, _ in pairs] + judge.tolist()
+    return Classes([texts[i] for i in places], labels, np.arange(len(places)) < len(pairs), held, truth)
+
+
+def newsgroups() -> Classes:
     """Return a few texts of each newsgroup to train, and others."""
     task = suites.text_tasks("news20_bydate")[0]
     y, random = np.unique(task.classes, return_inverse=True)[1], np.random.default_rng(0)
     few = np.concatenate([random.permutation(np.flatnonzero(y == c))[:60] for c in range(20)])
     order = np.append(few, np.setdiff1d(np.arange(len(y)), few)[::4])
-    return [task.train[i] for i in order], y[order], np.arange(len(order)) < len(few)
+    return one_label([task.train[i] for i in order], y[order], np.arange(len(order)) < len(few))
 
 
 def classes() -> None:
     """Print what each class by itself reaches, and with what it borrows."""
-    for name, (texts, y, training) in (("Reuters", reuters()), ("newsgroups", newsgroups())):
-        k = int(y.max()) + 1
+    for name, read in (
+        ("Reuters, one topic", reuters),
+        ("Reuters, all topics", all_topics),
+        ("newsgroups", newsgroups),
+    ):
+        data = read()
+        y, k = data.labels, data.truth.shape[1]
         engine = Engine("text", views_of("pool", "text", k), k)
-        rows, shape = engine.cut(texts), (-1, k, engine.n_experts)
-        train = np.flatnonzero(training)
-        held = train[choosing.held_out(y[train], np.ones(len(train), np.int64))]
+        rows, shape = engine.cut(data.texts), (-1, k, engine.n_experts)
+        train, held = np.flatnonzero(data.training), data.held
         head = np.setdiff1d(train, held)
         engine.learn(rows, array("q", y), array("q", head))
         engine.freeze(rows, array("q", y), array("q", head))
         opinions = np.reshape(engine.opinions(rows, array("q", held)), shape)
         engine.learn(rows, array("q", y), array("q", held))
         engine.freeze(rows, array("q", y), array("q", train))
-        judged, truth = np.reshape(engine.opinions(rows, array("q", np.flatnonzero(~training))), shape), y[~training]
+        judged = np.reshape(engine.opinions(rows, array("q", np.flatnonzero(~data.training))), shape)
         borrowed, few = weigh(opinions, y[held], range(k), "stack")
         alone = PoolWeights.equal(k, engine.n_experts)
         for c in set(range(k)) - set(few):
             weights, alone.bias[c] = weigh_contrast(opinions[:, c], y[held] == c, "stack")
             alone.units[c] = [round(float(weight) / UNIT) for weight in weights]
-        small = np.bincount(y[train]) < np.median(np.bincount(y[train]))
+        sizes = np.bincount(y[train], minlength=k)
+        seen = np.flatnonzero((sizes > 0) & data.truth.any(0))
+        small = seen[sizes[seen] < np.median(sizes[seen])]
         for how, weights in (("by itself", alone), ("borrowing", borrowed)):
-            each = [figures(weights, judged, truth, c) for c in range(k)]
-            shown = [
-                np.mean([f for f, s in zip(each, small) if s or not only], axis=0) for only in (False, small.any())
-            ]
+            each = {c: figures(weights, judged, data.truth[:, c], c) for c in seen}
+            shown = [np.mean([each[c] for c in some], axis=0) for some in (seen, small if len(small) else seen)]
             cells = ", ".join(f"{area:.4f} / {recall:.3f}" for area, recall in shown)
-            print(f"{name}, {k} classes, each {how}: all, the smaller half: {cells}", flush=True)
+            told = f"{k} classes, {len(seen)} of which train and judge, each {how}"
+            print(f"{name}: {told}: all, the smaller half: {cells}", flush=True)
 
 
-def figures(weights: PoolWeights, opinions: np.ndarray, truth: np.ndarray, c: int) -> tuple[float, float]:
+def figures(weights: PoolWeights, opinions: np.ndarray, inside: np.ndarray, c: int) -> tuple[float, float]:
     scores = opinions[:, c] @ np.array(weights.of_contrast(c)) + weights.bias[c]
-    return metrics.partial_auc(truth == c, scores), metrics.tpr_at_fpr(truth == c, scores, 0.001)
+    return metrics.partial_auc(inside, scores), metrics.tpr_at_fpr(inside, scores, 0.001)
 
 
 if __name__ == "__main__":
