@@ -1,6 +1,7 @@
 """The pool's kernel in C and its twin: the same sums, the same opinions to the last bit, and no way to break them."""
 
 import math
+import zlib
 from array import array
 from types import SimpleNamespace
 
@@ -499,6 +500,13 @@ def test_a_table_that_can_not_be_is_refused(kernel, entries):
 @given(st.binary(max_size=2000))
 def test_both_have_the_same_checksums(data):
     assert compiled.block_checksums(data) == twin.block_checksums(data)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 63, 64, 65, 79, 80, 127, 128, 129, 500, 511, 512, 575, 576, 577])
+def test_checksums_of_any_size_are_those_of_zlib(size):
+    data = bytes((7 * i * i + i // 3) % 256 for i in range(size))
+    expected = [zlib.crc32(data[at : at + 512]) for at in range(0, size, 512)]
+    assert [*memoryview(compiled.block_checksums(data)).cast("I")] == expected
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,7 @@ const char table_damaged[] = "a block of the table doesn't match its checksum";
 
 static uint32_t crc_table[16][256];
 
-void make_crc_table(void)
+static void make_crc_table_of_bytes(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
@@ -28,9 +28,65 @@ void make_crc_table(void)
             crc_table[t][i] = (crc_table[t - 1][i] >> 8) ^ crc_table[0][crc_table[t - 1][i] & 255];
 }
 
+/* x86-64 multiplies polynomials without carry: 64 bytes at a time are folded into what comes after them, the last 16 to
+ * 8 and those to 4, and what is left of these is divided by Barrett's way (Gopal and others, "Fast CRC Computation for
+ * Generic Polynomials Using PCLMULQDQ Instruction", 2009). A judge that maps its model checks hundreds of blocks. */
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define FOLDS 1
+#include <immintrin.h>
+#define CLMUL __attribute__((target("pclmul,sse4.1")))
+
+static int can_fold; /* whether this processor does */
+
+static CLMUL inline __m128i sixteen(const uint8_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+static CLMUL inline __m128i folded(__m128i x, __m128i by, __m128i into)
+{
+    return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)), into);
+}
+
+/* The running CRC with n bytes more: at least 64, a multiple of 16. */
+static CLMUL uint32_t crc32_folded(const uint8_t *p, size_t n, uint32_t c)
+{
+    /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) and x^64 modulo the polynomial, bits reversed; the polynomial, and
+     * x^64 divided by it */
+    const __m128i by_64 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), by_16 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
+    const __m128i by_8 = _mm_set_epi64x(0, 0x163cd6124), divisor = _mm_set_epi64x(0x1f7011641, 0x1db710641);
+    const __m128i low = _mm_set_epi32(0, -1, 0, -1);
+    __m128i x[4];
+    for (int i = 0; i < 4; i++)
+        x[i] = sixteen(p + 16 * i);
+    x[0] = _mm_xor_si128(x[0], _mm_cvtsi32_si128((int)c));
+    for (p += 64, n -= 64; n >= 64; p += 64, n -= 64)
+        for (int i = 0; i < 4; i++)
+            x[i] = folded(x[i], by_64, sixteen(p + 16 * i));
+    for (int i = 1; i < 4; i++)
+        x[i] = folded(x[i - 1], by_16, x[i]);
+    __m128i rest = x[3];
+    for (; n; p += 16, n -= 16)
+        rest = folded(rest, by_16, sixteen(p));
+    rest = _mm_xor_si128(_mm_srli_si128(rest, 8), _mm_clmulepi64_si128(rest, by_16, 0x10));
+    rest = _mm_xor_si128(_mm_srli_si128(rest, 4), _mm_clmulepi64_si128(_mm_and_si128(rest, low), by_8, 0x00));
+    __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(rest, low), divisor, 0x10);
+    rest = _mm_xor_si128(rest, _mm_clmulepi64_si128(_mm_and_si128(quotient, low), divisor, 0x00));
+    return (uint32_t)_mm_extract_epi32(rest, 1);
+}
+#endif
+
 static uint32_t crc32_of(const uint8_t *p, size_t n)
 {
     uint32_t c = 0xFFFFFFFFu;
+#ifdef FOLDS
+    if (can_fold && n >= 64) {
+        size_t whole = n & ~(size_t)15;
+        c = crc32_folded(p, whole, c);
+        p += whole;
+        n -= whole;
+    }
+#endif
     for (; n >= 16; p += 16, n -= 16) {
         uint32_t w[4];
         memcpy(w, p, 16);
@@ -43,6 +99,15 @@ static uint32_t crc32_of(const uint8_t *p, size_t n)
     for (; n; p++, n--)
         c = crc_table[0][(c ^ *p) & 255] ^ (c >> 8);
     return ~c;
+}
+
+void make_crc_table(void)
+{
+#ifdef FOLDS
+    __builtin_cpu_init();
+    can_fold = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+#endif
+    make_crc_table_of_bytes();
 }
 
 const char block_checksums_doc[] =
