@@ -182,12 +182,12 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
     """
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter
+    from surebayes.pool.explanation import explanation_of
 
     with Filter.open(model) as opened:
         for document in Sources([Source(path, labelled=False)]):
-            verdict, why = opened.judge(document.content, remember=False), opened.explain(document.content)
-            if not hasattr(why, "views"):  # more than two classes: one explanation for each
-                why = why[opened.classes.index(verdict.label)]
+            verdict = opened.judge(document.content, remember=False)
+            why = explanation_of(opened.explain(document.content), opened.classes, verdict.label)
             changes = opened.explain_layers(document.content, top)
             if _show.wants_json(as_json):
                 layers = {} if changes is None else {"layers": changes.to_dict()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,6 +11,9 @@ from scipy.sparse import csr_array
 from surebayes.core.statistics import Statistics
 from surebayes.core.sums import ExactSums, canonical_sums
 from surebayes.kernels import kernel
+
+if TYPE_CHECKING:
+    from surebayes.kernels.text_twin import Vocabulary
 
 
 @dataclass(slots=True)
@@ -20,7 +23,7 @@ class TermCounts:
     The arrays may have room for more terms than are known: they grow seldom.
     """
 
-    known: Any  # kernel().Vocabulary
+    known: Vocabulary
     in_documents: np.ndarray
     in_all: np.ndarray
 
@@ -87,9 +90,9 @@ def narrow(numbers: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def _vocabulary(*dumped: bytes) -> Any:
-    make: Any = kernel
-    return make().Vocabulary(*dumped)
+def _vocabulary(*dumped: bytes) -> Vocabulary:
+    made: Vocabulary = kernel().Vocabulary(*dumped)
+    return made
 
 
 def in_columns(statistics: Statistics, columns: np.ndarray, width: int) -> Statistics:

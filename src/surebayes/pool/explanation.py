@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,17 @@ class PoolExplanation:
             html.bars([*shares, ("bias", self.bias)]),
             *(_shown(view) for view in self.views),
         )
+
+
+Explained: TypeAlias = PoolExplanation | list[PoolExplanation]
+"""Why a document is judged as it is: of more than two classes, one explanation for each."""
+
+
+def explanation_of(explained: Explained, classes: Sequence[str], label: str) -> PoolExplanation:
+    """Return the explanation of the class that was said; of the first one where none was."""
+    if isinstance(explained, PoolExplanation):
+        return explained
+    return explained[classes.index(label) if label in classes else 0]
 
 
 def _shown(view: ViewShare) -> str:

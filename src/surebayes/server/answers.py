@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 from surebayes.errors import BadInput, NoInput, NoModel
 from surebayes.filter.filter import Filter
+from surebayes.filter.layers.persons import Persons
+from surebayes.filter.memory.listing import RememberedVerdict
+from surebayes.pool.explanation import Explained
 from surebayes.server.layers import OpenLayers
 from surebayes.server.process.counters import Counters
 from surebayes.server.process.options import Options
@@ -142,10 +145,10 @@ class Answers(ABC):
         """Return one remembered verdict; NoInput where there is none, or none of that person."""
         return await self.ask(lambda site: _one(site, number, person).to_dict())
 
-    async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Any:
+    async def explain_verdict(self, number: int, top: int = 12, person: str | None = None) -> Explained | None:
         """Return why a remembered mail is judged as it is now; None where the mail itself wasn't kept."""
 
-        def question(site: Filter) -> Any:
+        def question(site: Filter) -> Explained | None:
             of = _one(site, number, person).person
             with self.filter_of(of) as mine:
                 return site.explain_remembered(number, top, mine)
@@ -243,7 +246,7 @@ class Answers(ABC):
 
         return await self.lesson(work)
 
-    def _persons(self) -> Any:
+    def _persons(self) -> Persons:
         if self.layers is None:
             raise NoInput("This server has no persons: start it with --users DIR.")
         return self.layers.persons
@@ -325,14 +328,14 @@ def _check_version(mine: Filter, version: int) -> None:
         raise NoInput(f"There is no version {version}; the latest is {latest}.")
 
 
-def _one(site: Filter, number: int, person: str | None) -> Any:
+def _one(site: Filter, number: int, person: str | None) -> RememberedVerdict:
     verdict = site.remembered_verdict(number)
     if verdict is None or (person is not None and verdict.person != person):
         raise NoInput(f"No verdict with the number {number} is remembered; it may be too old.")
     return verdict
 
 
-def _about(persons: Any, name: str) -> dict[str, Any] | None:
+def _about(persons: Persons, name: str) -> dict[str, Any] | None:
     """Return what a person has; None for one who was forgotten a moment ago."""
     try:
         return dict(persons.about(name))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.kernels import kernel
 from surebayes.metrics.scorers import register
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
+    from surebayes.kernels.text_twin import Analyzer
 
 register()  # scikit-learn knows our scorers by name from here on
 
@@ -61,10 +66,16 @@ _OWN_MODULES = frozenset(
 # what the kernel writes
 _CODES: dict[str, np.dtype] = {"i": np.dtype(np.int32), "q": np.dtype(np.int64), "d": np.dtype(np.float64)}
 
-Rows = tuple[Any, Any, Any]  # lengths, ids, counts: buffers of the kernel
+Rows: TypeAlias = "tuple[Buffer, Buffer, Buffer]"
+"""Lengths, ids and counts, as the kernel writes them."""
+CountedRows: TypeAlias = "tuple[Rows, int]"
+"""Rows, and the job that counted them: it has ids of its own."""
+_USED_UP: CountedRows = (b"", b"", b""), 0
+
+T = TypeVar("T")
 
 
-def chunks_of(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def chunks_of(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Cut an iterable of any length into lists."""
     items = iter(items)
     while chunk := list(islice(items, size)):
@@ -141,7 +152,7 @@ class KernelMixin:
     get_stop_words: Callable[[], Any]
     transform: Callable[[Iterable[Any]], Any]
 
-    def _analyzer(self) -> Any | None:
+    def _analyzer(self) -> Analyzer | None:
         """Make the kernel's analyzer for these parameters; None if scikit-learn has to do the work."""
         low, high = self.ngram_range
         plain = isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high < 2**31
@@ -159,7 +170,10 @@ class KernelMixin:
             if not all(isinstance(word, str) for word in stop_words):
                 return None
         lowercase = self.lowercase and not self.strip_accents  # accents go after the lower case: both in _documents
-        return kernel().Analyzer(self.analyzer, low, high, lowercase, shortest, self.max_bytes, stop_words)
+        analyzer: Analyzer = kernel().Analyzer(
+            self.analyzer, low, high, lowercase, shortest, self.max_bytes, stop_words
+        )
+        return analyzer
 
     def _hooked(self) -> bool:
         """Whether a subclass or the object itself has replaced a method that scikit-learn's way calls."""
@@ -206,10 +220,13 @@ class KernelMixin:
     def _jobs(self) -> int:
         return int(effective_n_jobs(self.n_jobs))
 
-    def _count(self, count: Callable[[int, list[Any]], Rows], raw_documents: Iterable[Any], jobs: int) -> Any:
+    def _count(
+        self, count: Callable[[int, list[Any]], T], raw_documents: Iterable[Any], jobs: int
+    ) -> list[tuple[T, int]]:
         """(rows, job) of each chunk, in order: count(job, documents) by `jobs` threads."""
         chunks = enumerate(self._documents(raw_documents))
-        lock, counted = threading.Lock(), {}
+        lock = threading.Lock()
+        counted: dict[int | None, tuple[T, int]] = {}
 
         def work(job: int) -> None:
             while True:
@@ -222,14 +239,16 @@ class KernelMixin:
         in_threads(work, jobs)
         return [counted[number] for number in range(len(counted))]
 
-    def _assemble(self, parts: list[Any], columns: list[Any], width: int, jobs: int = 1) -> Any:
+    def _assemble(
+        self, parts: list[CountedRows], columns: Sequence[np.ndarray | None], width: int, jobs: int = 1
+    ) -> Any:
         """One matrix of counted rows; columns[job] maps the ids of a job to columns. The parts are used up."""
         place, code = kernel().place, next((code for code, kind in _CODES.items() if kind == self.dtype), "i")
         size = [len(memoryview(rows[1]).cast("B")) // 4 for rows, _ in parts]
         offsets = np.concatenate([[0], np.cumsum(size, dtype=np.int64)])
         out, data = np.empty(offsets[-1], np.int32), np.empty(int(offsets[-1]), _CODES[code])
         written, lock = np.zeros(len(parts), np.int64), threading.Lock()
-        lengths: list[Any] = [None] * len(parts)
+        lengths = [np.empty(0, np.uint32)] * len(parts)
         numbers = iter(range(len(parts)))
 
         def work(_: int) -> None:
@@ -239,7 +258,7 @@ class KernelMixin:
                 if number is None:
                     return
                 rows, job = parts[number]
-                parts[number] = None  # its memory goes as the matrix fills
+                parts[number] = _USED_UP  # its memory goes as the matrix fills
                 written[number] = place(*rows, columns[job], out, data, int(offsets[number]), code, self.binary)
                 lengths[number] = np.frombuffer(rows[0], np.uint32)
 

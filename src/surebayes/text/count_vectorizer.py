@@ -9,15 +9,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.feature_extraction.text import CountVectorizer as _CountVectorizer
 
 from surebayes.kernels import kernel
-from surebayes.text.batching import EXTRA_CONSTRAINTS, KernelMixin, canonical, in_one_step
+from surebayes.text.batching import EXTRA_CONSTRAINTS, CountedRows, KernelMixin, canonical, in_one_step
 from surebayes.text.hashing_vectorizer import HashingVectorizer
+
+if TYPE_CHECKING:
+    from surebayes.kernels.text_twin import Analyzer, Vocabulary
 
 __all__ = ["CountVectorizer", "HashingVectorizer"]
 
@@ -113,9 +116,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self.n_jobs = n_jobs
 
     # The vocabulary lives in the kernel (_terms, and _columns: the column of each id) or in a dict (_dict), or both.
-    _dict: Any
-    _terms: Any
-    _columns: Any
+    _dict: dict[Any, int] | None
+    _terms: Vocabulary | None
+    _columns: np.ndarray | None
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -124,27 +127,34 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             if self.__dict__.get("_terms") is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_'")
             self._dict = {term: column for column, term in enumerate(self._names())}
-        vocabulary: dict[Any, int] = self._dict
-        return vocabulary
+        assert self._dict is not None
+        return self._dict
 
     @vocabulary_.setter
     def vocabulary_(self, vocabulary: dict[Any, int]) -> None:
         self._dict, self._terms, self._columns = vocabulary, None, None
 
-    def _learnt(self, terms: Any, columns: np.ndarray) -> None:
+    def _learnt(self, terms: Vocabulary, columns: np.ndarray) -> None:
         self._dict, self._terms, self._columns = None, terms, columns
 
-    def _names(self) -> list[str]:
-        by_column = np.empty(len(self._columns), np.uint32)
-        by_column[self._columns] = np.arange(len(self._columns), dtype=np.uint32)
-        return list(self._terms.terms(by_column, self.analyzer == "bytes"))
+    def _known(self) -> tuple[Vocabulary, np.ndarray]:
+        """Return what the kernel holds: the terms, and the column of each id."""
+        assert self._terms is not None
+        assert self._columns is not None
+        return self._terms, self._columns
 
-    def _ready(self) -> Any | None:
+    def _names(self) -> list[str]:
+        terms, columns = self._known()
+        by_column = np.empty(len(columns), np.uint32)
+        by_column[columns] = np.arange(len(columns), dtype=np.uint32)
+        return terms.terms(by_column, self.analyzer == "bytes")
+
+    def _ready(self) -> Analyzer | None:
         """Make the kernel's analyzer if it can count with this vocabulary; None if scikit-learn has to."""
         if self.__dict__.get("_terms") is None:
             self._check_vocabulary()
         analyzer = self._analyzer()
-        if analyzer is not None and self._terms is None:
+        if analyzer is not None and self._terms is None and self._dict is not None:
             self._load(self._dict)
         return None if self._terms is None else analyzer
 
@@ -163,8 +173,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         self._terms, self._columns = terms, np.array(columns, np.int32)
 
     def _grow(
-        self, analyzer: Any, raw_documents: Iterable[Any], terms: Any, keep: bool
-    ) -> tuple[list[Any], list[Any], int]:
+        self, analyzer: Analyzer, raw_documents: Iterable[Any], terms: Vocabulary, keep: bool
+    ) -> tuple[list[CountedRows], list[np.ndarray | None], int]:
         """Add the terms of the documents; give the rows, if kept, the map of each job's ids to ours, and the jobs."""
         make, count, jobs = kernel().Vocabulary, kernel().count, self._jobs()
         vocabularies = [terms] + [make() for _ in range(jobs - 1)]
@@ -232,7 +242,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         parts, merged, jobs = self._grow(analyzer, raw_documents, terms, True)
         return self._finish(parts, merged, terms, jobs)
 
-    def _finish(self, parts: list[Any], merged: list[Any], terms: Any, jobs: int) -> Any:
+    def _finish(self, parts: list[CountedRows], merged: list[np.ndarray | None], terms: Vocabulary, jobs: int) -> Any:
         """Return the terms their columns, leave out what the limits say, and make the matrix."""
         if not len(terms):
             raise ValueError(_EMPTY)
@@ -257,7 +267,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if analyzer is None:
             return in_one_step(self.fit_transform if fit else self.transform)
         grow = fit and not self.fixed_vocabulary_
-        terms, parts = kernel().Vocabulary() if grow else self._terms, []
+        terms, columns = (kernel().Vocabulary(), np.empty(0, np.int32)) if grow else self._known()
+        parts: list[CountedRows] = []
 
         def add(documents: list[Any]) -> None:
             for chunk in self._documents(documents):
@@ -266,11 +277,11 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         def finish() -> Any:
             if grow:
                 return self._finish(parts, [None], terms, 1)
-            return self._assemble(parts, [self._columns], len(self._columns))
+            return self._assemble(parts, [columns], len(columns))
 
         return add, finish
 
-    def _check_fit(self, raw_documents: Any) -> Any | None:
+    def _check_fit(self, raw_documents: Any) -> Analyzer | None:
         if isinstance(raw_documents, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
         self._validate_ngram_range()
@@ -290,18 +301,18 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             )
 
     @staticmethod
-    def _sorted_columns(terms: Any, first: int) -> np.ndarray:
+    def _sorted_columns(terms: Vocabulary, first: int) -> np.ndarray:
         """Columns of the ids from `first` on: in the order of their terms."""
         order = np.frombuffer(terms.order(first), np.uint32).astype(np.int64)
         columns = np.empty(len(order), np.int32)
         columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
         return columns
 
-    def _limits(self, parts: list[Any]) -> tuple[Any, Any, int | None] | None:
+    def _limits(self, parts: list[CountedRows]) -> tuple[float, float, int | None] | None:
         """Return the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
         return self._limits_of(sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts))
 
-    def _limits_of(self, n: int) -> tuple[Any, Any, int | None] | None:
+    def _limits_of(self, n: int) -> tuple[float, float, int | None] | None:
         """Do what `_limits` does, given the number of documents."""
         high, low = _documents_of(self.max_df, n), _documents_of(self.min_df, n)
         if high < low:
@@ -311,13 +322,19 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         return high, low, self.max_features
 
     def _limit(
-        self, parts: list[Any], columns: np.ndarray, merged: list[Any], high: Any, low: Any, most: int | None
+        self,
+        parts: list[CountedRows],
+        columns: np.ndarray,
+        merged: list[np.ndarray | None],
+        high: float,
+        low: float,
+        most: int | None,
     ) -> np.ndarray:
         """Columns after rare, common and surplus terms are gone (they get -1), chosen exactly as scikit-learn does."""
         in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
         for rows, job in parts:
             ids = np.frombuffer(rows[1], np.uint32)
-            ids = ids if merged[job] is None else merged[job][ids]
+            ids = ids if (here := merged[job]) is None else here[ids]
             in_documents += np.bincount(ids, minlength=len(columns))
             if most is not None and not self.binary:
                 in_all += np.bincount(ids, np.frombuffer(rows[2], np.int32), len(columns)).astype(np.int64)
@@ -328,7 +345,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
         return np.asarray(renumbered[columns])
 
-    def _kept(self, in_documents: np.ndarray, in_all: np.ndarray, high: Any, low: Any, most: int | None) -> np.ndarray:
+    def _kept(
+        self, in_documents: np.ndarray, in_all: np.ndarray, high: float, low: float, most: int | None
+    ) -> np.ndarray:
         """Return which terms stay, of numbers by column."""
         mask = (in_documents <= high) & (in_documents >= low)
         if most is not None and mask.sum() > most:
@@ -373,8 +392,8 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         analyzer = self._analyzer() if fresh else self._ready()
         if analyzer is None:
             return self._partial_fit_slowly(raw_documents)
-        terms = kernel().Vocabulary(*self._terms.dump()) if not fresh else kernel().Vocabulary()
-        columns = np.empty(0, np.int32) if fresh else self._columns
+        known, columns = (kernel().Vocabulary(), np.empty(0, np.int32)) if fresh else self._known()
+        terms = kernel().Vocabulary(*known.dump())
         self._grow(analyzer, raw_documents, terms, False)
         self._learnt(terms, np.concatenate([columns, self._sorted_columns(terms, len(columns))]))
         return self
@@ -407,9 +426,10 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         analyzer = self._ready()
         if analyzer is None:
             return super().transform(raw_documents)
-        count, terms, jobs = kernel().count, self._terms, self._jobs()
+        count, jobs = kernel().count, self._jobs()
+        terms, columns = self._known()
         parts = self._count(lambda _, chunk: count(analyzer, terms, chunk), raw_documents, jobs)
-        return self._assemble(parts, [self._columns] * jobs, len(self._columns), jobs)
+        return self._assemble(parts, [columns] * jobs, len(columns), jobs)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the terms in the order of their columns.
@@ -436,11 +456,12 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if self.__dict__.get("_terms") is not None:
-            self._terms = kernel().Vocabulary(*self._terms)
+        dumped: Any = self.__dict__.get("_terms")
+        if dumped is not None:
+            self._terms = kernel().Vocabulary(*dumped)
             self._columns = np.array(self._columns)  # what came over a wire may lie at any address
 
 
-def _documents_of(limit: Any, n: int) -> Any:
+def _documents_of(limit: float, n: int) -> float:
     """Return a number of documents: it is one, or a share of n."""
     return limit if isinstance(limit, Integral) else limit * n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surebayes.filter.disk import contents
 from surebayes.filter.face.opening import OpenFilter
@@ -15,6 +15,7 @@ from surebayes.pool.document import Document
 if TYPE_CHECKING:
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.memory.budgets import InForce
+    from surebayes.pool.explanation import Explained
 
 
 class JudgingFilter(OpenFilter):
@@ -72,7 +73,7 @@ class JudgingFilter(OpenFilter):
         known = seen.fingerprint, judge.model, shown, judge.basis
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
-    def explain(self, document: bytes | str, top: int | None = None) -> Any:
+    def explain(self, document: bytes | str, top: int | None = None) -> Explained:
         """Return what each view adds to the score, and within it each word or character.
 
         Parameters

@@ -17,6 +17,7 @@ from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
     from surebayes.filter.memory.listing import OtherFilter, RememberedVerdict
+    from surebayes.pool.explanation import Explained
 
 
 class Rescue(NamedTuple):
@@ -261,7 +262,9 @@ class Remembering(Keeping):
         rows = contents.rows_of_kept(views, [content], contents.VERSION)
         return memory, verdict, Seen.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
 
-    def explain_remembered(self, number: int, top: int | None = None, learner: Remembering | None = None) -> Any:
+    def explain_remembered(
+        self, number: int, top: int | None = None, learner: Remembering | None = None
+    ) -> Explained | None:
         """Return why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
 
         Parameters
@@ -291,7 +294,7 @@ class Remembering(Keeping):
         content = None if memory is None else memory.content(number)
         return None if content is None else contents.read_kept(content).text
 
-    def _explained(self, read: Document, top: int | None) -> Any:
+    def _explained(self, read: Document, top: int | None) -> Explained:
         from surebayes.pool.explanation import explain
 
         with self._durable.mutex:
@@ -435,7 +438,7 @@ class Remembering(Keeping):
         return evidence if evidence["seen"] else None
 
 
-def _checked(value: Any, name: str, low: float, high: float) -> Any:
+def _checked(value: float | None, name: str, low: float, high: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:

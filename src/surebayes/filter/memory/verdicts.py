@@ -13,6 +13,8 @@ from surebayes.filter.memory.database import NAME, Database
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from threading import Timer
     from typing import Any
 
     from surebayes.filter.lean.judge import Decision, Judge
@@ -53,13 +55,13 @@ class _NoLock:
         return None
 
 
-def _thread_lock() -> "Any":
+def _thread_lock() -> "AbstractContextManager[object]":
     from threading import RLock
 
     return RLock()
 
 
-def _thread_timer(seconds: float, call: "Callable[[], None]") -> "Any":
+def _thread_timer(seconds: float, call: "Callable[[], None]") -> "Timer":
     from threading import Timer
 
     timer = Timer(seconds, call)
@@ -84,9 +86,9 @@ class Memory:
     def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:
         self.database = Database(folder, create)
         self.one_shot = one_shot
-        self.lock: Any = _NoLock() if one_shot else _thread_lock()
+        self.lock: AbstractContextManager[object] = _NoLock() if one_shot else _thread_lock()
         self._waiting: list[tuple[Any, ...]] = []
-        self._timer: Any = None
+        self._timer: Timer | None = None
         self._facts: dict[str, Any] = {}
         self._looked = -inf
 

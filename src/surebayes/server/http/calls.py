@@ -10,6 +10,7 @@ import msgspec
 from surebayes import __version__
 from surebayes.errors import BadInput, NoInput
 from surebayes.filter.filter import Filter
+from surebayes.pool.explanation import PoolExplanation, explanation_of
 from surebayes.server.http.body import decoded
 from surebayes.server.http.endpoint import Call
 
@@ -38,23 +39,27 @@ async def explain(call: Call) -> dict[str, Any]:
 
 
 def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
-    verdict, why = mine.judge(document, remember=False), mine.explain(document, top)
-    if not hasattr(why, "views"):  # more than two classes: one explanation for each
-        why = why[mine.classes.index(verdict.label)]
+    verdict = mine.judge(document, remember=False)
+    why = explanation_of(mine.explain(document, top), mine.classes, verdict.label)
     copies = verdict.reversal
     turns = copies if copies is not None and math.isfinite(copies) else None
     return {**verdict.to_dict(), "reversal": turns, **explanation(why, top)}
 
 
-def explanation(why: Any, top: int) -> dict[str, Any]:
+def explanation(why: PoolExplanation, top: int) -> dict[str, Any]:
     """Return an explanation as JSON has it: the bias, and each view with its terms and the places in its text."""
     views = []
     for view in why.views:
         terms = [{"term": term, "share": float(share)} for term, share in zip(view.terms, view.contributions)]
-        spans = [
-            {"start": start, "stop": stop, "text": view.text[start:stop], "share": share}
-            for start, stop, share in (view.spans(top) if view.text is not None else ())
-        ]
+        text = view.text
+        spans = (
+            []
+            if text is None
+            else [
+                {"start": start, "stop": stop, "text": text[start:stop], "share": share}
+                for start, stop, share in view.spans(top)
+            ]
+        )
         views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": view.rest})
     return {"bias": why.bias, "views": views}
 
@@ -156,13 +161,11 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
     """Return why a remembered mail is judged as it is now."""
     number, top = call.query["id"], call.query["top"]
     verdict = await call.service.remembered_verdict(number, call.person)
-    why = await call.service.explain_verdict(number, top, call.person)
+    explained = await call.service.explain_verdict(number, top, call.person)
     now = await call.service.verdict_now(number, top, call.person)
-    if why is None or now is None:
+    if explained is None or now is None:
         raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
-    if not hasattr(why, "views"):
-        classes = call.service.classes
-        why = why[classes.index(now["label_now"]) if now["label_now"] in classes else 0]
+    why = explanation_of(explained, call.service.classes, now["label_now"])
     return {**verdict, **now, **explanation(why, top)}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from surebayes.errors import BadInput
+from surebayes.pool.explanation import explanation_of
 from surebayes.server.page.mail import COLOURED, MOST_TEXT, TERMS, coloured, shares
 from surebayes.server.page.visit import Done, Visit
 
@@ -104,7 +105,7 @@ async def _why(visit: Visit, number: int) -> dict[str, Any] | None:
         return None
     text = await visit.service.text_of_verdict(number, visit.person) or ""
     classes, label = visit.service.classes, now["label_now"]
-    why = explained if hasattr(explained, "views") else explained[classes.index(label) if label in classes else 0]
+    why = explanation_of(explained, classes, label)
     turns = None if now["reversal"] is None else math.ceil(now["reversal"])
     return {
         **now, "reversal": turns, "positive": classes[-1] if len(classes) == 2 else label, "bias": why.bias,

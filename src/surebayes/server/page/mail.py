@@ -11,6 +11,7 @@ from typing import Any
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
 from surebayes.mail.message import read_message
+from surebayes.pool.explanation import explanation_of
 from surebayes.server.page.visit import DOOR, Done, Visit
 
 TERMS = 12
@@ -53,9 +54,8 @@ def _given(visit: Visit) -> bytes:
 
 def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
     """Return the verdict on a mail, and everything that it rests on."""
-    verdict, why = mine.judge(document, remember=False), mine.explain(document, COLOURED)
-    if not hasattr(why, "views"):  # more than two classes: the explanation of the one that was said
-        why = why[mine.classes.index(verdict.label)]
+    verdict = mine.judge(document, remember=False)
+    why = explanation_of(mine.explain(document, COLOURED), mine.classes, verdict.label)
     message = read_message(document)
     changed = mine.explain_layers(document, TERMS)
     copies = verdict.reversal
