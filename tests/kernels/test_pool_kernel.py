@@ -194,6 +194,27 @@ def expert(smoothing, top=0):
     return SimpleNamespace(smoothing=smoothing, top=top)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stack_of_large_and_tiny_tables_is_scored_as_one(kernel, classes, seed):
+    """Tables with fewer entries than a document has columns, and with many more; as they lie, and put together."""
+    rng = np.random.default_rng(seed)
+    width, experts = 3000, [expert(0.5), expert(1.0, 5)]
+    shares = (0.7, 0.2, 0.05, 0.004, 0.001)
+    each = [rng.integers(1, 9, (width, classes)) * (rng.random((width, classes)) < share) for share in shares]
+    total = sum(each)
+    facts = (classes, int((total.sum(1) > 0).sum()), total.sum(0).tolist())
+    sets = [set(rng.choice(width, size, replace=False).tolist()) for size in (0, 1, 7, 300, 2000)]
+    contrasts = [1] if classes == 2 else list(range(classes))
+    one = Sums([(table_with(total, width), 1)], *facts)
+    stack = Sums([(in_file(table_with(counts, width)), 1) for counts in each], *facts)
+    expected = ask(kernel, one, experts, flat(sets), contrasts)
+    assert np.array_equal(ask(kernel, stack, experts, flat(sets), contrasts), expected)
+    stack.fold()
+    assert len(stack.stack) == 2
+    assert np.array_equal(ask(kernel, stack, experts, flat(sets), contrasts), expected)
+
+
 def staged(seed, contrasts, counted, kind):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(WIDTH, 1 + contrasts)).astype(np.float32)

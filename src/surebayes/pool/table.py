@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _kernel = kernel("pool")
 MAX_KEYS = 2**32
-_PER_BLOCK = 512 // 8
+_PER_BLOCK, _GUIDED = 512 // 8, 8
 _LARGE = 2**20
 
 
@@ -166,7 +166,7 @@ class FileTable:
         and a checksum for every 512 bytes of those.
     """
 
-    __slots__ = ("checked", "entries", "entry_crcs", "fence_crcs", "fences", "file", "n")
+    __slots__ = ("checked", "entries", "entry_crcs", "fence_crcs", "fences", "file", "guide", "n")
 
     def __init__(
         self, file: "bytes | bytearray | mmap.mmap", n: int, entries: int, entry_crcs: int, fences: int, fence_crcs: int
@@ -177,6 +177,7 @@ class FileTable:
         if not 0 <= 8 * n <= len(file):
             raise BadModel("The tables of the model are damaged: the table lies outside of its file.")
         self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
+        self.guide = b""  # of entries that are all known to be right: the first key of every few, to search them by
 
     @classmethod
     def of_places(cls, file: "bytes | bytearray | mmap.mmap", places: object) -> "FileTable":
@@ -201,9 +202,21 @@ class FileTable:
     @classmethod
     def of_checked(cls, entries: bytes) -> "FileTable":
         """Return entries that are known to be right as a table to be read whole: no fences to search it by."""
-        table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
-        table.checked[:] = b"\1" * len(table.checked)
-        return table
+        return cls(entries, len(entries) // 8, 0, 0, 0, 0)._as_checked()
+
+    @classmethod
+    def to_search(cls, entries: bytes) -> "FileTable":
+        """Return entries that are known to be right as a table to look columns up in."""
+        fences = _first_keys(entries, _PER_BLOCK)
+        crcs = _kernel.block_checksums(fences)
+        table = cls(entries + fences + crcs, len(entries) // 8, 0, 0, len(entries), len(entries) + len(fences))
+        table.guide = _first_keys(entries, _GUIDED)
+        return table._as_checked()
+
+    def _as_checked(self) -> "FileTable":
+        """Return this table; nobody looks at its entries' checksums."""
+        self.checked[:] = b"\1" * len(self.checked)
+        return self
 
 
 def _size(file: FileTable) -> int:
@@ -243,13 +256,18 @@ def scaled(entries: bytes, weight: int) -> bytes:
 
 def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
     """Return the parts of a table in a file, and where each begins if they come one after the other."""
-    fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes() if entries else b""
+    fences = _first_keys(entries, _PER_BLOCK)
     parts = [entries, _kernel.block_checksums(entries), fences, _kernel.block_checksums(fences)]
     places, at = {"n": len(entries) // 8}, 0
     for name, part in zip(("entries", "entry_crcs", "fences", "fence_crcs"), parts):
         places[name] = at
         at += len(part)
     return parts, places
+
+
+def _first_keys(entries: bytes, every: int) -> bytes:
+    """Return the first key of every so many entries."""
+    return memoryview(entries).cast("I")[:: 2 * every].tobytes() if entries else b""
 
 
 def lesson_entries(rows: Rows, classes: int, label: int, forget: bool) -> bytes:
@@ -308,9 +326,7 @@ class Sums:
         if len(tables) == len(self.stack) > 2:
             large = max(tables, key=_size)
             entries = merged([table for table in tables if table is not large], self.classes)
-            small = FileTable.of_parts(b"".join(file_parts(entries)[0]), len(entries) // 8, 0)
-            small.checked[:] = b"\1" * len(small.checked)
-            self.stack = [(large, 1), (small, 1)]
+            self.stack = [(large, 1), (FileTable.to_search(entries), 1)]
 
     def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
         """Learn or forget one document by a table of its own on top of the stack; return that table's entries.

@@ -28,6 +28,8 @@ MUTE = 1e9
 
 PAYS = 30_000
 """Entries of the tables for each document that was looked up in the file, at which unpacking them pays."""
+FOLDING_PAYS = 3 * PAYS
+"""Entries of the smaller tables for each such document, at which putting these together pays."""
 
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
@@ -268,7 +270,7 @@ class MappedModel:
         stacks = [[table.n for table, _ in sums.stack if isinstance(table, FileTable)] for sums in engine.sums]
         if sum(map(sum, stacks)) < PAYS * self.judged:
             engine.load()
-        elif sum([sum(sizes) - max(sizes, default=0) for sizes in stacks]) < PAYS * self.judged:
+        elif sum([sum(sizes) - max(sizes, default=0) for sizes in stacks]) < FOLDING_PAYS * self.judged:
             engine.fold()
 
     def scores(self, content: "bytes | str") -> Numbers:

@@ -24,7 +24,7 @@
 #define HIDDEN
 #endif
 
-enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8 };
+enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8, GUIDED = 8 };
 
 static inline uint32_t word(const uint8_t *p)
 {
@@ -76,13 +76,14 @@ static inline int64_t rows_at(const Rows *rows, size_t i)
  * In memory: place has for each column 1 + its row in `values`, or 0; a row has `each` values of 4 bytes.
  * In a file: sorted entries {key, value} of 4 bytes each, the key column << bits | which value; only values other than
  * 0 are there. Every BLOCK bytes have a CRC-32 in an array of their own, and the fences are the first key of every
- * block.
+ * block. Entries that are known to be right may have a guide: the first key of every GUIDED of them.
  */
 typedef struct {
     int32_t *place, *values;
     size_t width, rows;
     const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* may lie anywhere: read through memcpy */
-    size_t n, blocks;
+    const uint8_t *guide;                                      /* or NULL */
+    size_t n, blocks, guides;
     uint8_t *checked; /* blocks of entries, then of fences, whose checksum is known to be right */
     size_t each;
     int bits, in_file;

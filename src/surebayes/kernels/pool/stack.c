@@ -189,42 +189,46 @@ done:
 
 /* ------------------------------------------------------------------------------------------------ several as one */
 
-/* Copy the entries of a table in a file, each block checked, keys ascending; what is wrong, or NULL. */
-static const char *copy_entries(Table *t, uint32_t *out)
+/* Check the entries of a table in a file: each block, and that keys ascend; what is wrong, or NULL. */
+static const char *check_entries(Table *t)
 {
     uint32_t before = 0;
     for (size_t b = 0; b < t->blocks; b++) {
         if (!table_block(t, b))
             return table_damaged;
         size_t end = (b + 1) * ENTRIES < t->n ? (b + 1) * ENTRIES : t->n;
-        memcpy(out + 2 * b * ENTRIES, t->entries + 8 * b * ENTRIES, 8 * (end - b * ENTRIES));
+        int descend = 0;
         for (size_t i = b * ENTRIES; i < end; i++) {
-            if (i && out[2 * i] <= before)
-                return "an entry of the table is out of order, or of another table";
-            before = out[2 * i];
+            uint32_t key = word(t->entries + 8 * i);
+            descend |= i && key <= before;
+            before = key;
         }
+        if (descend)
+            return "an entry of the table is out of order, or of another table";
     }
     return NULL;
 }
 
-/* Merge two lists of entries; values of the same key add up, and what comes to 0 is left out. The number of entries. */
-static size_t merge_two(const uint32_t *a, size_t n, const uint32_t *b, size_t m, uint32_t *out, int *beyond)
+/* Merge two lists of entries, the second as it lies in a file; values of the same key add up, and what comes to 0 is
+ * left out. The number of entries. */
+static size_t merge_two(const uint32_t *a, size_t n, const uint8_t *b, size_t m, uint32_t *out, int *beyond)
 {
-    const uint32_t *last_a = a + 2 * n, *last_b = b + 2 * m, *start = out;
+    const uint32_t *last_a = a + 2 * n, *start = out;
+    const uint8_t *last_b = b + 8 * m;
     while (a < last_a && b < last_b) {
-        uint32_t x = a[0], y = b[0];
-        int64_t value = (x <= y ? (int64_t)(int32_t)a[1] : 0) + (y <= x ? (int64_t)(int32_t)b[1] : 0);
+        uint32_t x = a[0], y = word(b);
+        int64_t value = (x <= y ? (int64_t)(int32_t)a[1] : 0) + (y <= x ? (int64_t)(int32_t)word(b + 4) : 0);
         *beyond |= value > INT32_MAX || value < -INT32_MAX;
         out[0] = x < y ? x : y;
         out[1] = (uint32_t)value;
         out += value ? 2 : 0;
         a += x <= y ? 2 : 0;
-        b += y <= x ? 2 : 0;
+        b += y <= x ? 8 : 0;
     }
     for (; a < last_a; a += 2, out += 2)
         out[0] = a[0], out[1] = a[1];
-    for (; b < last_b; b += 2, out += 2)
-        out[0] = b[0], out[1] = b[1];
+    for (; b < last_b; b += 8, out += 2)
+        out[0] = word(b), out[1] = word(b + 4);
     return (size_t)(out - start) / 2;
 }
 
@@ -245,17 +249,13 @@ static const char *merge_all(Table *tables, size_t n_tables, uint32_t **result, 
         if (!next)
             break;
         next->in_file = 0;
-        uint32_t *more = malloc(8 * next->n + 8), *both = malloc(8 * (next->n + *n) + 8);
-        if (!more || !both)
-            wrong = "there is not enough memory";
-        else
-            wrong = copy_entries(next, more);
+        uint32_t *both = malloc(8 * (next->n + *n) + 8);
+        wrong = both ? check_entries(next) : "there is not enough memory";
         if (!wrong) {
-            *n = merge_two(sum, *n, more, next->n, both, &beyond);
+            *n = merge_two(sum, *n, next->entries, next->n, both, &beyond);
             free(sum);
             sum = both, both = NULL;
         }
-        free(more);
         free(both);
     }
     *result = sum;

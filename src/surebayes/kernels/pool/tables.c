@@ -187,6 +187,12 @@ static int open_in_file(Table *t, Buffers *buffers, PyObject *from)
         PyErr_SetString(PyExc_ValueError, outside);
         return -1;
     }
+    size_t guides;
+    if (!(t->guide = buffers_attr(buffers, from, "guide", 1, 0, &guides)))
+        return -1;
+    t->guides = (t->n + GUIDED - 1) / GUIDED;
+    if (guides != 4 * t->guides)
+        t->guide = NULL;
     t->width = (size_t)(0xFFFFFFFFu >> t->bits);
     if (t->width > INT32_MAX)
         t->width = INT32_MAX;
@@ -332,6 +338,101 @@ static inline int read_pair(const Table *t, size_t block, uint32_t low, int32_t 
 /* Blocks lie all over a file that may be larger than any cache: then they are asked for some columns ahead. */
 enum { BLOCKS_AHEAD = 16, IN_A_CACHE = 1 << 20 };
 
+/* Few entries and many columns, which rise: each entry is looked for among the columns, galloping from the last. */
+static int gather_few(Table *t, const int32_t *columns, size_t n, uint32_t mask, int32_t *out)
+{
+    for (size_t i = 0, place = 0; i < t->n && place < n; i++) {
+        if (i % ENTRIES == 0 && !table_block(t, i / ENTRIES))
+            return -1;
+        const uint32_t key = word(t->entries + 8 * i), column = key >> t->bits, which = key & mask;
+        size_t high = place;
+        for (size_t step = 1; high < n && (uint32_t)columns[high] < column; step *= 2) {
+            place = high + 1;
+            high += step;
+        }
+        if (high > n)
+            high = n;
+        while (place < high) {
+            size_t middle = place + (high - place) / 2;
+            if ((uint32_t)columns[middle] < column)
+                place = middle + 1;
+            else
+                high = middle;
+        }
+        if (place < n && (uint32_t)columns[place] == column && which < t->each)
+            out[place * t->each + which] = (int32_t)word(t->entries + 8 * i + 4);
+    }
+    return 0;
+}
+
+/* The last of the guide's keys that is at most `key`, from number `low` on, which is such a one; found as find_block
+ * does. */
+static size_t find_guide(const Table *t, uint32_t key, size_t low)
+{
+    size_t step = NEAR, high = low + step;
+    for (; high < t->guides && word(t->guide + 4 * high) <= key; high = low + step) {
+        low = high;
+        step *= 2;
+    }
+    if (high > t->guides)
+        high = t->guides;
+    while (high - low > NEAR) {
+        size_t middle = low + (high - low) / 2;
+        if (word(t->guide + 4 * middle) > key)
+            high = middle;
+        else
+            low = middle;
+    }
+    const uint8_t *keys = t->guide + 4 * low;
+    uint32_t smaller = 0;
+    if (high - low == NEAR)
+        for (size_t i = 1; i < NEAR; i++)
+            smaller += word(keys + 4 * i) <= key;
+    else
+        for (size_t i = 1; i < high - low; i++)
+            smaller += word(keys + 4 * i) <= key;
+    return low + smaller;
+}
+
+/* Entries that are known to be right: a line of memory for each column, asked for some columns ahead. */
+static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t mask, int32_t *out)
+{
+    size_t at[BLOCKS_AHEAD], guide = 0;
+    for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
+        if (i >= BLOCKS_AHEAD) {
+            const size_t j = i - BLOCKS_AHEAD, start = GUIDED * at[j % BLOCKS_AHEAD];
+            const uint32_t low = (uint32_t)columns[j] << t->bits, last = low | mask;
+            size_t from = start;
+            if (start + GUIDED <= t->n)
+                for (size_t k = 0; k < GUIDED; k++)
+                    from += word(t->entries + 8 * (start + k)) < low;
+            else
+                while (from < t->n && word(t->entries + 8 * from) < low)
+                    from++;
+            for (; from < t->n && word(t->entries + 8 * from) <= last; from++) {
+                size_t which = word(t->entries + 8 * from) & mask;
+                if (which < t->each)
+                    out[j * t->each + which] = (int32_t)word(t->entries + 8 * from + 4);
+            }
+        }
+        if (i < n) {
+            if (i && columns[i] < columns[i - 1])
+                guide = 0;
+            guide = find_guide(t, (uint32_t)columns[i] << t->bits, guide);
+            at[i % BLOCKS_AHEAD] = guide;
+            PREFETCH(t->entries + 8 * GUIDED * guide);
+        }
+    }
+}
+
+static int rise(const int32_t *columns, size_t n)
+{
+    int all = 1;
+    for (size_t i = 1; i < n; i++)
+        all &= columns[i - 1] < columns[i];
+    return all;
+}
+
 static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *out)
 {
     uint32_t mask = t->bits ? (uint32_t)(((uint64_t)1 << t->bits) - 1) : 0, first;
@@ -340,6 +441,12 @@ static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *o
     memset(out, 0, n * t->each * 4);
     if (!t->n || !n)
         return 0;
+    if (t->n < n / 2 && rise(columns, n))
+        return gather_few(t, columns, n, mask, out);
+    if (t->guide) {
+        gather_guided(t, columns, n, mask, out);
+        return 0;
+    }
     if (fence(t, 0, &first) < 0)
         return -1;
     for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
