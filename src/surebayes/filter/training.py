@@ -13,7 +13,7 @@ from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows
 from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Places, Spool, SpooledGroup
+from surebayes.filter.disk.spool import Chunk, Places, Spool, SpooledGroup
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
@@ -129,15 +129,16 @@ class _Training:
         aside: list[Event] = []
         learnt: list[str] = []
         for fingerprint in batch:
-            label, known = self.spool.label_of(fingerprint), None if anew else write.known(fingerprint)
+            chunk, place = self.spool.found(fingerprint)
+            label, known = chunk.labels[place], None if anew else write.known(fingerprint)
             if known is None and fingerprint[:8] < self.limits[label]:
-                aside.append(self._row(state, "reserve", fingerprint, now))
+                aside.append(self._row(state, "reserve", chunk, place, now))
                 events.append(aside[-1])
             elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
                 self.done["already"] += 1  # set aside before: training again must not use it up
             elif known is None and together:
                 if self.journal:
-                    events.append(self._row(state, "learn", fingerprint, now))
+                    events.append(self._row(state, "learn", chunk, place, now))
                 learnt.append(fingerprint)
             else:
                 write.add_many(events)
@@ -152,15 +153,17 @@ class _Training:
         if anew:
             self.stands_at = state.seq, state.chain
 
-    def _row(self, state: State, action: str, fingerprint: str, now: float) -> Event:
+    def _row(self, state: State, action: str, chunk: Chunk, place: int, now: float) -> Event:
         """Return the row of the journal that holds a message."""
-        label, content, message_id = self.spool.kept_of(fingerprint)
+        fingerprint = chunk.fingerprints[place]
         if state.keeps_content:
-            body, reader = pack_content(content), contents.VERSION
+            body, reader = pack_content(chunk.content(place)), contents.VERSION
         else:
-            body, reader = pack_rows(packable(self.spool.rows_of(fingerprint))), None
-        name = state.hashed(message_id)
-        return Event(action, fingerprint, label, None, now, self.who, body, reader=reader, message_id=name)
+            body, reader = pack_rows(packable(chunk.of(place))), None
+        name = state.hashed(self.spool.ids.get(fingerprint, ""))
+        return Event(
+            action, fingerprint, chunk.labels[place], None, now, self.who, body, reader=reader, message_id=name
+        )
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
         """Count messages as they lie together, and return how many: the order of lessons changes no count."""

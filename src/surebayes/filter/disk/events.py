@@ -125,5 +125,8 @@ def row_of(event: Event) -> tuple[Any, ...]:
 
 def row_without_source(event: Event) -> tuple[Any, ...]:
     """Return what `row_of` does without the source."""
-    values = row_of(event)
-    return values[:4] + values[5:]
+    message_id = event.message_id if event.message_id is None else bytearray(event.message_id)
+    return (
+        event.seq, event.action, event.fingerprint, event.label, event.time, event.who, event.check,
+        event.body_check, event.reader, message_id, event.chain, bytearray(event.body),
+    )  # fmt: skip

@@ -202,10 +202,11 @@ class Spool:
 
     def label_of(self, fingerprint: str) -> str:
         """Return the class that a message was given as."""
-        chunk, i = self._found(fingerprint)
+        chunk, i = self.found(fingerprint)
         return chunk.labels[i]
 
-    def _found(self, fingerprint: str) -> tuple[Chunk, int]:
+    def found(self, fingerprint: str) -> tuple[Chunk, int]:
+        """Return where a message is: a chunk, and its place there."""
         number, i = divmod(self.places[fingerprint], _CHUNK)
         return self.chunks[number], i
 
@@ -216,12 +217,12 @@ class Spool:
 
     def kept_of(self, fingerprint: str) -> tuple[str, bytes, str]:
         """Return the class of a message, what the journal keeps of it, and its Message-ID."""
-        chunk, i = self._found(fingerprint)
+        chunk, i = self.found(fingerprint)
         return chunk.labels[i], chunk.content(i), self.ids.get(fingerprint, "")
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""
-        chunk, i = self._found(fingerprint)
+        chunk, i = self.found(fingerprint)
         return chunk.of(i)
 
     def places_of(self, fingerprints: Iterable[str]) -> list[Places]:

@@ -44,7 +44,14 @@ static uint8_t *put_sequence(uint8_t *out, const uint8_t *from, size_t literals,
     *token = (uint8_t)((literals < 15 ? literals : 15) << 4);
     if (literals >= 15)
         out = put_length(out, literals - 15);
-    memcpy(out, from, literals);
+    /* a match begins twelve bytes before the end at the latest, so there are four bytes to read where the literals are
+     * fewer, and sixteen where they are four or more */
+    if (length && literals < 4)
+        memcpy(out, from, 4);
+    else if (length && literals <= 16)
+        memcpy(out, from, 16);
+    else
+        memcpy(out, from, literals);
     out += literals;
     if (length) {
         *out++ = (uint8_t)back;
@@ -90,7 +97,8 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
 #define SLOT(place) (word(data + (place)) * UINT32_C(2654435761) >> (32 - bits))
     while (at + LAST_MATCH <= n) {
         uint32_t slot = SLOT(at);
-        size_t before = table[slot] > base ? table[slot] - base : 0;
+        uint32_t noted = table[slot];
+        size_t before = noted > base ? noted - base : 0;
         table[slot] = base + (uint32_t)at;
         if (word(data + before) != word(data + at) || at - before > FARTHEST) {
             at += missed++ >> PATIENCE;

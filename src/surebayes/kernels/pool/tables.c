@@ -795,6 +795,13 @@ done:
     return result;
 }
 
+static inline int any_of_8(const int32_t *numbers)
+{
+    uint64_t pairs[4];
+    memcpy(pairs, numbers, sizeof pairs);
+    return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
+}
+
 const char pack_entries_doc[] = "pack_entries(table)\n--\n\nThe entries of a table in memory as a file has them, "
                                 "ascending by key; values of 0 are left out.";
 PyObject *pool_pack_entries(PyObject *module, PyObject *args)
@@ -823,9 +830,14 @@ PyObject *pool_pack_entries(PyObject *module, PyObject *args)
     uint32_t found[STRETCH + 1];
     for (size_t from_column = 0; from_column < t.width; from_column += STRETCH) {
         size_t to = t.width - from_column < STRETCH ? t.width : from_column + STRETCH, listed = 0;
-        for (size_t column = from_column; column < to; column++) {
-            found[listed] = (uint32_t)column;
-            listed += (uint32_t)t.place[column] - 1u < (uint32_t)size;
+        for (size_t column = from_column, next; column < to; column = next) {
+            next = to - column < 8 ? to : column + 8;
+            if (next == column + 8 && !any_of_8(t.place + column))
+                continue; /* most columns of a small model have no place */
+            for (; column < next; column++) {
+                found[listed] = (uint32_t)column;
+                listed += (uint32_t)t.place[column] - 1u < (uint32_t)size;
+            }
         }
         for (size_t i = 0; i < listed; i++) {
             if (i + 16 < listed)
