@@ -521,6 +521,7 @@ def test_a_table_that_can_not_be_is_refused(kernel, entries):
 @given(st.binary(max_size=2000))
 def test_both_have_the_same_checksums(data):
     assert compiled.block_checksums(data) == twin.block_checksums(data)
+    assert compiled.checksum(data) == twin.checksum(data)
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 63, 64, 65, 79, 80, 127, 128, 129, 500, 511, 512, 575, 576, 577])

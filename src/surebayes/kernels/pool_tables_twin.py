@@ -95,6 +95,17 @@ def block_checksums(data: Buffer) -> bytes:
     return b"".join(crc32(view[i : i + BLOCK]).to_bytes(4, "little") for i in range(0, len(view), BLOCK))
 
 
+def checksum(data: Buffer) -> int:
+    """Return the CRC-32 of bytes.
+
+    Examples
+    --------
+    >>> checksum(b"123456789") == 0xCBF43926
+    True
+    """
+    return crc32(data)
+
+
 class _CheckedFile:
     """A table in a file, its blocks checked as they are touched."""
 

@@ -13,6 +13,7 @@ from surebayes.kernels.pool_tables_twin import (
     add,
     block_checksums,
     cast,
+    checksum,
     documents_of,
     gather,
     key_bits,
@@ -44,9 +45,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "add", "block_checksums", "compress", "counts_of", "decompress", "end_on_bus_error", "gather", "hash_listed",
-    "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds", "merge", "opinion",
-    "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns", "weigh",
+    "add", "block_checksums", "checksum", "compress", "counts_of", "decompress", "end_on_bus_error", "gather",
+    "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds", "merge",
+    "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
+    "weigh",
 ]  # fmt: skip
 
 _LONG = 65535

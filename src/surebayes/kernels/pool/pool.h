@@ -149,6 +149,7 @@ HIDDEN PyObject *pool_load(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_totals(PyObject *module, PyObject *from);
 HIDDEN PyObject *pool_pack_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_block_checksums(PyObject *module, PyObject *data);
+HIDDEN PyObject *pool_checksum(PyObject *module, PyObject *data);
 HIDDEN PyObject *pool_lesson_alive(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_lesson_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_merge(PyObject *module, PyObject *args);
@@ -165,7 +166,7 @@ HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
     score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
     hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
-    merge_doc[];
+    merge_doc[], checksum_doc[];
 HIDDEN void make_crc_table(void);
 
 #endif

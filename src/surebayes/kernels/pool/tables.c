@@ -110,6 +110,18 @@ void make_crc_table(void)
     make_crc_table_of_bytes();
 }
 
+const char checksum_doc[] = "checksum(data)\n--\n\nThe CRC-32 of bytes.";
+PyObject *pool_checksum(PyObject *module, PyObject *data)
+{
+    Py_buffer view;
+    (void)module;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    uint32_t crc = crc32_of(view.buf, (size_t)view.len);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(crc);
+}
+
 const char block_checksums_doc[] =
     "block_checksums(data)\n--\n\nThe CRC-32 of every 512 bytes (the last block may be shorter), as uint32.";
 PyObject *pool_block_checksums(PyObject *module, PyObject *data)
