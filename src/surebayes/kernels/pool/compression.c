@@ -44,14 +44,7 @@ static uint8_t *put_sequence(uint8_t *out, const uint8_t *from, size_t literals,
     *token = (uint8_t)((literals < 15 ? literals : 15) << 4);
     if (literals >= 15)
         out = put_length(out, literals - 15);
-    /* a match begins twelve bytes before the end at the latest, so there are four bytes to read where the literals are
-     * fewer, and sixteen where they are four or more */
-    if (length && literals < 4)
-        memcpy(out, from, 4);
-    else if (length && literals <= 16)
-        memcpy(out, from, 16);
-    else
-        memcpy(out, from, literals);
+    memcpy(out, from, literals);
     out += literals;
     if (length) {
         *out++ = (uint8_t)back;
@@ -88,18 +81,16 @@ static int table_bits(size_t n)
     return bits;
 }
 
-/* The table has places of all contents of a call, each as if the contents lay one after the other: those before `base`
- * are of other contents, and stand for the first place, so that nothing has to be cleared in between. */
-static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t *table, uint32_t base)
+static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t *table)
 {
     int bits = table_bits(n);
     size_t from = 0, at = 1, missed = 1 << PATIENCE;
+    memset(table, 0, sizeof *table << bits);
 #define SLOT(place) (word(data + (place)) * UINT32_C(2654435761) >> (32 - bits))
     while (at + LAST_MATCH <= n) {
         uint32_t slot = SLOT(at);
-        uint32_t noted = table[slot];
-        size_t before = noted > base ? noted - base : 0;
-        table[slot] = base + (uint32_t)at;
+        size_t before = table[slot];
+        table[slot] = (uint32_t)at;
         if (word(data + before) != word(data + at) || at - before > FARTHEST) {
             at += missed++ >> PATIENCE;
             continue;
@@ -112,7 +103,7 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
         from = at += length;
         missed = 1 << PATIENCE;
         if (at + LAST_MATCH <= n)
-            table[SLOT(at - 2)] = base + (uint32_t)(at - 2);
+            table[SLOT(at - 2)] = (uint32_t)(at - 2);
     }
 #undef SLOT
     return put_sequence(out, data + from, n - from, 0, 0);
@@ -159,19 +150,12 @@ PyObject *pool_compress(PyObject *module, PyObject *contents)
     }
     PyThreadState *let_go = let_others_run((size_t)n, room);
     uint8_t *out = packed;
-    uint32_t base = 0;
-    memset(table, 0, sizeof table);
     for (Py_ssize_t i = 0; i < n; i++) {
         uint32_t size = (uint32_t)all[i].size;
-        if (size > UINT32_MAX - base) {
-            memset(table, 0, sizeof table);
-            base = 0;
-        }
         uint8_t *start = out;
         *out++ = MARK;
         memcpy(out, &size, 4);
-        out = put_block(all[i].data, size, out + 4, table, base);
-        base += size;
+        out = put_block(all[i].data, size, out + 4, table);
         all[i].packed = (size_t)(out - start);
     }
     run_again(let_go);
