@@ -1,6 +1,8 @@
 """The reproductions: their machinery on small data, every row of the table of results on whole corpora (slow)."""
 
 import json
+import subprocess
+import sys
 from io import StringIO
 
 import numpy as np
@@ -16,6 +18,13 @@ from surebayes.research.laboratory.porter import stem
 from surebayes.research.laboratory.words import Words
 from surebayes.research.papers import __main__ as command
 from surebayes.research.papers import frank_bouckaert, junejo_karim, kim_seo_rim, kolcz_chowdhury
+
+
+@pytest.mark.parametrize("module", ["surebayes.papers", "surebayes.research.papers"])
+def test_the_command_answers(module):
+    said = subprocess.run([sys.executable, "-m", module, "--list"], capture_output=True, text=True, check=True).stdout
+    assert "Kolcz & Yih 2007" in said
+    assert "table 2" in said
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,5 +125,12 @@ def list_items(names: Sequence[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def as_command() -> None:
+    """Run the command; a reader that goes away, as `head` does, ends it without a word."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    as_command()
