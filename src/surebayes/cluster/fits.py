@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from surebayes.cluster.columns import TermCounts, picked
+from surebayes.cluster.columns import picked
 from surebayes.cluster.documents import Inquiry, PartsRunner, Plan, ScatteredDocuments, settle
 from surebayes.cluster.executors import ExecutorEngine
 from surebayes.cluster.parts import Reader
@@ -134,17 +134,13 @@ def _in_common_columns(answer: Answer, vectorizer: CountVectorizer) -> list[Stat
     if terms is None or not len(terms.known):
         raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
     numbers = terms.sorted_numbers()
-    limits = vectorizer._limits_of(answer.n_documents)
+    limits = vectorizer._limits(answer.n_documents)
     if limits is not None:
-        numbers = numbers[_kept(vectorizer, terms, numbers, limits)]
+        numbers = numbers[limits.kept(terms.in_documents[numbers], terms.in_all[numbers], vectorizer.dtype)]
     vectorizer.fixed_vocabulary_ = False
     vectorizer._learnt(terms.known.select(numbers.astype(np.uint32)), np.arange(len(numbers), dtype=np.int32))
     answer.n_columns = len(numbers)
     return [picked(statistics, numbers) for statistics in answer.statistics]
-
-
-def _kept(vectorizer: CountVectorizer, terms: TermCounts, numbers: np.ndarray, limits: Any) -> np.ndarray:
-    return vectorizer._kept(terms.in_documents[numbers], terms.in_all[numbers], *limits)
 
 
 def _taken_apart(estimator: Any) -> tuple[list[Any], CountClassifier]:

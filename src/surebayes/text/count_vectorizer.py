@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer as _CountVectorizer
 from surebayes.kernels import kernel
 from surebayes.text.batching import EXTRA_CONSTRAINTS, CountedRows, KernelMixin, canonical, in_one_step
 from surebayes.text.hashing_vectorizer import HashingVectorizer
+from surebayes.text.term_limits import TermLimits
 
 if TYPE_CHECKING:
     from surebayes.kernels.text_twin import Analyzer, Vocabulary
@@ -247,8 +247,9 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if not len(terms):
             raise ValueError(_EMPTY)
         columns = self._sorted_columns(terms, 0)
-        if limits := self._limits(parts):
-            columns = self._limit(parts, columns, merged, *limits)
+        documents = sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts)
+        if limits := self._limits(documents):
+            columns = self._limit(parts, columns, merged, limits)
         maps = [columns if ids is None else columns[ids] for ids in merged]
         X = self._assemble(parts, maps, int(columns.max()) + 1, jobs)
         if (columns < 0).any():
@@ -308,56 +309,26 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
         return columns
 
-    def _limits(self, parts: list[CountedRows]) -> tuple[float, float, int | None] | None:
-        """Return the most and fewest documents a kept term is in, and the most terms; None if every term is kept."""
-        return self._limits_of(sum(len(memoryview(rows[0]).cast("B")) // 4 for rows, _ in parts))
-
-    def _limits_of(self, n: int) -> tuple[float, float, int | None] | None:
-        """Do what `_limits` does, given the number of documents."""
-        high, low = _documents_of(self.max_df, n), _documents_of(self.min_df, n)
-        if high < low:
-            raise ValueError("max_df corresponds to < documents than min_df")
-        if high >= n and low <= 1 and self.max_features is None:
-            return None
-        return high, low, self.max_features
+    def _limits(self, documents: int) -> TermLimits | None:
+        """Return which of the terms of so many documents stay; None if all do."""
+        return TermLimits.of(self.max_df, self.min_df, self.max_features, documents)
 
     def _limit(
-        self,
-        parts: list[CountedRows],
-        columns: np.ndarray,
-        merged: list[np.ndarray | None],
-        high: float,
-        low: float,
-        most: int | None,
+        self, parts: list[CountedRows], columns: np.ndarray, merged: list[np.ndarray | None], limits: TermLimits
     ) -> np.ndarray:
-        """Columns after rare, common and surplus terms are gone (they get -1), chosen exactly as scikit-learn does."""
+        """Columns after rare, common and surplus terms are gone (they get -1)."""
         in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
         for rows, job in parts:
             ids = np.frombuffer(rows[1], np.uint32)
             ids = ids if (here := merged[job]) is None else here[ids]
             in_documents += np.bincount(ids, minlength=len(columns))
-            if most is not None and not self.binary:
+            if limits.most is not None and not self.binary:
                 in_all += np.bincount(ids, np.frombuffer(rows[2], np.int32), len(columns)).astype(np.int64)
         by_column = np.argsort(columns)
-        mask = self._kept(
-            in_documents[by_column], (in_documents if self.binary else in_all)[by_column], high, low, most
-        )
+        totals = in_documents if self.binary else in_all
+        mask = limits.kept(in_documents[by_column], totals[by_column], self.dtype)
         renumbered = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
         return np.asarray(renumbered[columns])
-
-    def _kept(
-        self, in_documents: np.ndarray, in_all: np.ndarray, high: float, low: float, most: int | None
-    ) -> np.ndarray:
-        """Return which terms stay, of numbers by column."""
-        mask = (in_documents <= high) & (in_documents >= low)
-        if most is not None and mask.sum() > most:
-            totals = in_all.astype(self.dtype) if np.dtype(self.dtype).kind == "f" else in_all
-            chosen = np.flatnonzero(mask)[(-totals[mask]).argsort()[:most]]
-            mask = np.zeros(len(mask), bool)
-            mask[chosen] = True
-        if not mask.any():
-            raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
-        return np.asarray(mask)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Self:
@@ -460,8 +431,3 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if dumped is not None:
             self._terms = kernel().Vocabulary(*dumped)
             self._columns = np.array(self._columns)  # what came over a wire may lie at any address
-
-
-def _documents_of(limit: float, n: int) -> float:
-    """Return a number of documents: it is one, or a share of n."""
-    return limit if isinstance(limit, Integral) else limit * n
