@@ -21,6 +21,8 @@ FAN_IN = 8
 ANSWER = "number long, pieces long, piece long, packed binary"
 PIECE = 4 << 20
 """Answers travel in rows of so many bytes at most: Spark copies a row several times in memory."""
+HOME = 16
+"""In how many goes the rows of the sum come home: Spark's driver holds those of one in memory."""
 
 
 def fit_spark(estimator: Any, dataframe: Any, text: str = "text", label: str = "label") -> Any:
@@ -105,12 +107,11 @@ class SparkEngine:
             if self.partitions is None:
                 self.partitions = self.dataframe.rdd.getNumPartitions()
             answers, width = self.dataframe.mapInArrow(_Asking(shared), ANSWER), self.partitions
-            while width > FAN_IN:
+            while width > 1:
                 width = -(-width // FAN_IN)
                 answers = answers.repartition(width, "number").mapInArrow(_added, ANSWER)
-            total = task.nothing()
-            for answer in _whole(tuple(row) for row in answers.toLocalIterator()):
-                total = total.merge(answer)
+            rows = answers.repartition(HOME, "piece").toLocalIterator()
+            total = next(_whole(tuple(row) for row in rows), task.nothing())
         except Exception as error:
             raise _named(error) from error
         finally:

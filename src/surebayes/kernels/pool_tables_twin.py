@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         fences: int
         fence_crcs: int
         checked: bytearray
+        guide: bytes
 
     class DocumentRows(Protocol):
         """Documents: the distinct columns of document i are ``columns[indptr[i]:indptr[i + 1]]``."""
@@ -123,6 +124,7 @@ class _CheckedFile:
         }
         self.known: dict[tuple[str, int], list[int]] = {}
         self.checked = table.checked  # blocks whose checksum is known to be right
+        self.has_fences = not len(table.guide)
 
     def block(self, kind: str, number: int) -> list[int]:
         """Return the words of a block."""
@@ -139,6 +141,8 @@ class _CheckedFile:
 
     def fence(self, i: int) -> int:
         """Return the first key of a block of entries."""
+        if not self.has_fences:
+            return self.block("entries", i)[0]
         return self.block("fences", i // (BLOCK // 4))[i % (BLOCK // 4)]
 
     def between(self, low: int, last: int) -> Iterator[tuple[int, int]]:

@@ -202,21 +202,16 @@ class FileTable:
     @classmethod
     def of_checked(cls, entries: bytes) -> "FileTable":
         """Return entries that are known to be right as a table to be read whole: no fences to search it by."""
-        return cls(entries, len(entries) // 8, 0, 0, 0, 0)._as_checked()
+        table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
+        table.checked[:] = b"\1" * len(table.checked)
+        return table
 
     @classmethod
     def to_search(cls, entries: bytes) -> "FileTable":
         """Return entries that are known to be right as a table to look columns up in."""
-        fences = _first_keys(entries, _PER_BLOCK)
-        crcs = _kernel.block_checksums(fences)
-        table = cls(entries + fences + crcs, len(entries) // 8, 0, 0, len(entries), len(entries) + len(fences))
+        table = cls.of_checked(entries)
         table.guide = _first_keys(entries, _GUIDED)
-        return table._as_checked()
-
-    def _as_checked(self) -> "FileTable":
-        """Return this table; nobody looks at its entries' checksums."""
-        self.checked[:] = b"\1" * len(self.checked)
-        return self
+        return table
 
 
 def _size(file: FileTable) -> int:
