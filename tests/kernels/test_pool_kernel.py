@@ -194,6 +194,19 @@ def expert(smoothing, top=0):
     return SimpleNamespace(smoothing=smoothing, top=top)
 
 
+@given(st.sets(st.integers(0, 2**32 - 1), max_size=60) | st.sets(st.integers(0, 99), max_size=60), st.integers(1, 5))
+@settings(deadline=None)
+def test_both_guide_to_columns_alike(keys, each):
+    entries = b"".join(key.to_bytes(4, "little") + bytes([1, 0, 0, 0]) for key in sorted(keys))
+    assert compiled.guide(entries, each) == twin.guide(entries, each)
+
+
+@pytest.mark.parametrize(("entries", "each"), [(b"1234567", 1), (bytes(8), 0)])
+def test_no_guide_to_what_are_no_entries(kernel, entries, each):
+    with pytest.raises(ValueError, match="8 bytes each"):
+        kernel.guide(entries, each)
+
+
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stack_of_large_and_tiny_tables_is_scored_as_one(kernel, classes, seed):

@@ -16,6 +16,7 @@ from surebayes.kernels.pool_tables_twin import (
     checksum,
     documents_of,
     gather,
+    guide,
     key_bits,
     lacking,
     lesson_alive,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "add", "block_checksums", "checksum", "compress", "counts_of", "decompress", "end_on_bus_error", "gather",
+    "add", "block_checksums", "checksum", "compress", "counts_of", "decompress", "end_on_bus_error", "gather", "guide",
     "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds", "merge",
     "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
     "weigh",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _kernel = kernel("pool")
 MAX_KEYS = 2**32
-_PER_BLOCK, _GUIDED = 512 // 8, 8
+_PER_BLOCK = 512 // 8
 _LARGE = 2**20
 
 
@@ -177,7 +177,7 @@ class FileTable:
         if not 0 <= 8 * n <= len(file):
             raise BadModel("The tables of the model are damaged: the table lies outside of its file.")
         self.checked = bytearray(blocks + blocks // 128 + 2)  # blocks whose checksum is known to be right
-        self.guide = b""  # of entries that are all known to be right: the first key of every few, to search them by
+        self.guide = b""  # of entries that are all known to be right: where to look for a column
 
     @classmethod
     def of_places(cls, file: "bytes | bytearray | mmap.mmap", places: object) -> "FileTable":
@@ -207,10 +207,10 @@ class FileTable:
         return table
 
     @classmethod
-    def to_search(cls, entries: bytes) -> "FileTable":
+    def to_search(cls, entries: bytes, each: int) -> "FileTable":
         """Return entries that are known to be right as a table to look columns up in."""
         table = cls.of_checked(entries)
-        table.guide = _first_keys(entries, _GUIDED)
+        table.guide = _kernel.guide(entries, each)
         return table
 
 
@@ -251,18 +251,13 @@ def scaled(entries: bytes, weight: int) -> bytes:
 
 def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
     """Return the parts of a table in a file, and where each begins if they come one after the other."""
-    fences = _first_keys(entries, _PER_BLOCK)
+    fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes() if entries else b""
     parts = [entries, _kernel.block_checksums(entries), fences, _kernel.block_checksums(fences)]
     places, at = {"n": len(entries) // 8}, 0
     for name, part in zip(("entries", "entry_crcs", "fences", "fence_crcs"), parts):
         places[name] = at
         at += len(part)
     return parts, places
-
-
-def _first_keys(entries: bytes, every: int) -> bytes:
-    """Return the first key of every so many entries."""
-    return memoryview(entries).cast("I")[:: 2 * every].tobytes() if entries else b""
 
 
 def lesson_entries(rows: Rows, classes: int, label: int, forget: bool) -> bytes:
@@ -321,7 +316,7 @@ class Sums:
         if len(tables) == len(self.stack) > 2:
             large = max(tables, key=_size)
             entries = merged([table for table in tables if table is not large], self.classes)
-            self.stack = [(large, 1), (FileTable.to_search(entries), 1)]
+            self.stack = [(large, 1), (FileTable.to_search(entries, self.classes), 1)]
 
     def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
         """Learn or forget one document by a table of its own on top of the stack; return that table's entries.

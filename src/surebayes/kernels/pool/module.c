@@ -146,6 +146,7 @@ static PyMethodDef functions[] = {
     {"totals", pool_totals, METH_O, totals_doc},
     {"pack_entries", pool_pack_entries, METH_VARARGS, pack_entries_doc},
     {"block_checksums", pool_block_checksums, METH_O, block_checksums_doc},
+    {"guide", pool_guide, METH_VARARGS, guide_doc},
     {"checksum", pool_checksum, METH_O, checksum_doc},
     {"lesson_alive", pool_lesson_alive, METH_VARARGS, lesson_alive_doc},
     {"lesson_entries", pool_lesson_entries, METH_VARARGS, lesson_entries_doc},

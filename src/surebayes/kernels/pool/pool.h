@@ -24,7 +24,7 @@
 #define HIDDEN
 #endif
 
-enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8, GUIDED = 8 };
+enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8 };
 
 static inline uint32_t word(const uint8_t *p)
 {
@@ -76,13 +76,14 @@ static inline int64_t rows_at(const Rows *rows, size_t i)
  * In memory: place has for each column 1 + its row in `values`, or 0; a row has `each` values of 4 bytes.
  * In a file: sorted entries {key, value} of 4 bytes each, the key column << bits | which value; only values other than
  * 0 are there. Every BLOCK bytes have a CRC-32 in an array of their own, and the fences are the first key of every
- * block. Entries that are known to be right may have a guide: the first key of every GUIDED of them.
+ * block. Entries that are known to be right may have a guide: see `guide`.
  */
 typedef struct {
     int32_t *place, *values;
     size_t width, rows;
     const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* may lie anywhere: read through memcpy */
     const uint8_t *guide;                                      /* or NULL */
+    uint32_t guide_shift;
     size_t n, blocks, guides;
     uint8_t *checked; /* blocks of entries, then of fences, whose checksum is known to be right */
     size_t each;
@@ -149,6 +150,7 @@ HIDDEN PyObject *pool_load(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_totals(PyObject *module, PyObject *from);
 HIDDEN PyObject *pool_pack_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_block_checksums(PyObject *module, PyObject *data);
+HIDDEN PyObject *pool_guide(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_checksum(PyObject *module, PyObject *data);
 HIDDEN PyObject *pool_lesson_alive(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_lesson_entries(PyObject *module, PyObject *args);
@@ -164,7 +166,7 @@ HIDDEN PyObject *pool_hash_listed(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_compress(PyObject *module, PyObject *contents);
 HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
-    score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
+    guide_doc[], score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
     hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
     merge_doc[], checksum_doc[];
 HIDDEN void make_crc_table(void);

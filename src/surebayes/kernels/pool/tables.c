@@ -202,9 +202,14 @@ static int open_in_file(Table *t, Buffers *buffers, PyObject *from)
     size_t guides;
     if (!(t->guide = buffers_attr(buffers, from, "guide", 1, 0, &guides)))
         return -1;
-    t->guides = (t->n + GUIDED - 1) / GUIDED;
-    if (guides != 4 * t->guides)
+    t->guides = guides / 4;
+    if (t->guides < 2)
         t->guide = NULL;
+    else {
+        t->guide_shift = word(t->guide) & 31;
+        t->guide += 4;
+        t->guides--;
+    }
     t->width = (size_t)(0xFFFFFFFFu >> t->bits);
     if (t->width > INT32_MAX)
         t->width = INT32_MAX;
@@ -377,50 +382,24 @@ static int gather_few(Table *t, const int32_t *columns, size_t n, uint32_t mask,
     return 0;
 }
 
-/* The last of the guide's keys that is at most `key`, from number `low` on, which is such a one; found as find_block
- * does. */
-static size_t find_guide(const Table *t, uint32_t key, size_t low)
-{
-    size_t step = NEAR, high = low + step;
-    for (; high < t->guides && word(t->guide + 4 * high) <= key; high = low + step) {
-        low = high;
-        step *= 2;
-    }
-    if (high > t->guides)
-        high = t->guides;
-    while (high - low > NEAR) {
-        size_t middle = low + (high - low) / 2;
-        if (word(t->guide + 4 * middle) > key)
-            high = middle;
-        else
-            low = middle;
-    }
-    const uint8_t *keys = t->guide + 4 * low;
-    uint32_t smaller = 0;
-    if (high - low == NEAR)
-        for (size_t i = 1; i < NEAR; i++)
-            smaller += word(keys + 4 * i) <= key;
-    else
-        for (size_t i = 1; i < high - low; i++)
-            smaller += word(keys + 4 * i) <= key;
-    return low + smaller;
-}
-
-/* Entries that are known to be right: a line of memory for each column, asked for some columns ahead. */
+/* Entries that are known to be right, and have a guide: a line of memory for each column, asked for some columns ahead.
+ */
 static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t mask, int32_t *out)
 {
-    size_t at[BLOCKS_AHEAD], guide = 0;
+    size_t at[BLOCKS_AHEAD];
     for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
         if (i >= BLOCKS_AHEAD) {
-            const size_t j = i - BLOCKS_AHEAD, start = GUIDED * at[j % BLOCKS_AHEAD];
+            const size_t j = i - BLOCKS_AHEAD;
             const uint32_t low = (uint32_t)columns[j] << t->bits, last = low | mask;
-            size_t from = start;
-            if (start + GUIDED <= t->n)
-                for (size_t k = 0; k < GUIDED; k++)
-                    from += word(t->entries + 8 * (start + k)) < low;
-            else
-                while (from < t->n && word(t->entries + 8 * from) < low)
-                    from++;
+            size_t from = at[j % BLOCKS_AHEAD];
+            if (from + 8 <= t->n) { /* most of the time that is enough, and no branch depends on what is there */
+                size_t smaller = 0;
+                for (size_t k = 0; k < 8; k++)
+                    smaller += word(t->entries + 8 * (from + k)) < low;
+                from += smaller;
+            }
+            while (from < t->n && word(t->entries + 8 * from) < low)
+                from++;
             for (; from < t->n && word(t->entries + 8 * from) <= last; from++) {
                 size_t which = word(t->entries + 8 * from) & mask;
                 if (which < t->each)
@@ -428,13 +407,52 @@ static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t m
             }
         }
         if (i < n) {
-            if (i && columns[i] < columns[i - 1])
-                guide = 0;
-            guide = find_guide(t, (uint32_t)columns[i] << t->bits, guide);
-            at[i % BLOCKS_AHEAD] = guide;
-            PREFETCH(t->entries + 8 * GUIDED * guide);
+            const size_t bucket = (uint32_t)columns[i] >> t->guide_shift;
+            const size_t start = bucket < t->guides ? word(t->guide + 4 * bucket) : t->n;
+            at[i % BLOCKS_AHEAD] = start < t->n ? start : t->n;
+            PREFETCH(t->entries + 8 * at[i % BLOCKS_AHEAD]);
         }
     }
+}
+
+const char guide_doc[] = "guide(entries, each)\n--\n\n"
+                         "Where to look for a column among entries, as uint32: a shift, then for each value of column "
+                         ">> shift the number of "
+                         "the first entry that\n"
+                         "is not before it. `each`: the values of a column.";
+PyObject *pool_guide(PyObject *module, PyObject *args)
+{
+    PyObject *from, *result = NULL;
+    Py_ssize_t each;
+    Py_buffer view;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "On:guide", &from, &each) || PyObject_GetBuffer(from, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    const uint8_t *entries = view.buf;
+    const size_t n = (size_t)view.len / 8;
+    const int bits = key_bits(each < 1 ? 1 : (size_t)each);
+    const uint64_t last = n ? (uint64_t)word(entries + 8 * (n - 1)) >> bits : 0;
+    uint32_t shift = 0;
+    while ((last >> shift) > n / 4)
+        shift++;
+    const size_t buckets = (size_t)(last >> shift) + 1;
+    if (each < 1 || view.len % 8 || n > UINT32_MAX)
+        PyErr_SetString(PyExc_ValueError, "entries have 8 bytes each, and columns at least one value");
+    else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * (buckets + 1))))) {
+        uint8_t *out = (uint8_t *)PyBytes_AsString(result);
+        size_t bucket = 0;
+        memcpy(out, &shift, 4);
+        for (size_t i = 0; i < n; i++)
+            for (const uint64_t here = ((uint64_t)word(entries + 8 * i) >> bits) >> shift;
+                 bucket <= here && bucket < buckets; bucket++) {
+                const uint32_t start = (uint32_t)i;
+                memcpy(out + 4 * (bucket + 1), &start, 4);
+            }
+        for (; bucket < buckets; bucket++)
+            memset(out + 4 * (bucket + 1), 0, 4);
+    }
+    PyBuffer_Release(&view);
+    return result;
 }
 
 static int rise(const int32_t *columns, size_t n)
