@@ -249,7 +249,7 @@ def test_documents_one_at_a_time():
     labels = ["spam" if i % 2 else "ham" for i in range(80)]
     model = BudgetedThreshold(pool, rate=0.1).fit(documents, labels)
     assert model.predict_one("cheap pills offer") == "spam"
-    assert model.predict_one("lunch with ann") == "ham"
+    assert model.predict_one("lunch at noon with ann") == "ham"
     model.learn_one("cheap pills, the pharmacy newsletter you asked for", "ham")
     assert model.budget_.negatives == 1
     assert "at most 5 + 10% n alarms" in str(model.certificate_)

@@ -34,7 +34,7 @@ def test_work_that_takes_long_keeps_nobody_waiting():
     end = threading.Event()
 
     async def body(turns):
-        long = asyncio.create_task(turns.do(lambda: end.wait(60)))
+        long = asyncio.create_task(turns.do(lambda: end.wait(600)))
         await asyncio.sleep(3 * LONG)
         others = await asyncio.gather(*(turns.do(lambda k=k: k) for k in range(20)))
         assert not long.done()
@@ -61,7 +61,7 @@ def test_whoever_has_gone_is_passed_over():
 
     async def body(turns):
         gate = threading.Event()
-        first = asyncio.create_task(turns.do(lambda: gate.wait(60)))
+        first = asyncio.create_task(turns.do(lambda: gate.wait(600)))
         await asyncio.sleep(0.01)
         gone = asyncio.create_task(turns.do(lambda: done.append("gone")))
         stays = asyncio.create_task(turns.do(lambda: done.append("stays")))
