@@ -42,7 +42,45 @@ def test_work_that_takes_long_keeps_nobody_waiting():
         assert await long
         return others
 
-    assert in_turns(body) == list(range(20))
+    try:
+        assert in_turns(body) == list(range(20))
+    finally:
+        end.set()
+
+
+def test_work_that_came_just_before_another_was_known_to_take_long_is_not_kept_waiting():
+    end = threading.Event()
+
+    async def body(turns):
+        long = asyncio.create_task(turns.do(lambda: end.wait(600)))
+        await asyncio.sleep(0.2 * LONG)
+        answer = await asyncio.wait_for(turns.do(lambda: "done"), 30)
+        assert not long.done()
+        end.set()
+        assert await long
+        return answer
+
+    try:
+        assert in_turns(body) == "done"
+    finally:
+        end.set()
+
+
+def test_one_after_the_other_beside_work_that_takes_long():
+    end = threading.Event()
+
+    async def body(turns):
+        long = asyncio.create_task(turns.do(lambda: end.wait(600)))
+        await asyncio.sleep(2 * LONG)
+        answers = [await asyncio.wait_for(turns.do(lambda k=k: k), 30) for k in range(20)]
+        end.set()
+        assert await long
+        return answers
+
+    try:
+        assert in_turns(body) == list(range(20))
+    finally:
+        end.set()
 
 
 def test_an_error_reaches_who_asked_and_nobody_else():

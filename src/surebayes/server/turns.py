@@ -35,7 +35,8 @@ class Turns:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._threads = 0
-        self._began = 0.0
+        self._began: dict[int, float] = {}  # by thread: when it began what it does now
+        self._looks_again = False
 
     async def do(self, work: Callable[[], Answer]) -> Answer:
         """Wait for the turn of some work; return what it returns."""
@@ -43,24 +44,41 @@ class Turns:
         answer: asyncio.Future[Answer] = loop.create_future()
         with self._lock:
             self._waiting.append((work, answer))
-            starts = self._threads == 0 or (self._threads == 1 and time.monotonic() - self._began > LONG)
-            self._threads += starts
-        if starts:
-            self._pool.submit(self._work_off, loop)
+        self._see_to_it(loop)
         return await answer
 
+    def _see_to_it(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have a thread do what waits: one, and a second where the first takes long, now or in a while."""
+        with self._lock:
+            takes_long = self._threads == 1 and any(time.monotonic() - began > LONG for began in self._began.values())
+            starts = bool(self._waiting) and (self._threads == 0 or takes_long)
+            self._threads += starts
+            looks_again = self._threads == 1 and len(self._waiting) > starts and not self._looks_again
+            self._looks_again |= looks_again
+        if starts:
+            self._pool.submit(self._work_off, loop)
+        if looks_again:
+            loop.call_later(LONG, self._look_again, loop)
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looks_again = False
+        self._see_to_it(loop)
+
     def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
+        thread = threading.get_ident()
         while True:
             with self._lock:
                 some = [self._waiting.popleft() for _ in range(min(IN_A_ROW, len(self._waiting)))]
                 if not some:
                     self._threads -= 1
+                    self._began.pop(thread, None)
                     return
+                self._began[thread] = time.monotonic()
             done = [(answer, *self._outcome(work)) for work, answer in some if not answer.cancelled()]
             loop.call_soon_threadsafe(_tell, done)
 
     def _outcome(self, work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        self._began = time.monotonic()
+        self._began[threading.get_ident()] = time.monotonic()
         try:
             return work(), None
         except BaseException as error:
