@@ -24,6 +24,7 @@ JOINT = {
     "MultinomialNB alpha": sb.MultinomialNB(alpha=0.3, fit_prior=False),
     "MultinomialNB zero": sb.MultinomialNB(alpha=0.0),
     "ComplementNB": sb.ComplementNB(),
+    "ComplementNB zero": sb.ComplementNB(alpha=0.0),
     "ComplementNB norm": sb.ComplementNB(alpha=0.2, norm=True),
     "BernoulliNB": sb.BernoulliNB(),
     "BernoulliNB zero": sb.BernoulliNB(alpha=0.0),
@@ -120,6 +121,19 @@ def test_scores_are_posterior_log_odds_and_explanations_add_up(name, data):
         for c, each in enumerate(explained if isinstance(explained, list) else [explained]):
             assert each.score == pytest.approx(scores[i, c], rel=1e-9, abs=1e-9)
             assert each.bias + each.contributions.sum() == pytest.approx(each.score, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["MultinomialNB", "ComplementNB", "BernoulliNB"])
+def test_a_class_without_terms_has_one_rate_for_all_of_them(kind):
+    """Whether a document's own columns are looked at, or all."""
+    X, y = np.array([[0, 0, 0], [0, 0, 0], [2, 0, 0]]), [0, 1, 2]
+    model = getattr(sb, kind)(alpha=0.0).fit(X, y)
+    joint = model.predict_joint_log_proba(X)
+    np.testing.assert_allclose(model.decision_function(X), posterior_log_odds(joint), rtol=1e-9)
+    rates = model.feature_log_prob_
+    if kind == "MultinomialNB":
+        np.testing.assert_allclose(rates[:2], -np.log(3), rtol=1e-9)
+    assert np.isfinite(rates).all()
 
 
 @given(st.lists(st.lists(st.floats(-3000, 0), min_size=3, max_size=3), min_size=1, max_size=5))

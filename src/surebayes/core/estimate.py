@@ -49,12 +49,16 @@ def smoothed(side: Side, smoothing: FloatArray | float, width: FloatArray | floa
     return side.mass + s[:, None], (side.mass_total + s * v)[:, None]
 
 
-def with_pseudo_counts(side: Side, added: Any, added_total: Any) -> tuple[FloatArray, FloatArray]:
-    """Add a pseudo-count to each term, the same or one of its own: numerators, and denominators of their totals."""
+def with_pseudo_counts(side: Side, added: Any, added_total: Any, width: Any) -> tuple[FloatArray, FloatArray]:
+    """Add a pseudo-count to each term, the same or one of its own: numerators, and denominators of their totals.
+
+    `width` is the size of the whole vocabulary, however few of its terms `side` holds: a class without a term, to which
+    nothing is added, takes all of them to be equally rare.
+    """
     if side.mass is None or side.mass_total is None:
         raise TypeError("A multinomial estimate needs the sums of represented rows.")
     numerators = np.maximum(side.mass + added, LEAST_RATE)
-    totals = np.maximum(side.mass_total + added_total, LEAST_RATE * max(numerators.shape[1], 1))
+    totals = np.maximum(side.mass_total + added_total, LEAST_RATE * np.maximum(width, 1))
     return numerators, totals[:, None]
 
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
 
 from surebayes.core import score
-from surebayes.core.estimate import LEAST_RATE, log_rates
+from surebayes.core.estimate import LEAST_RATE, log_rates, with_pseudo_counts
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation, spread
 from surebayes.core.score import Linear
@@ -278,10 +278,7 @@ class ComplementNB(JointClassifier):
 
     def _joint(self, columns: Columns) -> Linear:
         _, others = self.statistics_.contrast(columns, range(len(self.classes_)))
-        added, added_total = self._pseudo_counts(columns)
-        if others.mass is None or others.mass_total is None:
-            raise TypeError("Complement Naive Bayes needs the sums of counts.")
-        logs = log_rates(np.maximum(others.mass + added, LEAST_RATE), (others.mass_total + added_total)[:, None])
+        logs = log_rates(*with_pseudo_counts(others, *self._pseudo_counts(columns), self._columns_counted()))
         if self.norm:
             size = logs.sum(axis=1, keepdims=True)
             weights = np.divide(logs, size, out=np.zeros_like(logs), where=size != 0)

@@ -14,6 +14,7 @@ from surebayes.core import estimate, weigh
 from surebayes.core.freezing import Recipe, TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
+from surebayes.core.statistics import Side
 from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
 from surebayes.estimators.shared.parameters import (
     NORM,
@@ -189,6 +190,9 @@ class MultinomialNB(JointClassifier, RateClassifier):
             return float(alpha), float(alpha) * self._width()
         return np.asarray(alpha, float)[slice(None) if columns is None else columns], float(np.sum(alpha))
 
+    def _with_pseudo_counts(self, side: Side, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return estimate.with_pseudo_counts(side, *self._pseudo_counts(columns), self._width())
+
     def _grows(self) -> bool:
         return np.ndim(self.alpha) == 0 and RateClassifier._grows(self)
 
@@ -196,7 +200,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
         if self.alpha is None:
             return super()._rates(columns)
         inside, outside = self.statistics_.contrast(columns, self._contrasts)
-        sides = [estimate.with_pseudo_counts(side, *self._pseudo_counts(columns)) for side in (inside, outside)]
+        sides = [self._with_pseudo_counts(side, columns) for side in (inside, outside)]
         return estimate.Rates(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
 
     def _joint(self, columns: Columns) -> Linear:
@@ -205,7 +209,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
                 "Classes that see a document differently, and labels, have no joint likelihood: use contrast='joint'."
             )
         inside, _ = self.statistics_.contrast(columns)
-        rates = estimate.log_rates(*estimate.with_pseudo_counts(inside, *self._pseudo_counts(columns)))
+        rates = estimate.log_rates(*self._with_pseudo_counts(inside, columns))
         return Linear.of(self._scoring(columns), rates, self._joint_prior(inside.documents))
 
     def _model(self, columns: Columns) -> Linear:
