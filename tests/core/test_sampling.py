@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, vstack
 from sklearn.base import clone
@@ -74,6 +74,7 @@ def test_weights_of_copies_add_up():
 
 @pytest.mark.parametrize("name", [*CHOOSING, "DTWC"])
 @given(data=corpora(min_rows=8), bound=st.integers(2, 6))
+@settings(max_examples=25)
 def test_choices_beyond_the_bound_do_not_depend_on_order(name, data, bound):
     X, y = data
     estimator = CHOOSING.get(name, sb.TermDiscriminant(fit_bias=True))
