@@ -377,6 +377,27 @@ def test_bad_arguments_are_said(tmp_path):
 # ---- training, promises, weights
 
 
+def test_one_document_is_not_taken_for_many(tmp_path):
+    """The characters of a string would be: a promise that rests on them would be worth nothing."""
+    with sb.Filter.create(tmp_path / "f", reader="text") as mine:
+        mine.train([("cheap pills", "spam"), ("lunch at noon", "ham")], reserve=0)
+        before = mine.status()
+        for call in (
+            lambda: mine.train("cheap pills"),
+            lambda: mine.train(["cheap pills"]),
+            lambda: mine.train([("cheap watches", "spam"), ("cheap pills", "spam", 1)]),
+            lambda: mine.calibrate(0.5, negatives="lunch at noon"),
+            lambda: mine.calibrate(0.5, documents=["lunch at noon"]),
+            lambda: mine.erase("lunch@noon.example"),
+            lambda: mine.erase(documents=b"lunch at noon"),
+            lambda: mine.promote(tmp_path / "g", "lunch at noon"),
+            lambda: sb.Filter.merge(str(tmp_path / "f"), tmp_path / "g"),
+        ):
+            with pytest.raises(TypeError, match="Got"):
+                call()
+        assert mine.status() == before
+
+
 def test_training_does_not_depend_on_the_order(tmp_path):
     results = []
     for name, mails in (("a", MAILS), ("b", MAILS[::-1])):

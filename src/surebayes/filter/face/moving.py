@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.face.several import several
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class MovableFilter(OpenFilter):
         """
         from surebayes.filter.layers.merge import merge
 
-        return merge([os.fspath(source) for source in sources], os.fspath(path), progress)
+        return merge([os.fspath(source) for source in several(sources, "sources", "path")], os.fspath(path), progress)
 
     def promote(
         self,
@@ -90,7 +91,11 @@ class MovableFilter(OpenFilter):
         from surebayes.filter.layers.promote import promote
 
         reader = self.reader
-        wanted = None if documents is None else {Document(document, reader).fingerprint for document in documents}
+        wanted = (
+            None
+            if documents is None
+            else {Document(document, reader).fingerprint for document in several(documents, "documents")}
+        )
         return promote(self._durable, os.fspath(into), wanted, label, who)
 
     def dump(self, file: TextIO) -> None:

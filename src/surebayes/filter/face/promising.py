@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from surebayes.filter import tuning
 from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.face.several import labelled, several
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,6 +97,8 @@ class PromisingFilter(OpenFilter):
             "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
             "min_precision": min_precision,
         }  # fmt: skip
+        for items, name in ((negatives, "negatives"), (positives, "positives")):
+            several(items, name)
         state = self._durable.standing()
         labels = promise.targets(state, positive)
         if budget is not None or burst is not None:
@@ -104,7 +107,7 @@ class PromisingFilter(OpenFilter):
             raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
         more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
                 for document in side)  # fmt: skip
-        promise.set_aside(self._durable, itertools.chain(more, documents))
+        promise.set_aside(self._durable, itertools.chain(more, labelled(documents)))
         if any(term is not None for term in terms.values()) or (budget is None and burst is None):
             promise.calibrate(self._durable, positive, terms)
         if budget is not None or burst is not None:

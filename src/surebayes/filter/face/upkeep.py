@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.face.several import several
 from surebayes.persist.folder import locked
 
 
@@ -66,7 +67,8 @@ class MaintainedFilter(OpenFilter):
         """
         from surebayes.filter.disk import upkeep
 
-        documents = list(documents)
+        message_ids = list(several(message_ids, "message_ids", "Message-ID"))
+        documents = list(several(documents, "documents"))
         done = upkeep.erase(self._durable, message_ids, documents, who)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
