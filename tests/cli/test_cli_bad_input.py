@@ -442,3 +442,18 @@ def test_settings_are_read_however_the_folder_is_named(run, mine, mails, form):
     ran = run("classify", *form.format(mine).split(), mails[0])
     assert ran.code == 78
     assert "max_fpr must be" in ran.err
+
+
+def test_a_word_that_other_programs_use_leads_to_the_command(capsys, monkeypatch):
+    ran = run_here(capsys, monkeypatch, "status")
+    assert ran.code == 2
+    assert "No such command 'status'. Did you mean 'doctor'?" in ran.err
+    assert "Did you mean" not in run_here(capsys, monkeypatch, "nonsense").err
+
+
+def test_words_of_other_programs_are_no_commands_and_lead_to_some():
+    from surebayes.cli import commands
+    from surebayes.cli.shared.command import OTHER_NAMES
+
+    assert not OTHER_NAMES.keys() & commands.commands.keys()
+    assert {name for names in OTHER_NAMES.values() for name in names} <= commands.commands.keys()

@@ -110,7 +110,7 @@ def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
         with open(where, "rb") as file:
             raw = file.read(MAX_MANIFEST + 1)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoModel(f"There is no model in {folder!r}: it has no {NAME}.") from None
+        raise NoModel(f"There is no model in {folder!r}: it has no {NAME}. `surebayes train` makes one.") from None
     if len(raw) > MAX_MANIFEST:
         raise BadModel(f"{where} is larger than {MAX_MANIFEST:,} bytes: no model of surebayes.")
     manifest = unseal(raw, where)

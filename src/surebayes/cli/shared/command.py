@@ -36,6 +36,29 @@ SECTIONS = {
 }
 """The commands as the overview shows them."""
 
+OTHER_NAMES = {
+    "fit": ("train",),
+    "teach": ("learn",),
+    "unlearn": ("forget",),
+    "unteach": ("forget",),
+    "predict": ("classify",),
+    "score": ("classify", "filter"),
+    "judge": ("classify", "filter"),
+    "check": ("classify", "doctor"),
+    "test": ("evaluate",),
+    "why": ("explain",),
+    "status": ("doctor",),
+    "stats": ("doctor",),
+    "info": ("doctor",),
+    "log": ("history",),
+    "undo": ("rollback",),
+    "delete": ("erase",),
+    "backup": ("export",),
+    "benchmark": ("compare",),
+    "server": ("serve",),
+}
+"""What other programs call the commands."""
+
 
 _HYPHEN = "\u2011"
 
@@ -253,6 +276,14 @@ class Group(click.Group):
 
     command_class = Command
     context_class = _Context
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find a command; for a word that other programs use, say which is meant."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None and cmd_name in OTHER_NAMES and not ctx.resilient_parsing:
+            meant = " or ".join(map(repr, OTHER_NAMES[cmd_name]))
+            ctx.fail(f"No such command {cmd_name!r}. Did you mean {meant}?")
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings."""
