@@ -134,9 +134,13 @@ class DaskEngine:
             _lazy(_ask)(shared, numbers, self._parts_of(numbers), again, dask_key_name=n)
             for n, numbers in names.items()
         ]
-        level = answers
+        level, covers = answers, dict(names)  # which parts a task has to do with
         while len(level) > 1:
-            level = [_lazy(merged)(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
+            fans = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
+            level = [_lazy(merged)(fan) for fan in fans]
+            covers |= {
+                up.key: range(covers[fan[0].key][0], covers[fan[-1].key][-1] + 1) for up, fan in zip(level, fans)
+            }
         with warnings.catch_warnings():  # the vocabulary is in the graph, so that it survives any worker's death
             warnings.filterwarnings("ignore", message="Sending large graph")
             futures = self.client.compute([*answers, level[0]], retries=self.retries - again, traverse=False)
@@ -151,12 +155,11 @@ class DaskEngine:
         try:
             return root.result()
         except distributed.KilledWorker as error:
-            if error.task not in names:
-                raise
+            numbers = covers.get(error.task, range(len(self.parts)))
             raise PartFailed(
-                names[error.task][0],
-                f"every worker that had part {_span(names[error.task])} in hand, or in its queue, died: of too little "
-                "memory, mostly. Make parts smaller, or give workers more",
+                numbers[0],
+                f"every worker that had part {_span(numbers)} in hand, or in its queue, died: of too little memory, "
+                "mostly. Make parts smaller, or give workers more",
             ) from error
 
     @property
