@@ -92,9 +92,36 @@ def test_what_is_told_later_is_added_and_what_is_taken_back_is_not_counted(mine)
     mine.untell(told[7])
     assert mine.drift() == replayed()
     assert mine.drift()["seen"] == 48
-    mine.calibrate(0.02)  # another promise
-    assert mine.drift() == replayed()
-    assert mine.drift()["promised"] == 0.02
+
+
+def teach_and_renew(mine):
+    """Teach what makes the certificate stale, and renew it."""
+    raws, labels = synthetic.as_lists(5, 6)
+    with mine.bulk(renew=True):
+        for raw, label in zip(raws, labels):
+            mine.teach(raw, label)
+    assert not mine.certificate.stale
+
+
+def test_a_promise_answers_for_its_own_verdicts_alone(mine):
+    mine.remember(always=True)
+    mine.calibrate(0.05)
+    judged = [mine.judge(raw) for raw, label in mine.later if label == "spam"]
+    flagged = [verdict for verdict in judged if verdict.label == "spam"]
+    tell_all(mine, flagged[:20], "ham")
+    assert mine.drift()["alarm"]
+    teach_and_renew(mine)
+    assert mine.drift()["seen"] == 20  # the same promise, for a filter that has learnt more
+    mine.calibrate(0.02)
+    assert mine.drift() is None
+    tell_all(mine, flagged[20:25], "ham")  # told later, of verdicts that were given before
+    assert mine.drift() is None
+    good = [mine.judge(raw) for raw, label in mine.later if label == "ham"][:10]
+    tell_all(mine, good, "ham")
+    errors = sum(verdict.label == "spam" for verdict in good)
+    assert [mine.drift()[name] for name in ("seen", "errors", "promised")] == [10, errors, 0.02]
+    with sb.Filter.open(mine.path) as other:
+        assert other.drift() == mine.drift()
 
 
 def test_the_latest_truths_are_looked_at(mine, monkeypatch):

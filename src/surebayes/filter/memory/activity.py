@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.filter.memory.database import Database
 
@@ -19,7 +19,7 @@ FALSE_ALARM = 0.01
 MOST_TRUTHS = 20_000
 """Truths that `drift` looks at, the latest."""
 _POINTS = 200
-_TOLD = "truth = ? AND asked = 1"
+_TOLD = "truth = ? AND asked = 1 AND told >= ? AND time >= ?"
 
 
 def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days: int, now: float) -> dict[str, Any]:
@@ -57,6 +57,15 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
     }  # fmt: skip
 
 
+class _Promise(NamedTuple):
+    """What is promised: at most this rate of false alarms of a class among documents of the first, since when."""
+
+    positive: Any
+    rate: float
+    first: str
+    since: float
+
+
 class Watched:
     """The truths that were told, held against a promise on false alarms: each once, whoever looks how often.
 
@@ -65,36 +74,36 @@ class Watched:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._about: tuple[str | None, float, str] | None = None
+        self._about: _Promise | None = None
         self._monitor: DriftMonitor | None = None
         self._alarms = bytearray()
         self._counted = (0, 0)
         self._last = -inf
 
-    def drift(self, database: Database, certificate: Certificate, first: str) -> dict[str, Any]:
-        """Return how the promise stands; see `Filter.drift`."""
+    def drift(self, database: Database, certificate: Certificate, first: str, since: float) -> dict[str, Any]:
+        """Return how the promise stands by verdicts given since then; see `Filter.drift`."""
         from surebayes.promises.drift import DriftMonitor
 
         with self._lock:
             monitor = DriftMonitor(certificate, false_alarm=FALSE_ALARM)
-            about = (certificate.pos_label, monitor.promised_rate, first)
-            if self._monitor is None or self._about != about or self._has_changed(database, certificate, first):
+            about = _Promise(certificate.pos_label, monitor.promised_rate, first, since)
+            if self._monitor is None or self._about != about or self._has_changed(database, about):
                 self._about, self._monitor = about, monitor
                 self._alarms, self._counted, self._last = bytearray(), (0, 0), -inf
-            self._go_on(database, self._monitor, first)
+            self._go_on(database, self._monitor, about)
             return self._found(self._monitor)
 
-    def _has_changed(self, database: Database, certificate: Certificate, first: str) -> bool:
+    def _has_changed(self, database: Database, about: _Promise) -> bool:
         """Whether what was counted is no longer what is remembered, or is more than need be looked at."""
         query = f"SELECT count(*), coalesce(sum(flagged AND label = ?), 0) FROM verdicts WHERE {_TOLD} AND told <= ?"
-        now = database.rows(query, (certificate.pos_label, first, self._last))[0]
+        now = database.rows(query, (about.positive, about.first, about.since, about.since, self._last))[0]
         return tuple(now) != self._counted or len(self._alarms) > 2 * MOST_TRUTHS
 
-    def _go_on(self, database: Database, monitor: DriftMonitor, first: str) -> None:
+    def _go_on(self, database: Database, monitor: DriftMonitor, about: _Promise) -> None:
         """Count what was told since."""
-        positive, threshold = monitor.certificate.pos_label, monitor.certificate.threshold
+        threshold = monitor.certificate.threshold
         query = f"SELECT flagged AND label = ?, told FROM verdicts WHERE {_TOLD} AND told > ? ORDER BY told DESC"
-        rows = database.rows(query, (positive, first, self._last))
+        rows = database.rows(query, (about.positive, about.first, about.since, about.since, self._last))
         if not rows:
             return
         alarms = bytes(alarm for alarm, _ in rows)

@@ -416,25 +416,26 @@ class Remembering(Keeping):
         return by_day(None if memory is None else memory.database, lessons, days, time.time())
 
     def drift(self) -> dict[str, Any] | None:
-        """Hold the truths that were told since against the promise on false alarms.
+        """Hold the truths on verdicts that were given since it was made against the promise on false alarms.
 
         Returns
         -------
         dict or None
             "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
             "evidence" that the promise is broken, and the "line" at which it is ("alarm"); "curve": (seen, errors) over
-            time. None without a promise on a rate of two classes, or without truths. Truths that come from complaints
-            alone make it look worse than it is.
+            time. None without a promise on a rate of two classes, or without truths. A renewal goes on with the count,
+            `calibrate` begins it anew. Truths that come from complaints alone make it look worse than it is.
         """
         from surebayes.promises.certificate import Certificate
 
         memory, names = self._remembering(), self._durable.judge().names
         with self._durable.mutex:
             made = self._promises(self._durable.fresh_state())
+            calls = [row.time for row in self._durable.reading().of_actions("settings") if row.who == "calibrate"]
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
         memory.flush()
-        evidence = self._watched.drift(memory.database, made, names[0])
+        evidence = self._watched.drift(memory.database, made, names[0], max(calls, default=0.0))
         return evidence if evidence["seen"] else None
 
 
