@@ -1,5 +1,6 @@
 """What went through a filter day by day, and truths held against its promise."""
 
+import threading
 import time
 
 import pytest
@@ -138,3 +139,27 @@ def test_the_latest_truths_are_looked_at(mine, monkeypatch):
     found = mine.drift()  # more than twice as many: begun anew with the latest
     assert found["seen"] == 20
     assert found["errors"] == sum(verdict.label == "spam" for verdict in judged[50:70])
+
+
+def test_nobody_who_judges_waits_for_a_search(mine):
+    mine.remember(always=True)
+    mine.judge(mine.later[0][0])
+    begun, go_on, found = threading.Event(), threading.Event(), []
+
+    def slow_search(database):
+        begun.set()
+        assert go_on.wait(60)
+        return database.rows("SELECT count(*) FROM verdicts")[0][0]
+
+    searching = threading.Thread(target=lambda: found.append(mine._remembering().search(slow_search)))
+    searching.start()
+    assert begun.wait(60)
+    judging = threading.Thread(target=mine.judge, args=(mine.later[1][0],))
+    judging.start()
+    judging.join(60)
+    waits = judging.is_alive()
+    go_on.set()
+    searching.join(60)
+    assert not waits
+    assert found[0] >= 1
+    assert len(mine.remembered()) == 2  # a search that begins later finds it

@@ -11,6 +11,7 @@ from surebayes.mail.headers import Headers
 from surebayes.mail.score_headers import header_score
 
 if TYPE_CHECKING:
+    from surebayes.filter.memory.database import Database
     from surebayes.filter.memory.verdicts import Memory
 
 MOST_CONTENT = 64 * 1024
@@ -183,19 +184,21 @@ def remembered(
     order = "abs(score - threshold), id DESC" if least_sure else "time DESC, id DESC"
     chosen = f"SELECT id FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT ? OFFSET ?"
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE id IN ({chosen}) ORDER BY {order}"
-    memory.flush()
-    with memory.lock:
+
+    def look(database: Database) -> list[RememberedVerdict]:
         if not all(part is None or part.isascii() for part in (sender, subject)):
-            memory.database.connection.create_function("casefold", 1, _casefold, deterministic=True)
-        rows = memory.database.rows(query, (*values, limit, skip))
-        numbers = [row[0] for row in rows]
+            database.connection.create_function("casefold", 1, _casefold, deterministic=True)
+        rows = database.rows(query, (*values, limit, skip))
+        numbers = tuple(row[0] for row in rows)
         some = ",".join("?" * len(numbers))
-        query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
+        said = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
         theirs: dict[int, list[Said]] = {}
-        for row, field, score, threshold, verdict in memory.database.rows(query, tuple(numbers)):
+        for row, field, score, threshold, verdict in database.rows(said, numbers):
             positive = None if verdict is None else bool(verdict)
             theirs.setdefault(row, []).append(Said(field, score, threshold, positive))
-    return [_verdict(row, theirs.get(row[0], [])) for row in rows]
+        return [_verdict(row, theirs.get(row[0], [])) for row in rows]
+
+    return memory.search(look)
 
 
 def _casefold(text: str | None) -> str | None:
@@ -239,7 +242,5 @@ def compared(memory: Memory, first: str, person: str | None = None) -> list[Othe
         f"SELECT field, {counted} FROM theirs JOIN verdicts USING (id) WHERE verdict IS NOT NULL "
         "AND (:person IS NULL OR person = :person) GROUP BY field ORDER BY field"
     )
-    memory.flush()
-    with memory.lock:
-        rows = memory.database.rows(query, {"first": first, "person": person})
+    rows = memory.search(lambda database: database.rows(query, {"first": first, "person": person}))
     return [OtherFilter(*row) for row in rows]

@@ -413,7 +413,10 @@ class Remembering(Keeping):
         with self._durable.mutex:
             lessons = self._durable.reading(anew=True).latest_lessons(5000)
         memory = self._remembering()
-        return by_day(None if memory is None else memory.database, lessons, days, time.time())
+        now = time.time()
+        if memory is None:
+            return by_day(None, lessons, days, now)
+        return memory.search(lambda database: by_day(database, lessons, days, now))
 
     def drift(self) -> dict[str, Any] | None:
         """Hold the truths on verdicts that were given since it was made against the promise on false alarms.
@@ -434,8 +437,8 @@ class Remembering(Keeping):
             calls = [row.time for row in self._durable.reading().of_actions("settings") if row.who == "calibrate"]
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
-        memory.flush()
-        evidence = self._watched.drift(memory.database, made, names[0], max(calls, default=0.0))
+        since = max(calls, default=0.0)
+        evidence = memory.search(lambda database: self._watched.drift(database, made, names[0], since))
         return evidence if evidence["seen"] else None
 
 

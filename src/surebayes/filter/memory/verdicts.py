@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from threading import Timer
-    from typing import Any
+    from typing import Any, TypeVar
 
     from surebayes.filter.lean.judge import Decision, Judge
+
+    Result = TypeVar("Result")
 
 DAY = 86_400.0
 SOON, TOGETHER = 0.5, 256
@@ -85,8 +87,10 @@ class Memory:
 
     def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:
         self.database = Database(folder, create)
-        self.one_shot = one_shot
+        self.one_shot, self._folder = one_shot, folder
         self.lock: AbstractContextManager[object] = _NoLock() if one_shot else _thread_lock()
+        self._searches: Database | None = None
+        self._searching: AbstractContextManager[object] = _NoLock() if one_shot else _thread_lock()
         self._waiting: list[tuple[Any, ...]] = []
         self._timer: Timer | None = None
         self._facts: dict[str, Any] = {}
@@ -99,6 +103,17 @@ class Memory:
             if self._timer is not None:
                 self._timer.cancel()
             self.database.close()
+        with self._searching:
+            if self._searches is not None:
+                self._searches.close()
+
+    def search(self, look: "Callable[[Database], Result]") -> "Result":
+        """Return what a function finds, which gets a connection of its own: nobody who judges waits for a search."""
+        self.flush()
+        with self._searching:
+            if self._searches is None:
+                self._searches = Database(self._folder)
+            return look(self._searches)
 
     def flush(self) -> None:
         """Write verdicts that wait to be written together."""
