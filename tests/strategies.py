@@ -124,6 +124,16 @@ HEADER_NAMES = (
 )  # fmt: skip
 
 
+def raw_mails(fields, bodies):
+    """Mails of these fields, and of bodies, fields and a few odd bytes; lines end in one way or the other."""
+    return st.builds(
+        lambda head, body, end: b"".join(field + end for field in head) + end + b"".join(body),
+        st.lists(st.sampled_from(fields), max_size=5),
+        st.lists(st.one_of(st.sampled_from(bodies), st.sampled_from(fields), st.binary(max_size=3)), max_size=10),
+        st.sampled_from((b"\n", b"\r\n")),
+    )
+
+
 def header_blocks(pieces):
     """Blocks of header fields, most of them with a name that means something."""
     value = st.lists(st.sampled_from(pieces), max_size=8).map(b"".join)

@@ -23,7 +23,7 @@ from surebayes.filter.teaching import teach
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import packable
-from surebayes.pool.threads import ahead, spread_for
+from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST
 
 Item = TypeVar("Item")
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 """Messages of a training that share a transaction."""
-CHUNK, CHUNK_BYTES = 64, 4 * 2**20
+CHUNK, CHUNK_BYTES = 128, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
 HELD_OUT = 1 / 3
 """The share of messages, chosen by fingerprint, that the experts are weighed on."""
@@ -297,7 +297,7 @@ def train(
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
     training = _Training(durable, reserve, journal, who, progress)
     try:
-        training.read(documents, spread_for(durable.loaded().engine.views) if spread is None else spread)
+        training.read(documents, ahead if spread is None else spread)
         if tell is not None:
             spool = training.spool
             tell((f, label) for f, label in spool.labelled() if f not in spool.contradictory)

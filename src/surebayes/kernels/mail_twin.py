@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text", "is_from_line",
-    "listed_header_tokens", "mail_head", "read_mail", "unquote_from", "without_fields",
+    "listed_header_tokens", "mail_head", "read_mail", "read_mails", "unquote_from", "without_fields",
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
@@ -57,6 +57,22 @@ def fold_mail(identity: bytes, subject: str, text: str) -> bytes | None:
         return None
     name = "".join(identity.decode("ascii").split()).encode("ascii")
     return b"%b\n%b\n%b\n" % (name, fold_blanks(subject), fold_blanks(text))
+
+
+def read_mails(
+    mails: list[bytes], most_bytes: int, parts: int, depth: int, headers: int, header_length: int, decoded: int,
+    most: int, width: int, listed: bool, named: bool, /,
+) -> list[None]:  # fmt: skip
+    """Leave all of many mails to `read_mail`: what the kernel does with those that need nothing of Python.
+
+    Examples
+    --------
+    >>> read_mails([b"Subject: a", b""], 100, 1, 1, 1, 100, 100, 100, 0, False, True)
+    [None, None]
+    """
+    if min(most_bytes, parts, depth, headers, header_length, decoded, most, width) < 0 or (listed and not width):
+        raise ValueError("read_mails: limits must not be negative, and to list tokens takes a width")
+    return [None] * len(mails)
 
 
 def mail_head(raw: bytes, start: int, end: int) -> tuple[int, int, int, int, bytes, bytes, bytes, bytes, bytes]:

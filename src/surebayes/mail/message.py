@@ -266,6 +266,40 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     return mail.without_fields(raw[start:], mail.FILTER_FIELDS)  # type: ignore[no-any-return]
 
 
+def read_messages(
+    mails: list[bytes], most: int, width: int, listed: bool, named: bool
+) -> "list[tuple[str, str | None, str | None, bytes | None, bytes | None] | None]":
+    r"""Read many mails at once, as far as a pool looks at them; other threads run meanwhile.
+
+    Parameters
+    ----------
+    mails : list of bytes
+        The mails.
+    most : int
+        Characters of a mail's subject and text that are given.
+    width : int
+        The number of columns for header tokens; 0 for none.
+    listed : bool
+        Whether the tokens are given too.
+    named : bool
+        Whether fingerprints and Message-IDs are given.
+
+    Returns
+    -------
+    list
+        For each mail its text after its subject, its fingerprint, its Message-ID without white space, its header
+        tokens as `listed_tokens` gives them, and their columns; None for a mail that takes `read_message`.
+
+    Examples
+    --------
+    >>> read_messages([b"Subject: lunch\nMessage-ID: <1@b.c>\n\nAt nine?", b""], 10, 0, False, True)
+    [('lunch\nAt n', '641093cbdbac9f4b9e328c2d5d317223', '<1@b.c>', None, None), None]
+    """
+    limits = _DEFAULT_LIMITS
+    sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
+    return kernel("mail").read_mails(mails, *sizes, most, width, listed, named)  # type: ignore[no-any-return]
+
+
 def read_message(
     raw: bytes,
     *,

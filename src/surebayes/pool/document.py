@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
-from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message
+from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message, read_messages
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.specs import ViewSpec
 
@@ -36,15 +36,13 @@ class Document:
 
     def __init__(self, content: "bytes | str", reader: str) -> None:
         if not isinstance(content, (bytes, str)):
-            if not isinstance(content, (bytearray, memoryview)):
-                raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
-            content = bytes(content)
+            content = _bytes_of(content)
         self._raw: bytes | None = None
         self._listed: bytes | None = None
         self.message: Message | None = None
         if reader == "mail":
-            self._content = raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-            self.message = read_message(raw)
+            self._content = _bytes_of(content)
+            self.message = read_message(self._content)
             self.text = self.message.subject + "\n" + self.message.text
             return
         if isinstance(content, str):
@@ -92,6 +90,105 @@ class Document:
     def fingerprint(self) -> str:
         """What names the content, whatever a mail server did to its envelope."""
         return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
+
+
+def _bytes_of(content: "Any") -> bytes:
+    """Return the bytes of a mail."""
+    if isinstance(content, str):
+        return content.encode("utf-8", "surrogatepass")
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
+    return bytes(content)
+
+
+class PlainMail(Document):
+    """A mail that was read together with others: of its text what the views read, and all else that they ask for."""
+
+    __slots__ = ("_columns", "_fingerprint", "_name", "_width")
+
+    def __init__(
+        self, content: bytes, fields: "tuple[str, str | None, str | None, bytes | None, bytes | None]", width: int
+    ) -> None:
+        self._content, self._raw, self._width = content, None, width
+        self.text, self._fingerprint, self._name, self._listed, self._columns = fields
+
+    @property
+    def message(self) -> Message:  # type: ignore[override]
+        """The mail, read anew: most never ask."""
+        return read_message(self._content)
+
+    @property
+    def raw(self) -> bytes:
+        """The start of the mail as views of raw bytes read it."""
+        if self._raw is None:
+            self._raw = plain_head(self._content)
+        return self._raw
+
+    def header_columns(self, width: int) -> bytes:
+        """Return the columns of the header tokens."""
+        return super().header_columns(width) if self._columns is None or width != self._width else self._columns
+
+    @property
+    def message_id(self) -> str:
+        """The Message-ID, without blanks; "" where there is none."""
+        return self.message.plain_id if self._name is None else self._name
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the content, whatever a mail server did to its envelope."""
+        return self.message.fingerprint if self._fingerprint is None else self._fingerprint
+
+
+def documents_of(
+    views: "Sequence[ViewSpec]",
+    contents: "Sequence[bytes | str]",
+    reader: str,
+    listed: bool = False,
+    named: bool = False,
+) -> "list[Document]":
+    r"""Read many documents at once, other threads running meanwhile: as far as views, and a journal, look at them.
+
+    Parameters
+    ----------
+    views : sequence of ViewSpec
+        The views.
+    contents : sequence of bytes or str
+        The documents.
+    reader : {"mail", "text"}
+        What they are.
+    listed : bool
+        Whether the header tokens themselves will be asked for, and not their columns alone.
+    named : bool
+        Whether fingerprints and Message-IDs will be asked for.
+
+    Returns
+    -------
+    list of Document
+        Their text may end where no view reads on.
+
+    Examples
+    --------
+    >>> from surebayes.pool.specs import views_of
+    >>> mails = [b"Subject: lunch\n\nAt nine?", b"Subject: =?utf-8?Q?caf=C3=A9?=\n\nAt ten!"]
+    >>> [document.text for document in documents_of(views_of("words", "mail"), mails, "mail")]
+    ['lunch\nAt nine?', 'café\nAt ten!']
+    """
+    if reader != "mail" or len(contents) == 1:
+        return [Document(content, reader) for content in contents]
+    mails = [content if type(content) is bytes else _bytes_of(content) for content in contents]
+    width = max([view.width for view in views if view.tokens], default=0)
+    read = read_messages(mails, limits_of(views)[1], width, listed and width > 0, named)
+    return [
+        Document(mail, reader) if fields is None else PlainMail(mail, fields, width)
+        for mail, fields in zip(mails, read)
+    ]
+
+
+def limits_of(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
+    """Return how many bytes of the source, and how many characters of the text, views read at most."""
+    raw = [view.max_bytes if view.kind == "bytes" else 4 * MAX_WORD_CHARACTERS for view in views if view.part == "raw"]
+    text = [view.max_bytes if view.kind == "bytes" else MAX_WORD_CHARACTERS for view in views if view.part == "text"]
+    return max(raw, default=0), max(text, default=0)
 
 
 # ---------------------------------------------------------------------- documents to rows

@@ -7,7 +7,7 @@ without numpy. The same documents, views and weights give the same scores throug
 from surebayes.errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
-from surebayes.pool.document import Document, Rows, joined, rows_of
+from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries, merged, scaled
@@ -100,11 +100,12 @@ class Engine:
         from surebayes.pool.threads import ahead
 
         chunks = [contents[start : start + CHUNK] for start in range(0, max(len(contents), 1), CHUNK)]
-        parts = list(ahead(self._cut, chunks)) if len(chunks) > 1 else [self._cut(chunks[0])]
+        parts = list(ahead(self.cut_together, chunks)) if len(chunks) > 1 else [self.cut_together(chunks[0])]
         return [joined(list(batches)) for batches in zip(*parts)]
 
-    def _cut(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
-        return self.rows([Document(content, self.reader) for content in contents])
+    def cut_together(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
+        """Read and cut a few documents, on this thread."""
+        return self.rows(documents_of(self.views, contents, self.reader))
 
     # ---- scoring
 

@@ -14,7 +14,7 @@ from surebayes.cluster.passes import asked, kind_of
 from surebayes.cluster.pools.counting import Counts, counted
 from surebayes.errors import BadInput
 from surebayes.pool.choosing import Digests, Integers, digests, distinct
-from surebayes.pool.document import Document, Rows, rows_of
+from surebayes.pool.document import Rows, documents_of, rows_of
 from surebayes.pool.specs import ViewSpec
 
 CHUNK = 256
@@ -127,7 +127,7 @@ class _Read:
 
 def cut(reader: str, views: Sequence[ViewSpec], contents: Sequence[bytes | str]) -> list[Rows]:
     """Read documents and cut them into the terms of each view, as arrays."""
-    rows = rows_of(views, [Document(content, reader) for content in contents])
+    rows = rows_of(views, documents_of(views, contents, reader))
     return [
         Rows(
             np.array(batch.indptr, np.int64),

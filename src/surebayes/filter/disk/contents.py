@@ -7,7 +7,7 @@ gives the same columns: so whatever is kept names the version of the reader, and
 
 from surebayes.errors import BadModel
 from surebayes.kernels import kernel
-from surebayes.pool.document import MAX_WORD_CHARACTERS, Document, Rows, rows_of
+from surebayes.pool.document import Document, Rows, documents_of, limits_of, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,13 +23,6 @@ _READERS = {VERSION: rows_of}
 
 _ZLIB = b"\x78"  # how content begins that was compressed with zlib, before there was LZ4
 _MOST = 2**26  # bytes that are unpacked: four times what a document is read of
-
-
-def _limits(views: "Sequence[ViewSpec]") -> "tuple[int, int]":
-    """Return how many bytes of the source, and how many characters of the text, views read at most."""
-    raw = [view.max_bytes if view.kind == "bytes" else 4 * MAX_WORD_CHARACTERS for view in views if view.part == "raw"]
-    text = [view.max_bytes if view.kind == "bytes" else MAX_WORD_CHARACTERS for view in views if view.part == "text"]
-    return max(raw, default=0), max(text, default=0)
 
 
 def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
@@ -48,7 +41,7 @@ def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
 
 def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[bytes]":
     """Do for many documents what `keep` does for one."""
-    (most_raw, most_text), tokens = _limits(views), any(view.tokens for view in views)
+    (most_raw, most_text), tokens = limits_of(views), any(view.tokens for view in views)
     contents = []
     for document in documents:
         raw = document.raw[:most_raw] if most_raw else b""
@@ -80,7 +73,7 @@ class Kept(Document):
 
     def is_enough_for(self, views: "Sequence[ViewSpec]") -> bool:
         """Whether nothing is missing that these views would read."""
-        most_raw, most_text = _limits(views)
+        most_raw, most_text = limits_of(views)
         whole_raw = most_raw <= self.limits[0] or len(self.raw) < self.limits[0]
         whole_text = most_text <= self.limits[1] or len(self.text) < self.limits[1]
         return whole_raw and whole_text
@@ -151,7 +144,7 @@ class Reading:
         self, documents: "Sequence[tuple[bytes | str, str]]"
     ) -> "tuple[list[Rows], list[tuple[str, str, bytes, str]]]":
         """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
-        seen = [Document(content, self.reader) for content, _ in documents]
+        seen = documents_of(self.views, [content for content, _ in documents], self.reader, self.keeps, True)
         packed = keep_many(self.views, seen) if self.keeps else [b""] * len(seen)  # first: the header tokens stay
         messages = [
             (document.fingerprint, label, content, document.message_id if self.named else "")

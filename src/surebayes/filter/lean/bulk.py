@@ -91,8 +91,7 @@ class BulkJudge:
         return self._decide(contents)
 
     def _decide(self, contents: list[Any]) -> list[Decision]:
-        engine = self.engine
-        return self.model.judge.judge(engine.rows([engine.read(content) for content in contents]), self.budgets())
+        return self.model.judge.judge(self.engine.cut_together(contents), self.budgets())
 
     def budgets(self) -> dict[str, Any] | None:
         """Return what budgets of alarms say now: their thresholds hold, and nothing is remembered."""

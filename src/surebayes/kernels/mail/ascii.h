@@ -10,6 +10,12 @@ typedef struct {
     Py_ssize_t size;
 } Span;
 
+/* Bytes that grow. */
+typedef struct {
+    unsigned char *at;
+    size_t size, room;
+} Scratch;
+
 static inline int is_letter(unsigned char c)
 {
     return (unsigned)((c | 32) - 'a') < 26;

@@ -1,5 +1,6 @@
 /* What a fingerprint is of. */
-#include "ascii.h"
+#include "fingerprint.h"
+
 #include "module.h"
 
 /* Copy with runs of ASCII white space as one blank, and none at the ends; `out` has room for size + 16. */
@@ -65,6 +66,20 @@ static Py_ssize_t copy_identity(const unsigned char *data, Py_ssize_t size, unsi
     return n;
 }
 
+Py_ssize_t fold_parts(Span identity, Span subject, Span text, char *out, Py_ssize_t *name)
+{
+    Py_ssize_t n = copy_identity(identity.at, identity.size, (unsigned char *)out);
+    *name = n;
+    if (n < 0)
+        return -1;
+    out[n++] = '\n';
+    n += fold_bytes((const char *)subject.at, subject.size, out + n);
+    out[n++] = '\n';
+    n += fold_bytes((const char *)text.at, text.size, out + n);
+    out[n++] = '\n';
+    return n;
+}
+
 PyDoc_STRVAR(fold_mail_doc, "fold_mail(identity, subject, text, /)\n--\n\n"
                             "What a fingerprint is of: Message-ID (bytes) without white space, subject and text with "
                             "every run of it as one blank, a line\n"
@@ -75,7 +90,7 @@ static PyObject *fold_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
     PyObject *owner[2] = {NULL, NULL}, *folded = NULL;
     const char *text[2];
     char *identity, *out = NULL;
-    Py_ssize_t size[3];
+    Py_ssize_t size[3], name;
     (void)module;
     if (n != 3 || !PyUnicode_Check(args[1]) || !PyUnicode_Check(args[2])) {
         PyErr_SetString(PyExc_TypeError, "fold_mail needs bytes and two str");
@@ -86,21 +101,13 @@ static PyObject *fold_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
     for (int k = 0; k < 2; k++)
         if (!(text[k] = any_utf8(args[k + 1], &size[k], &owner[k])))
             goto done;
-    if (!(out = PyMem_Malloc((size_t)size[0] + (size_t)size[1] + (size_t)size[2] + 3 + PADDING))) {
+    if (!(out = PyMem_Malloc((size_t)size[0] + (size_t)size[1] + (size_t)size[2] + FOLDED_MORE))) {
         PyErr_NoMemory();
         goto done;
     }
-    n = copy_identity((const unsigned char *)identity, size[2], (unsigned char *)out);
-    if (n < 0)
-        folded = Py_NewRef(Py_None);
-    for (int k = 0; k < 2 && !folded; k++) {
-        out[n++] = '\n';
-        n += fold_bytes(text[k], size[k], out + n);
-    }
-    if (!folded) {
-        out[n++] = '\n';
-        folded = PyBytes_FromStringAndSize(out, n);
-    }
+    n = fold_parts((Span){(const unsigned char *)identity, size[2]}, (Span){(const unsigned char *)text[0], size[0]},
+                   (Span){(const unsigned char *)text[1], size[1]}, out, &name);
+    folded = n < 0 ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(out, n);
 done:
     PyMem_Free(out);
     Py_XDECREF(owner[0]);

@@ -5,8 +5,9 @@
  * All work is done on a copy of the header block in lower case; values are unfolded in place. Each byte is looked at a
  * few times. */
 
+#include "header_tokens.h"
+
 #include "../hashing.h"
-#include "ascii.h"
 #include "header_tables.h"
 #include "module.h"
 
@@ -48,7 +49,7 @@ typedef struct {
     Piece value[MOST_VALUES], before[MOST_VALUES];
     int n;
 } Values; /* unfolded, and as they are */
-typedef struct {
+struct Tokens {
     uint8_t *text; /* the tokens, one after the other */
     size_t size, room;
     size_t end[MOST_TOKENS]; /* where in the text each ends */
@@ -57,11 +58,14 @@ typedef struct {
     Values field[READ_FIELDS];
     Piece name[MOST_NAMES + 1]; /* less usual field names, distinct and ascending */
     int names;
-} Tokens;
+};
 
+/* What makes the tokens of a field that isn't plain. */
 typedef struct {
     PyObject *function, *encoded_words;
 } Odd;
+
+typedef enum { TOKENS_MADE, TOKENS_ELSEWHERE, TOKENS_ERROR } TokenStatus;
 
 static void token_put(Tokens *t, const char *field, const uint8_t *word, size_t size)
 {
@@ -537,8 +541,8 @@ static bool put_field(Tokens *t, int number, const Values *values)
     }
 }
 
-/* The tokens of all fields that are read; false: error. */
-static bool put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const char *head)
+/* The tokens of all fields that are read. */
+static TokenStatus put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const char *head)
 {
     for (int k = 0; k < READ_FIELDS; k++) {
         Values *values = &t->field[k];
@@ -550,22 +554,48 @@ static bool put_fields(Tokens *t, const Odd *odd, const uint8_t *block, const ch
             plain = plain && unfold(&values->value[i]);
         if (!values->n || (plain && put_field(t, k, values)))
             continue;
+        if (!odd)
+            return TOKENS_ELSEWHERE;
         t->n = n;
         t->size = size;
         if (!put_odd(t, odd, token_fields[k].name, values_as_sent(values, block, head)))
-            return false;
+            return TOKENS_ERROR;
     }
-    return true;
+    return TOKENS_MADE;
 }
 
-/* The tokens one after the other, each after its size as uint16. */
-static PyObject *listed_tokens(const Tokens *t)
+/* The tokens of a header block and of a subject, whose size is -1 where `odd_subject` isn't ASCII. The block has a copy
+ * of both in lower case. */
+static TokenStatus put_all(Tokens *t, uint8_t *block, const char *head, size_t head_size, const char *subject,
+                           Py_ssize_t subject_size, PyObject *odd_subject, Py_ssize_t most, size_t longest,
+                           const Odd *odd)
 {
-    size_t start = 0, room = t->size + 2 * (size_t)t->n, written = 0;
-    PyObject *result = NULL;
-    uint8_t *out = malloc(room + 1);
-    if (!out)
-        return PyErr_NoMemory();
+    t->size = 0;
+    t->n = t->names = 0;
+    t->no_memory = false;
+    for (int k = 0; k < READ_FIELDS; k++)
+        t->field[k].n = 0;
+    lower_copy(block, (const uint8_t *)head, head_size);
+    if (subject_size > 0)
+        lower_copy(block + head_size, (const uint8_t *)subject, (size_t)subject_size);
+    most = most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4;
+    if (most <= 0 || !take_fields(t, block, block + head_size, most, longest) || (subject_size < 0 && !odd))
+        return TOKENS_ELSEWHERE;
+    if (subject_size >= 0)
+        put_words(t, "subject:", block + head_size, (size_t)subject_size, MOST_TOKENS);
+    else if (!put_odd(t, odd, "subject", Py_BuildValue("[O]", odd_subject)))
+        return TOKENS_ERROR;
+    TokenStatus status = put_fields(t, odd, block, head);
+    for (int k = 0; status == TOKENS_MADE && k < t->names; k++)
+        token_put(t, "header:", t->name[k].at, at_most(t->name[k].size, 40));
+    return status;
+}
+
+/* The tokens one after the other, each after its size as uint16; how many bytes it is. There is room for
+ * listed_room(t). */
+static size_t list_tokens(const Tokens *t, uint8_t *out)
+{
+    size_t start = 0, written = 0;
     for (int i = 0; i < t->n; start = t->end[i++]) {
         size_t size = at_most(t->end[i] - start, 65535);
         out[written] = (uint8_t)size;
@@ -573,9 +603,54 @@ static PyObject *listed_tokens(const Tokens *t)
         memcpy(out + written + 2, t->text + start, size);
         written += 2 + size;
     }
-    result = PyBytes_FromStringAndSize((const char *)out, (Py_ssize_t)written);
+    return written;
+}
+
+static size_t listed_room(const Tokens *t)
+{
+    return t->size + 2 * (size_t)t->n + 1;
+}
+
+static PyObject *listed_tokens(const Tokens *t)
+{
+    uint8_t *out = malloc(listed_room(t));
+    if (!out)
+        return PyErr_NoMemory();
+    PyObject *result = PyBytes_FromStringAndSize((const char *)out, (Py_ssize_t)list_tokens(t, out));
     free(out);
     return result;
+}
+
+Tokens *tokens_open(void)
+{
+    Tokens *t = malloc(sizeof *t);
+    if (t) {
+        t->text = NULL;
+        t->room = 0;
+    }
+    return t;
+}
+
+void tokens_close(Tokens *t)
+{
+    if (t)
+        free(t->text);
+    free(t);
+}
+
+Status put_plain_tokens(Tokens *t, Span head, Span subject, Py_ssize_t most, Py_ssize_t longest, Scratch *scratch,
+                        Scratch *out, bool *plain)
+{
+    bool ascii = is_ascii(subject.at, subject.at + subject.size);
+    if (reserve(&scratch->at, &scratch->room, (size_t)head.size + (size_t)subject.size + PADDING, 1) != OK)
+        return NO_MEMORY;
+    *plain = put_all(t, scratch->at, (const char *)head.at, (size_t)head.size, (const char *)subject.at,
+                     ascii ? subject.size : -1, NULL, most, (size_t)longest, NULL) == TOKENS_MADE;
+    if (t->no_memory || reserve(&out->at, &out->room, out->size + listed_room(t), 1) != OK)
+        return NO_MEMORY;
+    if (*plain)
+        out->size += list_tokens(t, out->at + out->size);
+    return OK;
 }
 
 /* The tokens as a list of str; with a width hashed, as bytes; listed if it is below 0. */
@@ -648,41 +723,23 @@ static PyObject *tokens_of(PyObject *args, bool listed)
         PyErr_Clear(); /* lone surrogates */
     if (!plain_subject)
         subject_size = 0;
-    Tokens *t = PyMem_Malloc(sizeof *t);
+    Tokens *t = tokens_open();
     uint8_t *block = PyMem_Malloc((size_t)head_size + (size_t)subject_size + PADDING);
     if (!t || !block) {
         PyErr_NoMemory();
         goto done;
     }
-    t->text = NULL;
-    t->size = t->room = 0;
-    t->n = t->names = 0;
-    t->no_memory = false;
-    for (int k = 0; k < READ_FIELDS; k++)
-        t->field[k].n = 0;
-    lower_copy(block, (const uint8_t *)head_data, (size_t)head_size);
-    lower_copy(block + head_size, (const uint8_t *)subject_data, (size_t)subject_size);
-    most = most < PY_SSIZE_T_MAX / 4 ? most : PY_SSIZE_T_MAX / 4;
-    bool whole = most > 0 && take_fields(t, block, block + head_size, most, (size_t)longest);
-    if (whole) {
-        put_words(t, "subject:", block + head_size, (size_t)subject_size, MOST_TOKENS);
-        if (!plain_subject && !put_odd(t, &odd, "subject", Py_BuildValue("[O]", subject)))
-            goto done;
-        if (!put_fields(t, &odd, block, head_data))
-            goto done;
-        for (int k = 0; k < t->names; k++)
-            token_put(t, "header:", t->name[k].at, at_most(t->name[k].size, 40));
-        whole = put_attachments(t, attachments);
-    }
+    TokenStatus status = put_all(t, block, head_data, (size_t)head_size, subject_data,
+                                 plain_subject ? subject_size : -1, subject, most, (size_t)longest, &odd);
+    if (status == TOKENS_MADE && !put_attachments(t, attachments))
+        status = TOKENS_ELSEWHERE;
     if (t->no_memory)
         PyErr_NoMemory();
-    else
-        result = whole ? tokens_result(t, listed ? -1 : width) : Py_NewRef(Py_None);
+    else if (status != TOKENS_ERROR)
+        result = status == TOKENS_MADE ? tokens_result(t, listed ? -1 : width) : Py_NewRef(Py_None);
 done:
-    if (t && block)
-        free(t->text);
     PyMem_Free(block);
-    PyMem_Free(t);
+    tokens_close(t);
     return result;
 }
 

@@ -7,6 +7,8 @@
  */
 
 #include "html.h"
+
+#include "../let_go.h"
 #include "../utf8.h"
 #include "module.h"
 
@@ -637,7 +639,7 @@ static void scan_run(Scan *s)
  * memory. */
 Py_ssize_t html_visible(const unsigned char *data, Py_ssize_t size, int flags, unsigned char *out)
 {
-    Scan *s = PyMem_Malloc(sizeof *s);
+    Scan *s = malloc(sizeof *s);
     if (!s)
         return -1;
     s->at = data;
@@ -649,14 +651,9 @@ Py_ssize_t html_visible(const unsigned char *data, Py_ssize_t size, int flags, u
     s->flags = flags;
     s->look = (Look){.letters = COLOUR_UNKNOWN, .paper = COLOUR_PAGE};
     memset(s->count, 0, sizeof s->count);
-    if (size > 4096) {
-        Py_BEGIN_ALLOW_THREADS
-        scan_run(s);
-        Py_END_ALLOW_THREADS
-    } else
-        scan_run(s);
+    scan_run(s);
     size = s->size;
-    PyMem_Free(s);
+    free(s);
     return size;
 }
 
@@ -676,7 +673,9 @@ static PyObject *html_text(PyObject *module, PyObject *args)
     if (!data)
         return NULL;
     unsigned char *out = PyMem_Malloc((size_t)HTML_ROOM(size));
+    PyThreadState *let_go = out && size > LONG_HTML ? PyEval_SaveThread() : NULL;
     size = out ? html_visible((const unsigned char *)data, size, flags, out) : -1;
+    run_again(let_go);
     if (size < 0)
         PyErr_NoMemory();
     else

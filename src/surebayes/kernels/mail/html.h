@@ -6,6 +6,7 @@
 #include "html_tables.h"
 
 enum { HTML_KEEP_HIDDEN = 1, HTML_ALT_TEXT = 2, HTML_LINK_TARGETS = 4 };
+enum { LONG_HTML = 4096 }; /* bytes, from which on other threads may run meanwhile */
 /* bytes that the visible text of so many bytes may have: &nGt; is five and stands for six */
 #define HTML_ROOM(size) ((size) + (size) / 5 + 16)
 

@@ -5,25 +5,14 @@
  * The text of all parts is gathered in UTF-8. Where a limit of characters is counted, bytes of UTF-8 are: they are no
  * fewer. */
 
-#include "decoding.h"
-#include "header.h"
+#include "mime.h"
+
+#include "../let_go.h"
 #include "html.h"
 #include "module.h"
 
 enum { MAIL_DEPTH = 16, MAIL_BOUNDARY = 200 }; /* deeper mails and longer boundaries are left to _Reader */
 enum { KIND_VALUES, KIND_FUNCTION, DECODE_TEXT, DECODE_BASE64, FILENAME, MAIL_HELPERS };
-typedef enum { MAIL_READ, MAIL_OTHER, MAIL_ERROR } MailStatus;
-
-typedef struct {
-    const unsigned char *base;
-    Py_ssize_t parts, boundaries, depth, room, longest;
-    int flags;
-    PyObject *fallback, *helpers, *attachments; /* the last is a list, or NULL; the others are borrowed */
-    unsigned char *text;
-    size_t size, capacity;
-    bool started;   /* whether there is a text, be it empty */
-    bool truncated; /* whether parts were left out */
-} MailReader;
 
 /* Add a text in UTF-8. */
 static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t size, bool returns, bool html)
@@ -37,7 +26,7 @@ static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t 
     r->started = true;
     unsigned char *out = r->text + r->size, *lines = NULL;
     if (html && returns) {
-        if (!(lines = PyMem_Malloc((size_t)size + PADDING)))
+        if (!(lines = malloc((size_t)size + PADDING)))
             return MAIL_ERROR;
         size = copy_lines(data, size, lines);
         data = lines;
@@ -47,9 +36,12 @@ static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t 
     else if (!html && size)
         memcpy(out, data, (size_t)size);
     r->room -= size;
-    if (html)
+    if (html) {
+        PyThreadState *let_go = r->helpers && size > LONG_HTML ? PyEval_SaveThread() : NULL;
         size = html_visible(data, size, r->flags, out);
-    PyMem_Free(lines);
+        run_again(let_go);
+    }
+    free(lines);
     if (size < 0)
         return MAIL_ERROR;
     r->size += (size_t)size;
@@ -57,10 +49,10 @@ static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t 
 }
 
 /* Add a text as it was sent, its transfer encoding undone. */
-static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, PyObject *charset)
+static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize_t size, bool html, MailSet set,
+                              PyObject *charset)
 {
     int odd = odd_bytes(data, size);
-    MailSet set = mail_set(charset);
     if (!(odd & 1) && set != SET_OTHER)
         return put_text(r, data, size, odd & 2, html);
     if (set == SET_UNDECLARED && is_utf8(data, size))
@@ -68,14 +60,14 @@ static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize
     if (set == SET_UNDECLARED && r->fallback == Py_None)
         set = SET_WINDOWS;
     if (set == SET_WINDOWS || (set == SET_UTF_8 && r->fallback == Py_None)) {
-        unsigned char *wide = PyMem_Malloc(3 * (size_t)size);
+        unsigned char *wide = malloc(3 * (size_t)size);
         if (!wide)
             return MAIL_ERROR;
         MailStatus status = put_text(r, wide, widen(data, size, set, wide), odd & 2, html);
-        PyMem_Free(wide);
+        free(wide);
         return status;
     }
-    if (size > r->room / 3)
+    if (!r->helpers || size > r->room / 3)
         return MAIL_OTHER; /* it may have more bytes as UTF-8 than there is room for: not decoded twice */
     PyObject *text = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_TEXT), "y#OO", (const char *)data, size,
                                            charset, r->fallback);
@@ -92,7 +84,7 @@ static MailStatus put_decoded(MailReader *r, const unsigned char *data, Py_ssize
 }
 
 /* Add the text of a part. */
-static MailStatus read_text(MailReader *r, const unsigned char *start, const unsigned char *end, bool html,
+static MailStatus read_text(MailReader *r, const unsigned char *start, const unsigned char *end, bool html, MailSet set,
                             PyObject *charset, Span coding)
 {
     Py_ssize_t size = end - start;
@@ -101,21 +93,23 @@ static MailStatus read_text(MailReader *r, const unsigned char *start, const uns
         return MAIL_OTHER;
     switch (mail_coding(coding)) {
     case CODING_OTHER: return MAIL_OTHER;
-    case CODING_NONE: return put_decoded(r, start, size, html, charset);
+    case CODING_NONE: return put_decoded(r, start, size, html, set, charset);
     case CODING_QUOTED: {
-        unsigned char *data = PyMem_Malloc((size_t)size + 1);
+        unsigned char *data = malloc((size_t)size + 1);
         if (!data)
             return MAIL_ERROR;
-        status = put_decoded(r, data, unquote_printable(start, size, data), html, charset);
-        PyMem_Free(data);
+        status = put_decoded(r, data, unquote_printable(start, size, data), html, set, charset);
+        free(data);
         return status;
     }
     case CODING_BASE64: {
         char *data;
+        if (!r->helpers)
+            return MAIL_OTHER;
         PyObject *bytes = PyObject_CallFunction(PyTuple_GetItem(r->helpers, DECODE_BASE64), "y#", (const char *)start,
                                                 size);
         if (bytes && PyBytes_AsStringAndSize(bytes, &data, &size) == 0)
-            status = put_decoded(r, (const unsigned char *)data, size, html, charset);
+            status = put_decoded(r, (const unsigned char *)data, size, html, set, charset);
         Py_XDECREF(bytes);
     }
     }
@@ -124,6 +118,8 @@ static MailStatus read_text(MailReader *r, const unsigned char *start, const uns
 
 static MailStatus put_attachment(MailReader *r, PyObject *kind, Span disposition, Span type)
 {
+    if (!r->helpers)
+        return MAIL_OTHER;
     PyObject *name = PyObject_CallFunction(PyTuple_GetItem(r->helpers, FILENAME), "y#y#",
                                            disposition.at ? (const char *)disposition.at : "", disposition.size,
                                            type.at ? (const char *)type.at : "", type.size);
@@ -206,56 +202,60 @@ static MailStatus read_parts(MailReader *r, const unsigned char *start, const un
     return begin && begin < end ? read_part(r, begin, end, depth + 1, digest, &head) : MAIL_READ;
 }
 
-/* Type, character set and boundary of a part: what content_kind says. */
-static PyObject *mail_kind(const MailReader *r, Span value, bool digest)
+/* Type, character set and boundary of a part: what content_kind says, as a tuple that `kind` is of. */
+static PyObject *asked_kind(const MailReader *r, Span value, Kind *kind)
 {
-    if (!value.size)
-        value = digest ? (Span){(const unsigned char *)"message/rfc822", 14}
-                       : (Span){(const unsigned char *)"text/plain", 10};
-    PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size);
-    PyObject *kind = key ? PyDict_GetItemWithError(PyTuple_GetItem(r->helpers, KIND_VALUES), key) : NULL;
-    if (kind)
-        Py_INCREF(kind);
+    PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size), *name, *charset, *boundary;
+    PyObject *known = key ? PyDict_GetItemWithError(PyTuple_GetItem(r->helpers, KIND_VALUES), key) : NULL;
+    char *line;
+    Py_ssize_t size;
+    if (known)
+        Py_INCREF(known);
     else if (key && !PyErr_Occurred())
-        kind = PyObject_CallFunctionObjArgs(PyTuple_GetItem(r->helpers, KIND_FUNCTION), key, NULL);
+        known = PyObject_CallFunctionObjArgs(PyTuple_GetItem(r->helpers, KIND_FUNCTION), key, NULL);
     Py_XDECREF(key);
-    return kind;
+    if (!known)
+        return NULL;
+    const char *text = PyArg_ParseTuple(known, "OOO", &name, &charset, &boundary) ? PyUnicode_AsUTF8AndSize(name, &size)
+                                                                                  : NULL;
+    if (!text || PyBytes_AsStringAndSize(boundary, &line, &kind->boundary.size) < 0) {
+        Py_DECREF(known);
+        return NULL;
+    }
+    kind->boundary.at = (const unsigned char *)line;
+    kind->type = part_type(text, size);
+    kind->set = mail_set(charset);
+    return known;
 }
 
-static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth, PyObject *kind)
+static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth, const Kind *kind,
+                            PyObject *name, PyObject *charset)
 {
-    PyObject *name, *charset, *boundary;
-    Py_ssize_t size;
-    Span type = head->value[0], coding = head->value[1], disposition = head->value[2], line;
-    char *boundary_data;
-    if (!PyArg_ParseTuple(kind, "OOO", &name, &charset, &boundary))
-        return MAIL_ERROR;
-    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
-    if (!text || PyBytes_AsStringAndSize(boundary, &boundary_data, &line.size) < 0)
-        return MAIL_ERROR;
-    line.at = (const unsigned char *)boundary_data;
-    if (!strncmp(text, "text/", 5)) {
-        MailStatus status = read_text(r, head->body, end, size == 9 && !strcmp(text, "text/html"), charset, coding);
+    Span type = head->value[0], coding = head->value[1], disposition = head->value[2];
+    MailStatus status = MAIL_READ;
+    switch (kind->type) {
+    case PART_TEXT:
+    case PART_HTML:
+        status = read_text(r, head->body, end, kind->type == PART_HTML, kind->set, charset, coding);
         if (status == MAIL_READ && value_starts(disposition, 99, "attachment"))
             status = put_attachment(r, name, disposition, type);
         return status;
-    }
-    if (!strncmp(text, "multipart/", 10)) {
+    case PART_MULTIPART:
+    case PART_DIGEST: {
         bool found = false;
-        MailStatus status = MAIL_READ;
+        Span line = kind->boundary;
         if (line.size > MAIL_BOUNDARY || memchr(line.at, '\n', (size_t)line.size) || head->body == r->base)
             return MAIL_OTHER;
         if (line.size)
-            status = read_parts(r, head->body, end, line, depth, size == 16 && !strcmp(text, "multipart/digest"),
-                                &found);
-        return found || status != MAIL_READ ? status : read_text(r, head->body, end, false, charset, coding);
+            status = read_parts(r, head->body, end, line, depth, kind->type == PART_DIGEST, &found);
+        return found || status != MAIL_READ ? status : read_text(r, head->body, end, false, kind->set, charset, coding);
     }
-    if ((size == 14 && (!strcmp(text, "message/rfc822") || !strcmp(text, "message/global"))) ||
-        (size == 12 && !strcmp(text, "message/news"))) {
+    case PART_MESSAGE: {
         MailHead inner;
         return read_part(r, head->body, end, depth + 1, false, &inner);
     }
-    return put_attachment(r, name, disposition, type);
+    default: return put_attachment(r, name, disposition, type);
+    }
 }
 
 static MailStatus read_part(MailReader *r, const unsigned char *start, const unsigned char *end, int depth, bool digest,
@@ -271,28 +271,28 @@ static MailStatus read_part(MailReader *r, const unsigned char *start, const uns
     scan_head(start, end, head);
     if (head->longest > r->longest)
         return MAIL_OTHER;
-    PyObject *kind = mail_kind(r, head->value[0], digest);
-    if (!kind)
+    Kind kind;
+    Span value = head->value[0];
+    if (!value.size)
+        value = digest ? (Span){(const unsigned char *)"message/rfc822", 14}
+                       : (Span){(const unsigned char *)"text/plain", 10};
+    if (!r->helpers)
+        return plain_kind(value, &kind) ? read_body(r, head, end, depth, &kind, NULL, NULL) : MAIL_OTHER;
+    PyObject *known = asked_kind(r, value, &kind);
+    if (!known)
         return MAIL_ERROR;
-    MailStatus status = read_body(r, head, end, depth, kind);
-    Py_DECREF(kind);
+    MailStatus status = read_body(r, head, end, depth, &kind, PyTuple_GetItem(known, 0), PyTuple_GetItem(known, 1));
+    Py_DECREF(known);
     return status;
 }
 
-/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words, or it
- * isn't UTF-8. */
-static PyObject *mail_subject(Span value)
+Py_ssize_t unfold_subject(Span value, unsigned char *out)
 {
-    if (!value.size)
-        return PyUnicode_FromStringAndSize("", 0);
     const unsigned char *p = value.at, *end = p + value.size, *mark = p;
+    unsigned char *to = out;
     while (mark < end && (mark = memchr(mark, '=', (size_t)(end - mark))))
         if (++mark < end && *mark == '?')
-            return PyBytes_FromStringAndSize((const char *)p, value.size);
-    unsigned char small[256], *out = value.size < (Py_ssize_t)sizeof small ? small : PyMem_Malloc((size_t)value.size),
-                              *to = out;
-    if (!out)
-        return PyErr_NoMemory();
+            return -1;
     while (p < end) { /* line by line; among several, those of white space are left out */
         const unsigned char *stop = p, *next;
         bool kept = false;
@@ -312,14 +312,44 @@ static PyObject *mail_subject(Span value)
         }
         p = next;
     }
-    PyObject *subject = PyUnicode_DecodeUTF8((const char *)out, to - out, NULL);
-    if (!subject && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+    return to - out;
+}
+
+/* The subject, unfolded and decoded as _headers.decode_header does; its bytes where there may be encoded words, or it
+ * isn't UTF-8. */
+static PyObject *mail_subject(Span value)
+{
+    if (!value.size)
+        return PyUnicode_FromStringAndSize("", 0);
+    unsigned char small[256], *out = value.size < (Py_ssize_t)sizeof small ? small : PyMem_Malloc((size_t)value.size);
+    if (!out)
+        return PyErr_NoMemory();
+    Py_ssize_t size = unfold_subject(value, out);
+    PyObject *subject = size < 0 ? NULL : PyUnicode_DecodeUTF8((const char *)out, size, NULL);
+    if (!subject && (size < 0 || PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))) {
         PyErr_Clear();
         subject = PyBytes_FromStringAndSize((const char *)value.at, value.size);
     }
     if (out != small)
         PyMem_Free(out);
     return subject;
+}
+
+MailStatus read_whole(MailReader *r, const char *data, Py_ssize_t size, const MailLimits *limits, MailHead *head)
+{
+    r->base = (const unsigned char *)data;
+    r->parts = limits->parts;
+    r->depth = limits->depth;
+    r->longest = limits->header_length;
+    r->room = limits->decoded;
+    r->boundaries = r->parts < PY_SSIZE_T_MAX / 10 ? 10 * r->parts : PY_SSIZE_T_MAX;
+    r->size = 0;
+    r->started = r->truncated = false;
+    /* a mail without \n at its start may have line ends of old */
+    if (size > limits->bytes || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536))
+        return MAIL_OTHER;
+    MailStatus status = read_part(r, r->base, r->base + size, 0, false, head);
+    return status == MAIL_READ && head->count > limits->headers ? MAIL_OTHER : status;
 }
 
 static PyObject *mail_result(const MailReader *r, const MailHead *head)
@@ -378,21 +408,9 @@ static PyObject *read_mail(PyObject *module, PyObject *const *args, Py_ssize_t n
             return NULL;
         }
     }
-    MailReader r = {.base = (const unsigned char *)data,
-                    .parts = limit[1],
-                    .depth = limit[2],
-                    .longest = limit[4],
-                    .room = limit[5],
-                    .flags = (int)limit[6],
-                    .fallback = args[8],
-                    .helpers = args[9]};
-    r.boundaries = r.parts < PY_SSIZE_T_MAX / 10 ? 10 * r.parts : PY_SSIZE_T_MAX;
-    /* a mail without \n at its start may have line ends of old */
-    if (size > limit[0] || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536))
-        Py_RETURN_NONE;
-    MailStatus status = read_part(&r, r.base, r.base + size, 0, false, &head);
-    if (status == MAIL_READ && head.count > limit[3])
-        status = MAIL_OTHER;
+    MailReader r = {.flags = (int)limit[6], .fallback = args[8], .helpers = args[9]};
+    MailLimits limits = {limit[0], limit[1], limit[2], limit[3], limit[4], limit[5]};
+    MailStatus status = read_whole(&r, data, size, &limits, &head);
     PyObject *result = NULL;
     if (status == MAIL_READ)
         result = mail_result(&r, &head);

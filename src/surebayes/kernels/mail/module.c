@@ -23,8 +23,8 @@ static int add_filter_fields(PyObject *module)
 
 static int module_exec(PyObject *module)
 {
-    PyMethodDef *const parts[] = {html_functions, header_functions,       fingerprint_functions,
-                                  mime_functions, header_token_functions, mailbox_functions};
+    PyMethodDef *const parts[] = {html_functions,         header_functions,  fingerprint_functions, mime_functions,
+                                  header_token_functions, mailbox_functions, batch_functions};
     fill_element_slots();
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (PyModule_AddFunctions(module, parts[i]) < 0)

@@ -11,7 +11,7 @@ enum { MOST_FROM_LINES = 1000, LONGEST_FROM_LINE = 1000 }; /* places that from_l
 #endif
 
 extern PyMethodDef html_functions[], header_functions[], fingerprint_functions[], mime_functions[],
-    header_token_functions[], mailbox_functions[];
+    header_token_functions[], mailbox_functions[], batch_functions[];
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

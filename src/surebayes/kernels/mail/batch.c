@@ -1,0 +1,249 @@
+/* Many mails at once, without Python's lock: those that need nothing of Python. The others are left to read_mail. */
+#include "../hashing.h"
+#include "../let_go.h"
+#include "blake2.h"
+#include "fingerprint.h"
+#include "header_tokens.h"
+#include "mime.h"
+#include "module.h"
+
+/* What was made of a mail: pieces that lie one after the other in `Batch.made`, the fingerprint after the text. */
+typedef struct {
+    const char *data;
+    Py_ssize_t size;
+    bool plain;
+    size_t text, fingerprint, name, listed, columns; /* bytes of each */
+} Mail;
+
+typedef struct {
+    MailLimits limits;
+    size_t most; /* characters of a text that are given */
+    bool listed, named;
+    uint32_t width; /* of the columns of header tokens; 0: no tokens at all */
+    MailReader reader;
+    Tokens *tokens;
+    Scratch text, folded, lower, made;
+} Batch;
+
+/* How many bytes the first so many characters of UTF-8 have. */
+static size_t first_characters(const unsigned char *p, size_t size, size_t most)
+{
+    if (size <= most)
+        return size;
+    for (size_t i = 0; i < size; i++)
+        if ((p[i] & 0xC0) != 0x80 && !most--)
+            return i;
+    return size;
+}
+
+/* Subject and text, with a line end between them, in batch->text. */
+static Status join_text(Batch *batch, Span subject, Py_ssize_t *subject_size)
+{
+    MailReader *r = &batch->reader;
+    Scratch *text = &batch->text;
+    if (reserve(&text->at, &text->room, (size_t)subject.size + r->size + 1, 1) != OK)
+        return NO_MEMORY;
+    *subject_size = subject.size ? unfold_subject(subject, text->at) : 0;
+    if (*subject_size < 0)
+        return OK;
+    text->size = (size_t)*subject_size;
+    text->at[text->size++] = '\n';
+    if (r->size)
+        memcpy(text->at + text->size, r->text, r->size);
+    text->size += r->size;
+    return OK;
+}
+
+/* Columns of the tokens that the last bytes of batch->made list. */
+static Status put_columns(Batch *batch, Mail *mail)
+{
+    Scratch *made = &batch->made;
+    size_t from = made->size - mail->listed, n = 0;
+    for (size_t at = 0; at < mail->listed; n++)
+        at += 2 + ((size_t)made->at[from + at] | (size_t)made->at[from + at + 1] << 8);
+    if (reserve(&made->at, &made->room, made->size + 4 * n + PADDING, 1) != OK)
+        return NO_MEMORY;
+    for (size_t at = 0; at < mail->listed;) {
+        size_t size = (size_t)made->at[from + at] | (size_t)made->at[from + at + 1] << 8;
+        uint32_t column = column_of(murmur3(made->at + from + at + 2, size), batch->width);
+        memcpy(made->at + made->size, &column, 4);
+        made->size += 4;
+        at += 2 + size;
+    }
+    mail->columns = 4 * n;
+    return OK;
+}
+
+/* Add what names a mail: its fingerprint and its Message-ID; the mail isn't plain where that isn't. */
+static Status put_names(Batch *batch, Mail *mail, Span identity, Py_ssize_t subject)
+{
+    Scratch *made = &batch->made, *text = &batch->text, *folded = &batch->folded;
+    Span parts[2] = {{text->at, subject}, {text->at + subject + 1, (Py_ssize_t)text->size - subject - 1}};
+    Py_ssize_t name;
+    if (reserve(&folded->at, &folded->room, text->size + (size_t)identity.size + FOLDED_MORE, 1) != OK)
+        return NO_MEMORY;
+    Py_ssize_t size = fold_parts(identity, parts[0], parts[1], (char *)folded->at, &name);
+    mail->plain = size >= 0;
+    if (!mail->plain)
+        return OK;
+    mail->name = (size_t)name;
+    mail->fingerprint = FINGERPRINT_DIGITS;
+    if (reserve(&made->at, &made->room, made->size + FINGERPRINT_DIGITS + mail->name, 1) != OK)
+        return NO_MEMORY;
+    fingerprint_digits(folded->at, (size_t)size, (char *)made->at + made->size);
+    memcpy(made->at + made->size + FINGERPRINT_DIGITS, folded->at, mail->name);
+    made->size += FINGERPRINT_DIGITS + mail->name;
+    return OK;
+}
+
+/* Add the header tokens, and their columns; the mail isn't plain where its header isn't. */
+static Status put_tokens(Batch *batch, Mail *mail, const MailHead *head, Py_ssize_t subject)
+{
+    const unsigned char *start = batch->reader.base;
+    size_t before = batch->made.size;
+    Status status = put_plain_tokens(batch->tokens, (Span){start, head->end - start}, (Span){batch->text.at, subject},
+                                     batch->limits.headers, batch->limits.header_length, &batch->lower, &batch->made,
+                                     &mail->plain);
+    mail->listed = batch->made.size - before;
+    return status == OK && mail->plain ? put_columns(batch, mail) : status;
+}
+
+static Status make(Batch *batch, Mail *mail)
+{
+    MailHead head;
+    MailReader *r = &batch->reader;
+    Scratch *made = &batch->made, *text = &batch->text;
+    Py_ssize_t subject;
+    size_t from = made->size;
+    MailStatus read = read_whole(r, mail->data, mail->size, &batch->limits, &head);
+    if (read == MAIL_ERROR)
+        return NO_MEMORY; /* the only error without Python */
+    if (read == MAIL_OTHER || (batch->width && head.end == r->base))
+        return OK;
+    if (join_text(batch, head.value[3], &subject) != OK)
+        return NO_MEMORY;
+    if (subject < 0 ||
+        ((odd_bytes(text->at, (Py_ssize_t)text->size) & 1) && !is_utf8(text->at, (Py_ssize_t)text->size)))
+        return OK;
+    mail->text = first_characters(text->at, text->size, batch->most);
+    if (reserve(&made->at, &made->room, from + mail->text, 1) != OK)
+        return NO_MEMORY;
+    memcpy(made->at + from, text->at, mail->text);
+    made->size += mail->text;
+    mail->plain = true;
+    Status status = batch->named ? put_names(batch, mail, head.value[4], subject) : OK;
+    if (status == OK && mail->plain && batch->width)
+        status = put_tokens(batch, mail, &head, subject);
+    if (!mail->plain)
+        made->size = from;
+    return status;
+}
+
+/* A mail as (text, fingerprint or None, Message-ID or None, listed tokens or None, columns of tokens or None). */
+static PyObject *give(const Batch *batch, const Mail *mail, const char *made)
+{
+    const char *fingerprint = made + mail->text, *name = fingerprint + mail->fingerprint, *listed = name + mail->name;
+    PyObject *items[5] = {
+        PyUnicode_DecodeUTF8(made, (Py_ssize_t)mail->text, NULL),
+        batch->named ? PyUnicode_DecodeUTF8(fingerprint, FINGERPRINT_DIGITS, NULL) : Py_NewRef(Py_None),
+        batch->named ? PyUnicode_DecodeUTF8(name, (Py_ssize_t)mail->name, NULL) : Py_NewRef(Py_None),
+        batch->listed ? PyBytes_FromStringAndSize(listed, (Py_ssize_t)mail->listed) : Py_NewRef(Py_None),
+        batch->width ? PyBytes_FromStringAndSize(listed + mail->listed, (Py_ssize_t)mail->columns) : Py_NewRef(Py_None),
+    };
+    PyObject *result = PyTuple_New(5);
+    bool whole = result != NULL;
+    for (int k = 0; k < 5; k++) {
+        whole = whole && items[k];
+        if (result)
+            PyTuple_SetItem(result, k, items[k]);
+        else
+            Py_XDECREF(items[k]);
+    }
+    if (!whole)
+        Py_CLEAR(result);
+    return result;
+}
+
+PyDoc_STRVAR(
+    read_mails_doc,
+    "read_mails(mails, bytes, parts, depth, headers, header_length, decoded, most, width, listed, named, /)\n--\n\n"
+    "Of each of a list of mails: the first `most` characters of subject and text; if `named`, its fingerprint "
+    "and its Message-ID\n"
+    "without white space; if `listed`, its header tokens, each after its size; and their columns among `width`, "
+    "if that isn't 0.\n"
+    "What isn't wanted is None, and so is a mail that read_mail and header_tokens would need Python for, or "
+    "that goes over a\n"
+    "limit. Python's lock isn't held meanwhile.");
+
+static PyObject *read_mails(PyObject *module, PyObject *args)
+{
+    PyObject *given, *held = NULL, *result = NULL;
+    Batch batch = {.reader = {.fallback = Py_None}};
+    MailLimits *limits = &batch.limits;
+    Py_ssize_t most, width, total = 0;
+    int listed, named;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnnpp:read_mails", &PyList_Type, &given, &limits->bytes, &limits->parts,
+                          &limits->depth, &limits->headers, &limits->header_length, &limits->decoded, &most, &width,
+                          &listed, &named))
+        return NULL;
+    if (limits->bytes < 0 || limits->parts < 0 || limits->depth < 0 || limits->headers < 0 ||
+        limits->header_length < 0 || limits->decoded < 0 || most < 0 || width < 0 || width > 0x7fffffff ||
+        (listed && !width)) {
+        PyErr_SetString(PyExc_ValueError, "read_mails: limits must not be negative, and to list tokens takes a width");
+        return NULL;
+    }
+    batch.most = (size_t)most;
+    batch.width = (uint32_t)width;
+    batch.listed = listed;
+    batch.named = named;
+    Py_ssize_t n = PyList_Size(given);
+    Mail *mails = calloc((size_t)n + 1, sizeof *mails);
+    if (!mails || !(batch.tokens = tokens_open())) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (!(held = PyList_GetSlice(given, 0, n))) /* what others do to the list is nothing to us */
+        goto done;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        char *data;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(held, i), &data, &mails[i].size) < 0)
+            goto done;
+        mails[i].data = data;
+        total += mails[i].size;
+    }
+    Status status = OK;
+    PyThreadState *let_go = let_others_run((size_t)n, (size_t)total);
+    for (Py_ssize_t i = 0; i < n && status == OK; i++)
+        status = make(&batch, &mails[i]);
+    run_again(let_go);
+    if (status != OK) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    result = PyList_New(n);
+    const char *made = (const char *)batch.made.at;
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        const Mail *mail = &mails[i];
+        PyObject *one = mail->plain ? give(&batch, mail, made) : Py_NewRef(Py_None);
+        if (!one || PyList_SetItem(result, i, one) < 0)
+            Py_CLEAR(result);
+        else if (mail->plain)
+            made += mail->text + mail->fingerprint + mail->name + mail->listed + mail->columns;
+    }
+done:
+    Py_XDECREF(held);
+    free(mails);
+    tokens_close(batch.tokens);
+    free(batch.reader.text);
+    free(batch.text.at);
+    free(batch.folded.at);
+    free(batch.lower.at);
+    free(batch.made.at);
+    return result;
+}
+
+PyMethodDef batch_functions[] = {
+    {"read_mails", read_mails, METH_VARARGS, read_mails_doc},
+    {NULL, NULL, 0, NULL},
+};

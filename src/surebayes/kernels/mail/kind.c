@@ -1,0 +1,135 @@
+#include "kind.h"
+
+enum { LONGEST_NAME = 100 }; /* of a type or a character set */
+
+PartType part_type(const char *name, Py_ssize_t size)
+{
+    if (size >= 5 && !memcmp(name, "text/", 5))
+        return size == 9 && !memcmp(name, "text/html", 9) ? PART_HTML : PART_TEXT;
+    if (size >= 10 && !memcmp(name, "multipart/", 10))
+        return size == 16 && !memcmp(name, "multipart/digest", 16) ? PART_DIGEST : PART_MULTIPART;
+    if ((size == 14 && (!memcmp(name, "message/rfc822", 14) || !memcmp(name, "message/global", 14))) ||
+        (size == 12 && !memcmp(name, "message/news", 12)))
+        return PART_MESSAGE;
+    return PART_OTHER;
+}
+
+static const unsigned char *after_blanks(const unsigned char *p, const unsigned char *end)
+{
+    while (p < end && is_blank(*p))
+        p++;
+    return p;
+}
+
+/* Copy in lower case; false if it is too long. */
+static bool lower_name(const unsigned char *p, const unsigned char *end, char *out)
+{
+    if (end - p > LONGEST_NAME)
+        return false;
+    while (p < end)
+        *out++ = (char)to_lower(*p++);
+    return true;
+}
+
+static PartType type_of(const unsigned char *p, const unsigned char *end, bool *plain)
+{
+    const unsigned char *stop = p, *blank;
+    char name[LONGEST_NAME];
+    int slashes = 0;
+    while (stop < end && *stop != ';' && *stop != '(')
+        stop++;
+    p = after_blanks(p, stop);
+    while (stop > p && is_blank(stop[-1]))
+        stop--;
+    for (blank = p; blank < stop && !is_blank(*blank);)
+        blank++;
+    if (blank < stop && (memchr(p, ' ', (size_t)(stop - p)) || memchr(p, '\t', (size_t)(stop - p))))
+        stop = blank; /* a missing semicolon */
+    for (const unsigned char *q = p; q < stop; q++)
+        slashes += *q == '/';
+    if (slashes != 1)
+        return PART_TEXT; /* RFC 2045, 5.2: text/plain */
+    *plain = lower_name(p, stop, name);
+    return *plain ? part_type(name, stop - p) : PART_OTHER;
+}
+
+/* Find a parameter; false where it takes more than its plain form to read it. `found` has at NULL where there is none.
+ */
+static bool plain_parameter(Span value, const char *name, Span *found)
+{
+    const unsigned char *start = value.at, *end = value.at + value.size, *p = start;
+    Py_ssize_t size = (Py_ssize_t)strlen(name), i;
+    *found = (Span){NULL, 0};
+    for (;; p++) {
+        if (end - p < size)
+            return true;
+        for (i = 0; i < size && to_lower(p[i]) == (unsigned char)name[i];)
+            i++;
+        if (i == size)
+            break;
+    }
+    if (p == start || (p[-1] != ';' && p[-1] != ' ' && p[-1] != '\t' && p[-1] != '\n') ||
+        memchr(start, '\\', (size_t)value.size))
+        return false;
+    p = after_blanks(p + size, end);
+    if (p == end || *p != '=')
+        return false;
+    p = after_blanks(p + 1, end);
+    found->at = p;
+    if (p < end && *p == '"') {
+        found->at = ++p;
+        p = memchr(p, '"', (size_t)(end - p));
+        if (!p)
+            return false;
+    } else
+        while (p < end && *p != ';' && *p != ' ' && *p != '\t' && *p != '\r' && *p != '\n')
+            p++;
+    found->size = p - found->at;
+    return true;
+}
+
+/* The set that a label names; SET_OTHER where codec_name has to be asked. */
+static MailSet set_of(Span label)
+{
+    static const struct {
+        const char *label;
+        MailSet set;
+    } known[] = {
+        {"utf-8", SET_UTF_8},
+        {"us-ascii", SET_WINDOWS},
+        {"iso-8859-1", SET_WINDOWS},
+        {"windows-1252", SET_WINDOWS},
+        {"iso-8859-15", SET_WITH_ASCII},
+        {"iso-8859-2", SET_WITH_ASCII},
+        {"windows-1250", SET_WITH_ASCII},
+        {"windows-1251", SET_WITH_ASCII},
+    };
+    char name[LONGEST_NAME];
+    if (!label.at)
+        return SET_UNDECLARED;
+    if (!lower_name(label.at, label.at + label.size, name))
+        return SET_OTHER;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if ((size_t)label.size == strlen(known[k].label) && !memcmp(name, known[k].label, (size_t)label.size))
+            return known[k].set;
+    return SET_OTHER;
+}
+
+bool plain_kind(Span value, Kind *kind)
+{
+    bool plain = true;
+    Span label;
+    kind->type = type_of(value.at, value.at + value.size, &plain);
+    kind->boundary = (Span){(const unsigned char *)"", 0};
+    if (!plain || !plain_parameter(value, "charset", &label) || (kind->set = set_of(label)) == SET_OTHER)
+        return false;
+    if (kind->type != PART_MULTIPART && kind->type != PART_DIGEST)
+        return true;
+    if (!plain_parameter(value, "boundary", &label))
+        return false;
+    if (label.at)
+        kind->boundary = label;
+    while (kind->boundary.size && is_blank(kind->boundary.at[kind->boundary.size - 1]))
+        kind->boundary.size--;
+    return true;
+}
