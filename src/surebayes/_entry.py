@@ -13,11 +13,13 @@ def main(argv: "list[str] | None" = None) -> int:
     called = argv is None
     argv = sys.argv[1:] if argv is None else argv
     quick = argv[:1] and argv[0] in _MANY
+    if quick or argv[:1] == ["filter"]:
+        _collect_seldom()
     if argv[:1] == ["filter"]:
         code = _filter(argv[1:])
     else:
         if quick:
-            _make_ready()
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start
         done = _lesson(argv) if argv[:1] and argv[0] in ("learn", "forget") else None
         code = _command(argv) if done is None else done
     if called and (quick or argv[:1] == ["filter"]):
@@ -88,9 +90,8 @@ _MANY = ("train", "classify", "learn", "forget")
 """Commands that go through many documents in one thread, without numpy's linear algebra."""
 
 
-def _make_ready() -> None:
-    """Save what start-up and many short-lived objects cost."""
+def _collect_seldom() -> None:
+    """Look for garbage seldom: start-up and many short-lived objects make none, and to look takes up to 1 ms a time."""
     import gc
 
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start
     gc.set_threshold(50_000, 20, 50)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 """Messages of a training that share a transaction."""
-CHUNK, CHUNK_BYTES = 128, 4 * 2**20
+CHUNK, CHUNK_BYTES = 256, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
 HELD_OUT = 1 / 3
 """The share of messages, chosen by fingerprint, that the experts are weighed on."""

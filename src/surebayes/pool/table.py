@@ -21,6 +21,7 @@ _kernel = kernel("pool")
 MAX_KEYS = 2**32
 _PER_BLOCK = 512 // 8
 _LARGE = 2**20
+_GROWTH = 16
 
 
 class DamageTold:
@@ -90,7 +91,8 @@ class Table:
         """See to it that there is room for so many rows more."""
         row, wanted = 4 * self.each, self.size + rows
         if wanted * row > len(self.values):
-            grown = zeros(row * max(wanted, 2 * (len(self.values) // row), 1024))
+            # generously: memory that isn't touched costs nothing, and to move to other memory costs what is there
+            grown = zeros(row * max(wanted, min(_GROWTH * (len(self.values) // row), self.width), 1024))
             grown[: self.size * row] = memoryview(self.values)[: self.size * row]
             self.values = grown
 
