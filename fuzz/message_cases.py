@@ -58,7 +58,9 @@ def check(data):
             assert in_c == in_python, data
     names = kernel.FILTER_FIELDS
     assert kernel.without_fields(data, names) == mail_twin.without_fields(data, names), data
-    assert kernel.from_lines(data, 0) == mail_twin.from_lines(data, 0), data
+    for last in (False, True):
+        cut = data, 0, 0, False, 1000, last
+        assert kernel.mailbox_messages(*cut) == mail_twin.mailbox_messages(*cut), data
     assert kernel.is_from_line(data, 0) == mail_twin.is_from_line(data, 0), data
     assert kernel.unquote_from(data) == mail_twin.unquote_from(data), data
     html = data[:20000].decode("utf-8", "replace")

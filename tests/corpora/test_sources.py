@@ -171,13 +171,30 @@ def test_mbox_does_not_depend_on_where_blocks_end(tmp_path_factory, bodies, bloc
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-@settings(max_examples=300)
+@settings(max_examples=500)
 @given(
-    st.lists(st.sampled_from((b"\n", b">", b"From ", b"From", b"F", b" ", b"a", b"\r")), max_size=30).map(b"".join),
-    st.integers(0, 40),
+    st.lists(
+        st.sampled_from((b"\n", b">", b"From ", b"From", b"F", b" ", b"a", b"\r", b"\n" + FROM, b"x" * 480)),
+        max_size=30,
+    ).map(b"".join),
+    st.lists(st.integers(0, 400), min_size=2, max_size=2).map(sorted),
+    st.booleans(),
+    st.sampled_from((0, 3, 1000)),
+    st.booleans(),
 )
-def test_kernel_and_twin_find_the_same_from_lines(block, place):
-    assert kernel.from_lines(block, place) == mail_twin.from_lines(block, place)
+def test_kernel_and_twin_cut_a_mailbox_alike(block, places, quoted, kept, last):
+    begin, place = (min(place, len(block)) for place in places)
+    in_c = kernel.mailbox_messages(block, begin, place, quoted, kept, last)
+    assert in_c == mail_twin.mailbox_messages(block, begin, place, quoted, kept, last)
+    found, at, look, _ = in_c
+    assert begin + sum(size for _, size in found) == at <= look <= len(block)
+
+
+@pytest.mark.parametrize("functions", [mail_twin] if kernel is None else [mail_twin, kernel])
+def test_places_outside_a_block_are_refused(functions):
+    for begin, place, kept in ((-1, 0, 10), (2, 1, 10), (0, 4, 10), (4, 4, 10), (0, 0, -1)):
+        with pytest.raises(ValueError, match="must be in the block"):
+            functions.mailbox_messages(b"abc", begin, place, False, kept, False)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
@@ -195,9 +212,9 @@ def test_kernel_and_twin_know_the_same_lines_that_start_a_message(parts, place):
 def test_the_kernel_finds_from_lines_in_bytes_only():
     for wrong in [("a\nFrom ", 0), (b"a", "0"), (b"a",)]:
         with pytest.raises(TypeError):
-            kernel.from_lines(*wrong)
-        with pytest.raises(TypeError):
             kernel.is_from_line(*wrong)
+        with pytest.raises(TypeError):
+            kernel.mailbox_messages(wrong[0], *wrong[1:], 0, False, 10, False)
 
 
 def test_mbox_message_of_any_size_is_held_in_part_only(tmp_path):

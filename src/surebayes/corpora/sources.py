@@ -36,7 +36,6 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".mbox": "mbox",
 }
-_LONGEST_FROM = 1000  # bytes of a line "From " that are looked at
 
 
 @dataclass(frozen=True)
@@ -157,11 +156,12 @@ class Sources:
     def __iter__(self) -> Iterator[SourceDocument]:
         """Yield the documents; NoInput for a source that has none, unless `empty` is to be called."""
         for source in self.sources:
-            empty = True
-            for document in source:
-                empty = False
-                yield document
-            if empty:
+            documents = iter(source)
+            first = next(documents, None)
+            if first is not None:
+                yield first
+                yield from documents
+            else:
                 whose = f" of the class {source.label!r}" if source.label is not None else ""
                 sentence = f"{shown(source.path)} has no documents{whose}."
                 if self.empty is None:
@@ -325,52 +325,24 @@ def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[SourceDo
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
     name, label, buffer = f"{shown(source.path)}#", source.label, start
     begin = place = number = dropped = 0
-    quoted, mail = False, kernel("mail")
+    quoted, last, cut = False, False, kernel("mail").mailbox_messages
     while True:
-        places = mail.from_lines(buffer, place)
-        for at in places:
-            if at < 0:
-                quoted, place = True, -at
-                continue
-            line = buffer.find(b"\n", at + 1, at + _LONGEST_FROM)
-            if line < 0 and len(buffer) < at + _LONGEST_FROM:
-                place = at
-                break  # the line goes on in the next block
-            place = at + 1
-            if mail.is_from_line(buffer, place):
-                number += 1
-                yield SourceDocument(
-                    f"{name}{number}", _content(buffer, begin, place, quoted), label, place - begin + dropped
-                )
-                begin, dropped, quoted = place, 0, False
-        else:
-            if len(places) == mail.MOST_FROM_LINES:
-                continue  # there may be more of them
-            place = max(place, len(buffer) - _LONGEST_FROM, 0)
+        found, begin, place, quoted = cut(buffer, begin, place, quoted, _KEPT, last)
+        for content, size in found:
+            number += 1
+            yield SourceDocument(f"{name}{number}", content, label, size + dropped)
+            dropped = 0
+        if last:
+            return
         block = file.read(min(max(_BLOCK, len(buffer) - begin), _LARGEST_BLOCK))
         if not block:
-            break
+            last = True
+            continue
         buffer, place, begin = buffer[begin:], place - begin, 0
         if place > 2 * _KEPT:
             dropped += place - _KEPT
             buffer, place = buffer[:_KEPT] + buffer[place:], _KEPT
         buffer += block
-    if buffer[begin:].strip():
-        content = _content(buffer, begin, len(buffer), True)
-        yield SourceDocument(f"{name}{number + 1}", content, label, len(buffer) - begin + dropped)
-
-
-def _content(buffer: bytes, begin: int, end: int, quoted: bool) -> bytes:
-    """Take off the "From " line and the quotes before others, and the blank line before the next "From " line."""
-    line = buffer.find(b"\n", begin, end) + 1
-    if not line:
-        return b""
-    if buffer.endswith(b"\n\n", line, end):
-        end -= 1
-    elif buffer.endswith(b"\n\r\n", line, end):
-        end -= 2
-    content = buffer[line : min(end, line + _KEPT)]
-    return kernel("mail").unquote_from(content) if quoted else content
 
 
 _READERS: dict[str, Callable[[Source], Iterator[SourceDocument]]] = {

@@ -337,7 +337,11 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
     """Put documents together, up to a number and a size."""
     chunk: list[tuple[Any, str]] = []
     size = 0
-    for content, label in documents:
+    for pair in documents:
+        try:
+            content, label = pair
+        except (TypeError, ValueError):
+            raise TypeError(f"Documents to learn are pairs (document, label). Got {pair!r:.80}.") from None
         if label not in classes:
             raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, classes))}.")
         chunk.append((content, label))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
-    "FILTER_FIELDS", "MOST_FROM_LINES", "fold_mail", "from_lines", "header_tokens", "html_text", "is_from_line",
-    "listed_header_tokens", "mail_head", "read_mail", "read_mails", "unquote_from", "without_fields",
+    "FILTER_FIELDS", "fold_mail", "header_tokens", "html_text", "is_from_line", "listed_header_tokens", "mail_head",
+    "mailbox_messages", "read_mail", "read_mails", "unquote_from", "without_fields",
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
@@ -185,30 +185,6 @@ def without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
     return bytes(head) + raw[end:]
 
 
-MOST_FROM_LINES = 1000
-"""How many places `from_lines` returns at a time: memory stays bounded, whatever a mailbox holds."""
-
-
-def from_lines(block: bytes, place: int) -> "list[int]":
-    r"""Find lines that start with "From ", from a place on: the first 1,000.
-
-    Returns
-    -------
-    list of int
-        Where the line ends before them are; -1 less that place for a line that quotes another (">From ").
-
-    Examples
-    --------
-    >>> from_lines(b"a\nFrom b\n>>From c\n", 0)
-    [1, -9]
-    """
-    import re
-    from itertools import islice
-
-    matches = islice(re.compile(rb"\n(>*)From ").finditer(block, place), MOST_FROM_LINES)
-    return [-1 - match.start() if match[1] else match.start() for match in matches]
-
-
 LONGEST_FROM_LINE = 1000
 """Bytes of a line that starts a message in which its time and year are looked for."""
 
@@ -250,6 +226,79 @@ def unquote_from(content: bytes) -> bytes:
         plain += content[at : quote.start()]
         at = quote.end()
     return bytes(plain + content[at:])
+
+
+def mailbox_messages(
+    block: bytes, begin: int, place: int, quoted: bool, kept: int, last: bool
+) -> "tuple[list[tuple[bytes, int]], int, int, bool]":
+    r"""Cut a block of a mailbox into messages: those that end before another begins.
+
+    Parameters
+    ----------
+    block : bytes
+        A piece of the mailbox.
+    begin : int
+        Where in it a message begins, with its line "From ".
+    place : int
+        Where to look for others, not before that.
+    quoted : bool
+        Whether the message was found to have quoted lines (">From ").
+    kept : int
+        Bytes of a message that are given at most.
+    last : bool
+        Whether the rest of the block is the last message; then none is looked for.
+
+    Returns
+    -------
+    messages : list of (bytes, int)
+        Contents, without the line "From " and the blank line before the next, and how many bytes the mailbox has of it.
+    begin, place, quoted
+        For when there is more of the mailbox.
+
+    Examples
+    --------
+    >>> line = b"From ann@example.org Thu Jan  1 00:00:00 2026\n"
+    >>> mailbox_messages(line + b"one\n\n" + line + b"two\n", 0, 0, False, 1000, False)
+    ([(b'one\n', 51)], 51, 51, False)
+    """
+    import re
+
+    if not 0 <= begin <= place <= len(block) or kept < 0:
+        raise ValueError("mailbox_messages: places must be in the block, and kept not negative")
+    found: list[tuple[bytes, int]] = []
+    if last:
+        if block[begin:].strip():
+            found, begin, place, quoted = (
+                [(_content(block, begin, len(block), True, kept), len(block) - begin)],
+                len(block),
+                len(block),
+                False,
+            )
+        return found, begin, place, quoted
+    for match in re.compile(rb"\n(>*)From ").finditer(block, place):
+        place = match.start() + 1
+        if match[1]:
+            quoted = True
+            continue
+        if block.find(b"\n", place, place + LONGEST_FROM_LINE - 1) < 0 and len(block) < place + LONGEST_FROM_LINE - 1:
+            return found, begin, place - 1, quoted  # the line goes on in the next block
+        if is_from_line(block, place):
+            found.append((_content(block, begin, place, quoted, kept), place - begin))
+            begin, quoted = place, False
+    return found, begin, max(place, len(block) - LONGEST_FROM_LINE), quoted
+
+
+def _content(block: bytes, begin: int, end: int, quoted: bool, kept: int) -> bytes:
+    """Take off the line "From ", the quotes before others, and the blank line before the next message."""
+    line = block.find(b"\n", begin, end) + 1
+    if not line:
+        return b""
+    if block.endswith(b"\n\n", line, end):
+        end -= 1
+    elif block.endswith(b"\n\r\n", line, end):
+        end -= 2
+    content = block[line : min(end, line + kept)]
+    return unquote_from(content) if quoted else content
 
 
 def split_fields(head: bytes, count: int) -> "list[tuple[bytes, bytes]]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import re
 import sys
@@ -147,13 +148,15 @@ def delimiter_of(value: str | None) -> str | None:
     return "\t" if value in ("\\t", "tab") else value or None
 
 
-def content_and_label(inputs: Inputs, counter: _show.Progress) -> Any:
-    """Yield (document, label) pairs, and count them where a bar shows it."""
-    shown = counter.shown
+def content_and_label(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
+    """Return an iterator over (document, label) pairs, which counts them where a bar shows it."""
+    return _counted(inputs, counter) if counter.shown else map(operator.itemgetter(1, 2), inputs.sources)
+
+
+def _counted(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
     for _, content, label, size in inputs.sources:
         yield content, label
-        if shown:
-            counter.advance(size)
+        counter.advance(size)
 
 
 class HeaderCheck:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from surebayes.filter import teaching, training, tuning
 from surebayes.filter.face.opening import OpenFilter
-from surebayes.filter.face.several import labelled
+from surebayes.filter.face.several import several
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -128,7 +128,16 @@ class LearningFilter(OpenFilter):
         if self._quota is not None:
             documents = self._within_quota(documents)
         tell = self._many_told(who)
-        return training.train(self._durable, labelled(documents), reserve, journal, who, progress, tell, spread)
+        return training.train(
+            self._durable,
+            several(documents, "documents", "pair (document, label)"),
+            reserve,
+            journal,
+            who,
+            progress,
+            tell,
+            spread,
+        )
 
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""

@@ -29,7 +29,7 @@ static int module_exec(PyObject *module)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (PyModule_AddFunctions(module, parts[i]) < 0)
             return -1;
-    return PyModule_AddIntConstant(module, "MOST_FROM_LINES", MOST_FROM_LINES) < 0 ? -1 : add_filter_fields(module);
+    return add_filter_fields(module);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};

@@ -4,7 +4,7 @@
 
 #include "../common.h"
 
-enum { MOST_FROM_LINES = 1000, LONGEST_FROM_LINE = 1000 }; /* places that from_lines returns at a time; bytes */
+enum { LONGEST_FROM_LINE = 1000 }; /* bytes */
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
