@@ -4,7 +4,7 @@ from surebayes import kernels
 from surebayes.kernels import _mail as kernel
 from surebayes.kernels import mail_twin
 from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
-from surebayes.mail.message import Limits, Message, read_message
+from surebayes.mail.message import Limits, Message, read_message, read_messages
 
 MAIL = b"From: a@b.c\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nContent-Type: %s\r\n\r\n%s"
 
@@ -50,6 +50,11 @@ def check(data):
     message = read_message(data)
     assert isinstance(message.text, str)
     assert isinstance(message.subject, str)
+    plain, after = read_messages([data, MAIL % (b"text/plain", b"")], 10**6, 1000, True, True)
+    assert after is None  # an encoded subject: for Python
+    if plain is not None:
+        alone = f"{message.subject}\n{message.text}", message.fingerprint, message.plain_id
+        assert plain == (*alone, listed_tokens(message), header_columns(message, 1000)), data
     for limits in LIMITS:
         block = Message(message.subject, attachments=message.attachments)
         block._head, block._limits = data, limits
