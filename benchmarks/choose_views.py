@@ -80,8 +80,8 @@ from rich.table import Table
 
 from surebayes import metrics
 from surebayes.pool import choosing
-from surebayes.pool.document import Rows
-from surebayes.pool.engine import Engine, taken
+from surebayes.pool.document import Rows, taken
+from surebayes.pool.engine import Engine
 from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import _Standard, drawn_model, weigh

@@ -24,13 +24,12 @@ from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import packable
 from surebayes.pool.threads import ahead
-from surebayes.pool.weights import FEWEST
 
 Item = TypeVar("Item")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from surebayes.pool.engine import Batch
+    from surebayes.pool.engine import Batch, Engine
 
 BATCH = 1000
 """Messages of a training that share a transaction."""
@@ -57,9 +56,19 @@ def is_reserved(fingerprint: str, share: float) -> bool:
     return int(fingerprint[:8], 16) < share * 2**32
 
 
-def is_held_out(fingerprint: str) -> bool:
-    """Whether a message is one of those that the experts are weighed on."""
-    return is_reserved(fingerprint[8:], HELD_OUT)
+def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
+    """Choose the messages that the experts are weighed on: places of those that are held out together.
+
+    With second stages as `ViewPool.fit` chooses them, of messages in the order of their fingerprints; of mail a third,
+    by the fingerprint alone.
+    """
+    if not engine.stages:
+        return [[i for i, f in enumerate(fingerprints) if is_reserved(f[8:], HELD_OUT)]]
+    import numpy as np
+
+    from surebayes.pool.choosing import turns
+
+    return [list(turn) for turn in turns(np.array(labels, np.int64), np.ones(len(labels), np.int64), True)]
 
 
 class _Training:
@@ -67,8 +76,9 @@ class _Training:
 
     New messages are learnt in the order of their fingerprints, so that the result doesn't depend on the order in which
     they were given. If they are at least as many as the filter knows, the experts are weighed as `ViewPool.fit` weighs
-    them: by how they score a third of the messages, chosen by fingerprint, before these are learnt; then the second
-    stages are fitted. Fewer are lessons like any others: each is judged, moves the weights a step and is learnt.
+    them: by how they score a third of the messages, chosen by fingerprint, before these are learnt, or with second
+    stages each third of them in turn; then the second stages are fitted. Fewer are lessons like any others: each is
+    judged, moves the weights a step and is learnt.
     """
 
     def __init__(
@@ -195,7 +205,10 @@ class _Training:
         one_by_one = state.engine.n_experts > 1 and not together
         tail: set[str] = set()
         if together:
-            tail = {f for f, label in self.spool.labelled() if is_held_out(f) and self.is_new(f, label)}
+            new_ones = sorted((f, state.code(label)) for f, label in self.spool.labelled() if self.is_new(f, label))
+            fingerprints = [f for f, _ in new_ones]
+            turns = turns_of(state.engine, fingerprints, [code for _, code in new_ones])
+            tail = {fingerprints[i] for i in turns[0]} if len(turns) == 1 else set()
         if not self.journal and not one_by_one:
             self.done["already"] += len(self.known)
             new = self.spool.places_without(tail | self.known | self.spool.contradictory)
@@ -204,7 +217,8 @@ class _Training:
             for batch in batched(self.spool.sorted(without=tail), BATCH):
                 submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
         if together:
-            submit(self._repeatable(partial(self._weigh, tail=tail)))
+            weigh = self._weigh_in_turns if len(turns) > 1 else partial(self._weigh, tail=tail)
+            submit(self._repeatable(weigh))
 
     def _repeatable(self, lesson: Callable[[Writing], Any]) -> Callable[[Writing], Any]:
         """Return a lesson that may be carried out again, where another one of the same transaction failed."""
@@ -247,13 +261,26 @@ class _Training:
             in_order = [by_message[fingerprint] for fingerprint in sorted(tail)]
             labels = ints([label for label, _ in in_order])
             together = b"".join([part.tobytes() for _, part in in_order])
-            engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader], None, FEWEST)
+            engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader])
         if self.journal:
             for batch in batched(self.spool.sorted(only=tail), BATCH):
                 self.learn(write, batch, True)
         else:
             self._learn_grouped(write, self.spool.places_of(tail))
         self._freeze(state, self.learnt)
+        write.weights(self.who)
+
+    def _weigh_in_turns(self, write: Writing) -> None:
+        """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest."""
+        state = write.state.into_memory()
+        engine = state.engine
+        state.write_all()
+        learnt = sorted(self.learnt)
+        labels = ints([state.code(self.spool.label_of(f)) for f in learnt])
+        rows = batch_of([self.spool.rows_of(f) for f in learnt])
+        turns = [ints(turn) for turn in turns_of(engine, learnt, list(labels))]
+        engine.weigh_in_turns(rows, labels, turns, WEIGHING[engine.reader])
+        engine.freeze(rows, labels)
         write.weights(self.who)
 
     def _freeze(self, state: State, fingerprints: Sequence[str]) -> None:

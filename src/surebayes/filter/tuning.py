@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -14,7 +14,7 @@ from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import batch_of
 from surebayes.filter.live.state import LEARNING, State
-from surebayes.filter.training import BATCH, HELD_OUT, WEIGHING, batched, is_held_out
+from surebayes.filter.training import BATCH, HELD_OUT, WEIGHING, batched, turns_of
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT
 
@@ -37,25 +37,38 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
         engine = state.engine
         state.write_all()
         learnt = sorted((f, label, row) for f, (_, label, row) in write.journal.messages("learn", "forget").items())
-        held_out = [message for message in learnt if is_held_out(message[0])]
-        _check_enough(state, [state.code(label) for _, label, _ in held_out])
-        rest = engine.copy()
-        rows, labels = _rows(write, held_out)
-        rest.forget(rows, labels)
-        rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
-        if rest.stages:
-            rest.freeze(*_rows(write, [message for message in learnt if not is_held_out(message[0])]))
-        rest.weigh(rest.opinions(rows), labels, array("q", range(len(labels))), how, None, FEWEST)
-        engine.weights = rest.weights
-        if engine.stages:
-            engine.freeze(*_rows(write, learnt))
+        codes = [state.code(label) for _, label, _ in learnt]
+        turns = turns_of(engine, [f for f, _, _ in learnt], codes)
+        weighing = [i for turn in turns for i in turn]
+        _check_enough(state, [codes[i] for i in weighing], len(turns))
+        if len(turns) > 1:
+            rows, labels = _rows(write, learnt)
+            engine.weigh_in_turns(rows, labels, [array("q", turn) for turn in turns], how, None, FEWEST)
+            engine.freeze(rows, labels)
+        else:
+            _weigh_by_third(write, learnt, set(weighing), how)
         write.weights(who)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
-        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(held_out)}
+        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}
 
     result: dict[str, Any] = durable.submit(lesson)
     durable.absorb_all(f"retuned: {how}", renew=True)
     return result
+
+
+def _weigh_by_third(write: Writing, learnt: list[tuple[str, str, int]], places: set[int], how: str) -> None:
+    """Weigh the experts on some of the messages by what the others say, and fit second stages on all of them."""
+    engine = write.state.engine
+    rest = engine.copy()
+    rows, labels = _rows(write, [message for i, message in enumerate(learnt) if i in places])
+    rest.forget(rows, labels)
+    rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
+    if rest.stages:
+        rest.freeze(*_rows(write, [message for i, message in enumerate(learnt) if i not in places]))
+    rest.weigh(rest.opinions(rows), labels, array("q", range(len(labels))), how, None, FEWEST)
+    engine.weights = rest.weights
+    if engine.stages:
+        engine.freeze(*_rows(write, learnt))
 
 
 def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:
@@ -77,13 +90,19 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
     return {"fitted": row > 0, "lessons_since": lessons, "tune_helps": helps}
 
 
-def _check_enough(state: State, labels: list[int]) -> None:
+def enough(labels: Sequence[int], c: int, turns: int) -> bool:
+    """Whether messages of these classes, held out in so many turns, can weigh the experts of a contrast."""
+    inside = labels.count(c)
+    return min(inside, len(labels) - inside) >= FEWEST * turns
+
+
+def _check_enough(state: State, labels: list[int], turns: int) -> None:
     for c in state.engine.contrasts:
-        inside = labels.count(c)
-        if min(inside, len(labels) - inside) < FEWEST:
+        if not enough(labels, c, turns):
+            where = "in the journal" if turns > 1 else "among the held-out third of the journal"
             raise ValueError(
-                f"Weights need {FEWEST} messages of class {state.names[c]!r} and of the rest among the held-out third "
-                f"of the journal. Got {inside} and {len(labels) - inside}: teach more first."
+                f"Weights need {FEWEST * turns} messages of class {state.names[c]!r} and of the rest {where}. "
+                f"Got {labels.count(c)} and {len(labels) - labels.count(c)}: teach more first."
             )
 
 

@@ -69,7 +69,12 @@ class _Machine:
         alpha, diagonal = self.alpha[i], 0.5 / self.costs[i]
         whole = (2.0 if scale > 0 else 1.0) + diagonal
         values = self.values[at].astype("f8")
-        margins = _total(values[:, 1:] * often[:, None]) * scale + self.bias
+        shares = values[:, 1:] * often[:, None]
+        sums = _total(shares)
+        if len(self.contrasts) == 1:  # four running sums, as the kernel has them
+            first, second, third, fourth = (_total(shares[lane::4]) for lane in range(4))
+            sums = (first + second) + (third + fourth)
+        margins = sums * scale + self.bias
         sign = np.where(self.labels[i] == self.contrasts, 1.0, -1.0)
         slope = sign * margins - 1.0 + alpha * diagonal
         in_use = self.contrasts >= 0

@@ -46,3 +46,15 @@ def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:
     for i, value in enumerate(listed):
         view[i] = value
     return view
+
+
+def others(which: Numbers, n: int) -> Numbers:
+    """Return the places below n that are not among these.
+
+    Examples
+    --------
+    >>> list(others([1], 3))
+    [0, 2]
+    """
+    left_out = set(which)
+    return ints([d for d in range(n) if d not in left_out])

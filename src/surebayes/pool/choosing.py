@@ -7,11 +7,15 @@ docs/decisions/choices-on-a-bounded-sample.md.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+
+from surebayes.pool.document import Document
 
 Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
@@ -26,14 +30,21 @@ FEW = 200
 """Documents of a class that each of these has all the same, where the class has them."""
 
 
-def digests(contents: Sequence[bytes | str]) -> Digests:
+def digests(contents: Sequence[bytes | str], reader: str = "mail") -> Digests:
     """Digest contents; a text has the digest of its bytes in UTF-8.
+
+    That of a plain text begins with its fingerprint, so that the documents of a pool of texts are in the order that a
+    filter has them in, and ends with a checksum: texts that differ in white space alone are no copies.
 
     Examples
     --------
     >>> digests(["grüße"]) == digests(["grüße".encode()])
     array([ True])
     """
+    if reader == "text":
+        whole = [c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass") for c in contents]
+        names = [int(Document(c, reader).fingerprint[:10], 16) << 24 for c in contents]
+        return np.array([name | crc32(c) & 0xFFFFFF for name, c in zip(names, whole)], np.uint64)
     made = [
         hashlib.blake2b(c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         for c in contents
@@ -111,6 +122,31 @@ def held_out(labels: Integers, times: Integers, have: Integers | None = None) ->
         inside = np.flatnonzero(labels == c)
         chosen[inside[: int(HELD_OUT * min(len(inside), n))]] = True
     return chosen
+
+
+def turns(labels: Integers, times: Integers, several: bool, have: Integers | None = None) -> list[array[int]]:
+    """Choose the documents that experts are weighed on, those that are held out together: a third, or each in turn.
+
+    Parameters
+    ----------
+    labels, times, have
+        As for `held_out`.
+    several : bool
+        Whether every third of each class is to be held out once, the smallest digests first, where there are no more
+        than `SAMPLE` documents: for pools with second stages, whose units only documents tell that they never saw.
+
+    Examples
+    --------
+    >>> [turn.tolist() for turn in turns(np.array([0, 1, 0, 0, 1, 1, 1]), np.ones(7, int), True)]
+    [[0, 1], [2, 4], [3, 5, 6]]
+    """
+    if not several or (times if have is None else have).sum() > SAMPLE:
+        return [array("q", np.flatnonzero(held_out(labels, times, have)).tolist())]
+    turn = np.zeros(len(labels), np.int64)
+    for c in np.unique(labels):
+        inside = np.flatnonzero(labels == c)
+        turn[inside] = np.searchsorted([len(inside) // 3, 2 * len(inside) // 3], np.arange(len(inside)), "right")
+    return [array("q", np.flatnonzero(turn == number).tolist()) for number in range(3)]
 
 
 def sample(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence
     from types import ModuleType
     from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
 MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that views of words read: a longer one adds nothing but time."""
 
@@ -376,3 +379,15 @@ def unpackable(views: "Sequence[ViewSpec]", parts: "list[bytes]") -> "list[Rows]
             times = array("I", [b - a for a, b in zip([0, *ends], ends)]).tobytes()
         rows.append(Rows(ints((0, len(columns) // 4)), columns, times))
     return rows
+
+
+def taken(rows: Rows, which: "npt.NDArray[np.int64]") -> Rows:
+    """Return some of the documents, in the given order."""
+    import numpy as np
+
+    ends, which = np.frombuffer(rows.indptr, np.int64), np.asarray(which, np.int64)
+    length = np.diff(ends)[which]
+    indptr = np.concatenate([[0], np.cumsum(length)])
+    entries = np.arange(indptr[-1]) + np.repeat(ends[which] - indptr[:-1], length)
+    times = None if rows.times is None else np.frombuffer(rows.times, np.uint32)[entries]
+    return Rows(indptr, np.frombuffer(rows.columns, np.int32)[entries], times)

@@ -6,12 +6,12 @@ without numpy. The same documents, views and weights give the same scores throug
 
 from surebayes.errors import BadModel
 from surebayes.kernels import kernel
-from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
+from surebayes.pool.buffers import Numbers, ints, others, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries, merged, scaled
-from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
+from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh, weights_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class Engine:
 
     def asked(self) -> Numbers:
         """Return the contrasts, -1 for a class that there is nothing yet to tell from."""
-        everything = sum(self.documents)
-        return ints([c if 0 < self.documents[c] < everything else -1 for c in self.contrasts])
+        return ints([c if 0 < self.documents[c] < sum(self.documents) else -1 for c in self.contrasts])
 
     def opinions(self, rows: "list[Rows]", which: "Numbers | None" = None, copied: int = 0, copies: int = 0) -> Numbers:
         """Ask every expert about documents, `which` of the rows or all: (documents, contrasts, experts).
@@ -193,8 +192,7 @@ class Engine:
             return
         from surebayes.pool.threads import ahead
 
-        largest_first = sorted(range(len(self.views)), key=lambda v: -self.sums[v].alive)
-        list(ahead(function, largest_first))
+        list(ahead(function, sorted(range(len(self.views)), key=lambda v: -self.sums[v].alive)))  # the largest first
 
     def forget(
         self,
@@ -289,37 +287,69 @@ class Engine:
         self,
         rows: "list[Rows]",
         labels: Numbers,
-        held_out: "list[int]",
+        turns: "Sequence[Numbers]",
         how: str,
         weights: "Numbers | None" = None,
-        fewest: int = FEWEST,
         digest: "npt.NDArray[np.uint64] | None" = None,
     ) -> None:
-        """Learn documents, weigh the experts by how they score those held out before they are learnt, freeze the rest.
+        """Learn documents, weigh the experts by how they score those that they have not learnt, freeze the rest.
 
         Parameters
         ----------
         rows, labels, weights
             As for `learn`.
-        held_out : list of int
-            The documents that the weights are fitted on; without any the weights stay as they are.
+        turns : list of Numbers of int64
+            The documents that are held out together, for each turn; without any the weights stay as they are.
         how : {"reliability", "stack", "equal"}
             See `surebayes.pool.weights.weigh`.
-        fewest : int
-            Documents that both sides of a contrast need.
         digest : ndarray, optional
             Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
         """
-        out = set(held_out)
-        head = ints([i for i in range(len(labels)) if i not in out])
-        tail = ints(held_out)
-        self.learn(rows, labels, head, weights)
-        if tail and head:
-            self.freeze(rows, labels, head, weights, digest)
-            self.weigh(self.opinions(rows, tail), labels, tail, how, weights, fewest)
-        if tail:
-            self.learn(rows, labels, tail, weights)
+        if len(turns) == 1:  # what is held out is learnt when it has been scored
+            tail, head = turns[0], others(turns[0], len(labels))
+            self.learn(rows, labels, head, weights)
+            if tail and head:
+                self.freeze(rows, labels, head, weights, digest)
+                self.weigh(self.opinions(rows, tail), labels, tail, how, weights)
+            if tail:
+                self.learn(rows, labels, tail, weights)
+        else:
+            self.learn(rows, labels, None, weights)
+            self.weigh_in_turns(rows, labels, turns, how, weights)
         self.freeze(rows, labels, None, weights, digest)
+
+    def weigh_in_turns(
+        self,
+        rows: "list[Rows]",
+        labels: Numbers,
+        turns: "Sequence[Numbers]",
+        how: str,
+        weights: "Numbers | None" = None,
+        fewest: int = FEWEST,
+    ) -> None:
+        """Weigh the experts by opinions of documents that were learnt, each of experts that know none of its turn."""
+        together = ints([d for tail in turns for d in tail])
+        of_class, needed = self._by_class(labels, together, weights), fewest * len(turns)
+        if all(min(of_class[c], sum(of_class) - of_class[c]) < needed for c in self.contrasts):
+            return
+        opinions = []
+        for tail in turns:
+            rest = self._without(rows, labels, tail, weights)
+            rest.freeze(rows, labels, others(tail, len(labels)), weights)
+            opinions.append(bytes(rest.opinions(rows, tail)))
+        self.weigh(b"".join(opinions), labels, together, how, weights, fewest, len(turns))
+
+    def _without(self, rows: "list[Rows]", labels: Numbers, which: Numbers, weights: "Numbers | None") -> "Engine":
+        """Return a pool of the same experts that has not learnt some of the documents, to be asked only."""
+        rest = Engine(self.reader, self.views, self.classes, list(self.sums))
+
+        def take(v: int) -> None:
+            rest.sums[v] = self.sums[v].without(rows[v], labels, which, weights)
+
+        self._each_view(take, len(which))
+        out = self._by_class(labels, which, weights)
+        rest.documents = ints([have - n for have, n in zip(self.documents, out)])
+        return rest
 
     def weigh(
         self,
@@ -327,10 +357,11 @@ class Engine:
         labels: Numbers,
         tail: Numbers,
         how: str,
-        weights: "Numbers | None",
-        fewest: int,
+        weights: "Numbers | None" = None,
+        fewest: int = FEWEST,
+        turns: int = 1,
     ) -> None:
-        """Weigh the experts by their opinions of documents that they had not learnt."""
+        """Weigh the experts by their opinions of documents that they had not learnt; `fewest` of them in each turn."""
         if self.n_experts < 2:
             return
         import numpy as np
@@ -340,7 +371,7 @@ class Engine:
         if weights is not None:
             times = np.array([weights[d] for d in tail], np.int64)
             scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
-        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest, alike=not self.stages)
+        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest, not self.stages, turns)
 
     def freeze(
         self,
@@ -410,9 +441,7 @@ class Engine:
         tables = [Table.of_entries(bytes(e), v.width, k, documents) for e, v in zip(state["tables"], views)]
         self.__init__(reader, views, k, [Sums.of_table(table) for table in tables])  # type: ignore[misc]
         self.documents = documents
-        widths = [
-            view.width for view, experts in zip(views, self.experts) for e in experts if isinstance(e, SecondStage)
-        ]
+        widths = [v.width for v, experts in zip(views, self.experts) for e in experts if isinstance(e, SecondStage)]
         if not len(self.stages) == len(state["stages"]) == len(state["intercepts"]):
             raise BadModel("The pool has not one table for each second stage.")
         for stage, width, entries, intercepts in zip(self.stages, widths, state["stages"], state["intercepts"]):
@@ -420,29 +449,3 @@ class Engine:
                 stage.table = Table.of_entries(bytes(entries), width, 1 + len(self.contrasts))
                 stage.intercepts = reals(intercepts)
         self.weights = weights_of(state["weights"], state["bias"], len(self.contrasts), self.n_experts)
-
-
-def weights_of(units: object, bias: object, contrasts: int, experts: int) -> PoolWeights:
-    """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
-    if (
-        not isinstance(units, list)
-        or not isinstance(bias, list)
-        or not len(units) == len(bias) == contrasts
-        or not all(isinstance(row, list) and len(row) == experts for row in units)
-        or not all(isinstance(unit, int) and abs(unit) < 2**100 for row in units for unit in row)
-        or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
-    ):
-        raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
-    return PoolWeights(units, [float(value) for value in bias])
-
-
-def taken(rows: Rows, which: "npt.NDArray[np.int64]") -> Rows:
-    """Return some of the documents, in the given order."""
-    import numpy as np
-
-    ends, which = np.frombuffer(rows.indptr, np.int64), np.asarray(which, np.int64)
-    length = np.diff(ends)[which]
-    indptr = np.concatenate([[0], np.cumsum(length)])
-    entries = np.arange(indptr[-1]) + np.repeat(ends[which] - indptr[:-1], length)
-    times = None if rows.times is None else np.frombuffer(rows.times, np.uint32)[entries]
-    return Rows(indptr, np.frombuffer(rows.columns, np.int32)[entries], times)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes.pool.buffers import Numbers
-from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh
+from surebayes.pool.weights import PoolWeights, contrasts_of, weigh
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[Any]
@@ -61,13 +61,13 @@ class GivenEngine:
         self,
         documents: Sequence[Any],
         labels: array[int],
-        held_out: list[int],
+        turns: list[array[int]],
         how: str,
         weights: array[int] | None = None,
-        fewest: int = FEWEST,
         digest: Any = None,
     ) -> None:
         """As `Engine.fit`, but that nothing is left out; vectorizers learn from training documents only."""
+        (held_out,) = turns
         truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
         times = None if weights is None else np.array(weights)
         if held_out:
@@ -78,7 +78,7 @@ class GivenEngine:
             opinions, known = self.opinions(documents, np.flatnonzero(out)), truth[out]
             if times is not None:
                 opinions, known = np.repeat(opinions, times[out], axis=0), np.repeat(known, times[out])
-            self.weights, _ = weigh(opinions, known, self.contrasts, how, fewest)
+            self.weights, _ = weigh(opinions, known, self.contrasts, how)
         for model in self.models:
             model.fit(documents, truth, times)
 

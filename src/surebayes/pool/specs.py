@@ -250,17 +250,17 @@ MAIL = (
 )
 """Chosen on the first third of SpamAssassin and Enron-Spam, by validation on its last third; see docs/pool.md."""
 
-_IDF = ExpertSpec(1.0, second_stage="idf")
+_IDF, _IDF_OF_BYTES = ExpertSpec(1.0, second_stage="idf"), ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0)
 
 
 def _text(
-    on_words: "tuple[ExpertSpec, ...]", on_phrases: "tuple[ExpertSpec, ...]", on_bytes: ExpertSpec
+    on_words: "tuple[ExpertSpec, ...]", on_phrases: "tuple[ExpertSpec, ...]", on_bytes: "tuple[ExpertSpec, ...]"
 ) -> "tuple[ViewSpec, ...]":
     """Return the views of text with these second stages."""
     return (
         ViewSpec("words", "text", "word", 1, 1, (*TEXT_EXPERTS, *on_words), times=True),
         ViewSpec("phrases", "text", "word", 1, 3, (*TEXT_EXPERTS, *on_phrases)),
-        ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), on_bytes), max_bytes=10_000),
+        ViewSpec("bytes", "text", "bytes", 3, 5, (ExpertSpec(0.01), *on_bytes), max_bytes=10_000),
     )
 
 
@@ -268,9 +268,9 @@ def _log_odds(smoothing: float) -> ExpertSpec:
     return ExpertSpec(smoothing, second_stage="log-odds", least=2)
 
 
-TEXT = _text((_log_odds(5.0), _IDF), (_log_odds(20.0),), _log_odds(0.1))
+TEXT = _text((_log_odds(5.0), _IDF), (_log_odds(20.0),), (_log_odds(0.1), _IDF_OF_BYTES))
 """Of two classes; chosen on training documents, see docs/pool.md."""
-TEXT_OF_MANY = _text((_IDF,), (), ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0))
+TEXT_OF_MANY = _text((_IDF,), (), (_IDF_OF_BYTES,))
 """Of more. Log-odds are those of a class: rows for each class and view would take gigabytes, so that there are second
 stages on tf-idf only, whose rows all classes share."""
 

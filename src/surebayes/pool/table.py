@@ -358,6 +358,15 @@ class Sums:
             length = rows.indptr[d + 1] - rows.indptr[d]
             self.totals[labels[d]] -= length if weights is None else length * weights[d]
 
+    def without(self, rows: Rows, labels: Numbers, which: Numbers, weights: "Numbers | None" = None) -> "Sums":
+        """Return the sums without some of the documents: columns found where these have them, to be asked only."""
+        own, rest = self.own, Sums([], self.classes, self.alive, list(self.totals))
+        table = own.beside(own.each)
+        table.values[:] = memoryview(own.values)[: len(table.values)]
+        rest.stack = [(table, 1)]
+        rest.forget(rows, labels, which, weights)
+        return rest
+
     def copy(self) -> "Sums":
         """Return other sums, of one table in memory, with the same counts."""
         return Sums([(self.own.copy(), 1)], self.classes, self.alive, list(self.totals))

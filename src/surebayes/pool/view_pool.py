@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.core import score
 from surebayes.estimators.shared.parameters import is_count
-from surebayes.pool.choosing import HELD_OUT, digests, distinct, held_out
+from surebayes.pool.choosing import HELD_OUT, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
@@ -138,20 +138,20 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             order = None if order is None else np.asarray(order)[counted]
             if len(np.unique(labels)) < len(self.classes_):
                 raise ValueError("sample_weight leaves a class without documents.")
-        digest = digests(documents)
+        digest = digests(documents, "text" if self.views == "text" else "mail")
         if order is not None:
-            is_held_out = self._latest(labels, order)
+            held_out = [array("q", np.flatnonzero(self._latest(labels, order)).tolist())]
         else:
             apart = distinct(digest, labels, times)
-            is_held_out = held_out(labels[apart.first], apart.times)
+            held_out = turns(labels[apart.first], apart.times, isinstance(engine, Engine) and bool(engine.stages))
             if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
                 times = None if (apart.times == 1).all() else apart.times
             else:
-                is_held_out = is_held_out[apart.group]
-        weights, tail = None if times is None else array("q", times.tolist()), np.flatnonzero(is_held_out).tolist()
-        engine.fit(self._cut(documents), array("q", labels), tail, self.weights, weights, digest=digest)
+                held_out = [array("q", np.flatnonzero(np.isin(apart.group, turn)).tolist()) for turn in held_out]
+        weights = None if times is None else array("q", times.tolist())
+        engine.fit(self._cut(documents), array("q", labels), held_out, self.weights, weights, digest)
         self._show_weights()
         return self
 

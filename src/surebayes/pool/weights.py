@@ -5,6 +5,7 @@ Weights are whole numbers of 2**-40, so that what one lesson moved them by can b
 
 from math import exp, log
 
+from surebayes.errors import BadModel
 from surebayes.pool.buffers import Numbers, reals
 
 TYPE_CHECKING = False
@@ -26,7 +27,8 @@ FEWEST = 5
 BORROWED = 3.0
 """How hard the stack of one class of many is drawn towards that of all: 1 to 30 differ by less than .001 in AUC_0.1."""
 HELD_BACK = 1.5
-"""How hard the stack of two classes is drawn towards 0: with every document counting once, 1 to 2 differ by .001."""
+"""How hard the stack of two classes is drawn towards 0, for each turn of held-out documents: every one counts once, and
+1 to 2 differ by .001."""
 _MOST_STEPS, _NEAR = 100, 1e-9
 """Steps of Newton's method at most, and a step so small that it is the last."""
 HOW = ("reliability", "stack", "equal")
@@ -128,6 +130,20 @@ class PoolWeights:
         self.units, self.bias = state["units"], state["bias"]
 
 
+def weights_of(units: object, bias: object, contrasts: int, experts: int) -> PoolWeights:
+    """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
+    if (
+        not isinstance(units, list)
+        or not isinstance(bias, list)
+        or not len(units) == len(bias) == contrasts
+        or not all(isinstance(row, list) and len(row) == experts for row in units)
+        or not all(isinstance(unit, int) and abs(unit) < 2**100 for row in units for unit in row)
+        or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
+    ):
+        raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
+    return PoolWeights(units, [float(value) for value in bias])
+
+
 # ---------------------------------------------------------------------- from held-out documents
 
 
@@ -138,6 +154,7 @@ def weigh(
     how: str,
     fewest: int = FEWEST,
     alike: bool = False,
+    turns: int = 1,
 ) -> "tuple[PoolWeights, list[int]]":
     """Weigh experts by how they scored held-out documents.
 
@@ -152,10 +169,12 @@ def weigh(
     how : {"reliability", "stack", "equal"}
         By how well each ranks them (see the notes), by a logistic model with weights of at least 0, or all the same.
     fewest : int
-        Documents that both sides of a contrast need; with fewer its pool is that of no evidence, or with "stack" the
-        mean of the other contrasts' pools.
+        Documents that both sides of a contrast need for each turn; with fewer its pool is that of no evidence, or with
+        "stack" the mean of the other contrasts' pools.
     alike : bool
         Whether all experts score in one unit, log-odds of the same kind.
+    turns : int
+        In how many turns documents were held out: 3 where each third was.
 
     Returns
     -------
@@ -171,7 +190,7 @@ def weigh(
 
     pool, truth = PoolWeights.equal(len(contrasts), opinions.shape[2]), np.asarray(labels)
     inside = {k: truth == c for k, c in enumerate(contrasts)}
-    few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < fewest]
+    few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < fewest * turns]
     judged = {k: members for k, members in inside.items() if k not in few}
     if how == "stack" and len(contrasts) > 1:
         weighed = stacks(opinions, judged)
@@ -179,7 +198,7 @@ def weigh(
             lent = [np.mean(part, axis=0) for part in zip(*weighed.values())]
             weighed.update({k: (lent[0], float(lent[1])) for k in few})
     else:
-        weighed = {k: weigh_contrast(opinions[:, k], members, how, alike) for k, members in judged.items()}
+        weighed = {k: weigh_contrast(opinions[:, k], members, how, alike, turns) for k, members in judged.items()}
     for k, (weights, bias) in weighed.items():
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
@@ -230,7 +249,7 @@ def stacks(opinions: "FloatArray", inside: "dict[int, BoolArray]") -> "dict[int,
 
 
 def weigh_contrast(
-    scores: "FloatArray", inside: "BoolArray", how: str, alike: bool = False
+    scores: "FloatArray", inside: "BoolArray", how: str, alike: bool = False, turns: int = 1
 ) -> "tuple[FloatArray, float]":
     """Weigh experts by how they scored held-out documents, (documents, experts), of which `inside` are the class's.
 
@@ -239,7 +258,7 @@ def weigh_contrast(
     """
     standard = _Standard(scores, inside)
     if how == "stack":
-        return standard.raw(*logistic_model(standard.z, inside))
+        return standard.raw(*logistic_model(standard.z, inside, HELD_BACK * turns))
     weights = _voices(standard.z, inside, standard.spread, how, alike)
     weights = weights / weights.sum()
     gain, bias = gain_and_bias(standard.z @ weights, inside)
@@ -296,7 +315,7 @@ def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]"
     return (gain, bias) if gain > 0 else (0.0, 0.0)  # without the score, classes that count the same need no bias
 
 
-def logistic_model(z: "FloatArray", inside: "BoolArray") -> "tuple[FloatArray, float]":
+def logistic_model(z: "FloatArray", inside: "BoolArray", pull: float = HELD_BACK) -> "tuple[FloatArray, float]":
     """Fit a logistic model with weights of at least 0: (weights, bias).
 
     Every document counts once: a class that is rare is mostly confused with documents of the other, and these settle
@@ -304,7 +323,7 @@ def logistic_model(z: "FloatArray", inside: "BoolArray") -> "tuple[FloatArray, f
     """
     import numpy as np
 
-    weights, bias = drawn_model([(z, inside, np.ones(len(z)))], np.zeros(z.shape[1]), HELD_BACK)
+    weights, bias = drawn_model([(z, inside, np.ones(len(z)))], np.zeros(z.shape[1]), pull)
     return weights, bias - log(inside.sum() / (~inside).sum())
 
 

@@ -11,12 +11,11 @@ from surebayes.cluster.documents import PartsRunner
 from surebayes.cluster.pools.counting import sums_of
 from surebayes.cluster.pools.passes import Counting, Fetching, PoolAnswer
 from surebayes.errors import BadInput
-from surebayes.pool.choosing import distinct, held_out, reach, sample
-from surebayes.pool.document import Rows, joined
-from surebayes.pool.engine import Engine, taken
+from surebayes.pool.choosing import distinct, reach, sample, turns
+from surebayes.pool.document import Rows, joined, taken
+from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ViewSpec, views_of
 from surebayes.pool.view_pool import ViewPool
-from surebayes.pool.weights import FEWEST
 
 
 def fit_pool(runner: PartsRunner, pool: ViewPool) -> ViewPool:
@@ -57,7 +56,8 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
     labels, times, have = answer.codes, answer.times, answer.documents
     if have.sum() >= 2**31:
         raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-    is_held_out = held_out(labels, times, have)
+    held_out = turns(labels, times, bool(engine.stages), have)
+    is_held_out = np.isin(np.arange(len(labels)), np.concatenate(held_out))
     head_have = have - np.bincount(labels[is_held_out], times[is_held_out], len(have)).astype(np.int64)
     first = second = np.zeros(0, np.int64)
     if engine.stages:
@@ -75,10 +75,12 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
     weights = None if (times == 1).all() else array("q", times[meant].tolist())
     copies = None if weights is None else np.frombuffer(weights, np.int64)
     tail = array("q", places.tolist())
-    if tail and head_have.any():
+    if len(held_out) > 1:  # all documents were fetched
+        engine.weigh_in_turns(rows, truth, held_out, how, weights)
+    elif tail and head_have.any():
         engine.forget(rows, truth, tail, weights)
         engine.freeze_on(rows, labels[meant], np.searchsorted(meant, first), copies)
-        engine.weigh(engine.opinions(rows, tail), truth, tail, how, weights, FEWEST)
+        engine.weigh(engine.opinions(rows, tail), truth, tail, how, weights)
         engine.learn(rows, truth, tail, weights)
     engine.freeze_on(rows, labels[meant], np.searchsorted(meant, second), copies)
 

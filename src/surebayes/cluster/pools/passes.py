@@ -102,7 +102,7 @@ class _Read:
     times: Integers
 
     @classmethod
-    def of(cls, source: Any) -> _Read | None:
+    def of(cls, source: Any, reader: str) -> _Read | None:
         X, y = pair_of(source)
         if isinstance(X, str | bytes):
             raise BadInput(f"its documents are a single {type(X).__name__}: put it in a list.")
@@ -119,7 +119,7 @@ class _Read:
             raise BadInput(f"it has {len(documents)} documents and {n_labels} labels.")
         if not documents:
             return None
-        digest = digests(documents)
+        digest = digests(documents, reader)
         apart = distinct(digest, codes)
         first = apart.first
         return cls([documents[i] for i in first], classes, digest[first], codes[first], apart.times)
@@ -158,7 +158,7 @@ class _PoolPass(ABC):
         return PoolAnswer(refusal=why)
 
     def _read_answer(self, number: int, source: Any) -> PoolAnswer:
-        part = _Read.of(source)
+        part = _Read.of(source, self.reader)
         return PoolAnswer(first=number) if part is None else self._answer(number, part)
 
     @abstractmethod

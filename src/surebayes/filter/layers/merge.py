@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import batch_of
 from surebayes.filter.live.state import State
-from surebayes.filter.training import BATCH, batched, is_held_out
+from surebayes.filter.training import BATCH, batched, turns_of
 from surebayes.persist.folder import flush_folder
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
@@ -217,9 +216,10 @@ def _copy(
 def _fit(target: Durable, known: dict[str, Lesson]) -> None:
     """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
     state = target.loaded()
-    reserved = Counter(x.label for f, x in known.items() if x.action == "learn" and is_held_out(f))
-    enough = all(min(reserved[c], sum(reserved.values()) - reserved[c]) >= tuning.FEWEST for c in state.names)
-    if state.engine.n_experts > 1 and enough:
+    learnt = sorted((f, state.code(lesson.label)) for f, lesson in known.items() if lesson.action == "learn")
+    turns = turns_of(state.engine, [f for f, _ in learnt], [code for _, code in learnt])
+    weighing = [learnt[i][1] for turn in turns for i in turn]
+    if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, "merge")
     else:  # too few to weigh by: all the same, and no lesson's step is counted twice
         target.submit(lambda write: write.weights("merge"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surebayes.filter.lean.judge import Judge
-from surebayes.pool.engine import weights_of
+from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

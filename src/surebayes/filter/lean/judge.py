@@ -8,10 +8,10 @@ from surebayes.filter.lean.tables import TableFiles
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Rows
-from surebayes.pool.engine import Engine, weights_of
+from surebayes.pool.engine import Engine
 from surebayes.pool.specs import READERS, ViewSpec
 from surebayes.pool.table import FileTable, Sums, Table
-from surebayes.pool.weights import logistic
+from surebayes.pool.weights import logistic, weights_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

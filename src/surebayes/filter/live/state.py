@@ -16,7 +16,8 @@ from surebayes.filter.live.model_settings import Settings
 from surebayes.filter.live.seen import Seen, batch_of
 from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
-from surebayes.pool.engine import Engine, weights_of
+from surebayes.pool.engine import Engine
+from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:

@@ -70,6 +70,30 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
 
 /* ------------------------------------------------------------------------------------------------ one row */
 
+/* The margin of one contrast, by four running sums: each addition would wait for the one before. */
+static double margin_of_one(const Machine *m, size_t i)
+{
+    const size_t end = m->start[i + 1];
+    const float *restrict values = m->values + 1;
+    const uint32_t *restrict at = m->at;
+    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+    size_t j = m->start[i];
+    if (m->often)
+        for (size_t lane = 0; j < end; j++, lane = (lane + 1) & 3)
+            sums[lane] += (double)values[2 * (size_t)at[j]] * (double)m->often[j];
+    else {
+        for (; j + 4 <= end; j += 4) {
+            sums[0] += (double)values[2 * (size_t)at[j]];
+            sums[1] += (double)values[2 * (size_t)at[j + 1]];
+            sums[2] += (double)values[2 * (size_t)at[j + 2]];
+            sums[3] += (double)values[2 * (size_t)at[j + 3]];
+        }
+        for (size_t lane = 0; j < end; j++, lane++)
+            sums[lane] += (double)values[2 * (size_t)at[j]];
+    }
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) * m->scale[i] + m->bias[0];
+}
+
 static inline void margins_of(const Machine *m, size_t i, double *restrict margin, const size_t contrasts)
 {
     const size_t each = contrasts + 1, end = m->start[i + 1];
@@ -89,6 +113,25 @@ static inline void margins_of(const Machine *m, size_t i, double *restrict margi
 WIDE static void margins(const Machine *m, size_t i)
 {
     margins_of(m, i, m->margin, m->contrasts);
+}
+
+static void move_one(Machine *m, size_t i)
+{
+    const size_t end = m->start[i + 1];
+    const double step = m->step[0] * m->scale[i];
+    m->bias[0] += m->step[0];
+    if (m->often)
+        for (size_t j = m->start[i]; j < end; j++) {
+            float *value = m->values + 2 * (size_t)m->at[j];
+            const double strength = (double)value[0];
+            value[1] = (float)((double)value[1] + step * (strength * strength * (double)m->often[j]));
+        }
+    else
+        for (size_t j = m->start[i]; j < end; j++) {
+            float *value = m->values + 2 * (size_t)m->at[j];
+            const double strength = (double)value[0];
+            value[1] = (float)((double)value[1] + step * (strength * strength));
+        }
 }
 
 static inline void move(Machine *m, size_t i, size_t n_moving, const size_t contrasts)
@@ -134,7 +177,7 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
     double *alpha = m->alpha + i * contrasts;
     const double diagonal = 0.5 / m->costs[i], whole = (m->scale[i] > 0 ? 2.0 : 1.0) + diagonal;
     if (contrasts == 1)
-        margins_of(m, i, m->margin, 1);
+        m->margin[0] = margin_of_one(m, i);
     else
         margins(m, i);
     for (size_t k = 0; k < contrasts; k++) {
@@ -158,7 +201,9 @@ static inline int visit(Machine *m, size_t i, double limit, Span *span, const si
             m->moving[moves++] = (uint32_t)k;
         }
     }
-    if (moves)
+    if (moves && contrasts == 1)
+        move_one(m, i);
+    else if (moves)
         move(m, i, moves, contrasts);
     return idle;
 }
