@@ -27,7 +27,7 @@ from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.live import durable, state
 from surebayes.filter.live.state import State
 from surebayes.kernels import pool_twin
-from surebayes.pool import engine, specs, table
+from surebayes.pool import choosing, engine, specs, table
 from surebayes.pool.document import Document, packable
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.table import merged
@@ -234,16 +234,38 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
         assert float(fields[b"X-Surebayes-Score"]) == score
 
 
-@pytest.mark.parametrize("reader", ["mail", "text"])
-def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path, reader):
+@pytest.mark.parametrize("journal", [True, False])
+@pytest.mark.parametrize("sample", [20_000, 60])
+def test_a_trained_filter_of_text_is_the_pool_of_the_same_texts(tmp_path, monkeypatch, sample, journal):
+    """Counts, weights and second stages, to the last bit, weighed in turns or on a third; also when they are tuned."""
+    monkeypatch.setattr(choosing, "SAMPLE", sample)
+    monkeypatch.setattr(choosing, "FEW", 10)
+    words = ("pills", "spam"), ("tea", "ham")
+    texts = [(f"{word} note {i} of {i % 7}\n", label) for i in range(90) for word, label in words]
+    pool = sb.ViewPool("text", "stack", n_features=2**14).fit(*zip(*texts))
+    with sb.Filter.create(tmp_path / "f", reader="text", width=2**14) as mine:
+        mine.train(texts[::-1], reserve=0, journal=journal)
+        assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
+        if journal:
+            mine.retune()
+            assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
+        live = [mine.judge(text).score for text, _ in texts]
+    assert pool.decision_function([text for text, _ in texts]).tolist() == live
+    model = MappedModel(str(tmp_path / "f"))
+    assert [model.scores(text)[0] for text, _ in texts] == live
+
+
+def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path):
     """What `train` weighs and freezes is that of `ViewPool.fit` on the same held-out third."""
     path = tmp_path / "f"
-    with sb.Filter.create(path, reader=reader, width=2**14) as mine:
+    with sb.Filter.create(path, width=2**14) as mine:
         mine.train(MAILS, reserve=0)
         live = [mine.judge(raw).score for raw, _ in MAILS]
-    documents = sorted((Document(raw, reader).fingerprint, raw, label) for raw, label in MAILS)
-    is_held_out = [training.is_held_out(fingerprint) for fingerprint, _, _ in documents]
-    pool = sb.ViewPool(reader, "reliability" if reader == "mail" else "stack", n_features=2**14)
+        engine = mine._durable.loaded().engine
+    documents = sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS)
+    (third,) = training.turns_of(engine, [fingerprint for fingerprint, _, _ in documents], [])
+    is_held_out = [i in set(third) for i in range(len(documents))]
+    pool = sb.ViewPool(n_features=2**14)
     # the filter learns the held-out documents last, as they come; the order of the others changes nothing
     order = np.argsort(is_held_out, kind="stable")
     when = np.array(is_held_out, int)[order]
@@ -283,7 +305,7 @@ def test_the_second_stage_is_frozen_kept_and_taken_back(tmp_path):
     with sb.Filter.create(path, reader="text", width=2**14) as mine:
         mine.train(MAILS[:150], reserve=0)
         stages = [stage.table.entries() for stage in mine._durable.loaded().engine.stages]
-        assert len(stages) == 4
+        assert len(stages) == 5
         assert all(stages)
         mine.teach(*MAILS[155])
         mine.absorb("before")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from surebayes import ViewPool
 from surebayes.pool import choosing
+from surebayes.pool.document import Document
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(90, seed=3)]
@@ -45,6 +46,36 @@ def test_distinct(pairs):
     assert [pairs[i] for i in apart.first] == sorted(set(pairs))
     assert [sorted(set(pairs))[g] for g in apart.group] == pairs
     assert apart.times.tolist() == [pairs.count(pair) for pair in sorted(set(pairs))]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=90))
+def test_in_turns_every_document_is_held_out_once_and_a_third_of_each_class_at_a_time(labels):
+    codes, once = np.array(labels), np.ones(len(labels), np.int64)
+    turns = choosing.turns(codes, once, several=True)
+    assert sorted(i for turn in turns for i in turn) == list(range(len(labels)))
+    for c in set(labels):
+        sizes = [int((codes[list(turn)] == c).sum()) for turn in turns]
+        assert max(sizes) - min(sizes) <= 1
+    third = choosing.turns(codes, once, several=False)
+    assert [list(turn) for turn in third] == [list(turns[0])]
+    assert list(third[0]) == np.flatnonzero(choosing.held_out(codes, once)).tolist()
+
+
+def test_more_documents_than_a_sample_are_held_out_once(monkeypatch):
+    labels, times = np.arange(40) % 2, np.full(40, 3)
+    assert len(choosing.turns(labels, times, True)) == 3
+    monkeypatch.setattr(choosing, "SAMPLE", 119)
+    assert len(choosing.turns(labels, times, True)) == 1
+    assert len(choosing.turns(labels[:10], times[:10], True, np.array([60, 60]))) == 1
+
+
+@given(st.lists(st.text("ab \n", min_size=1, max_size=6), min_size=1, max_size=9, unique=True))
+def test_digests_of_texts_are_in_the_order_of_their_fingerprints_and_tell_white_space_apart(texts):
+    digest = choosing.digests(texts, "text")
+    assert digest.tolist() == choosing.digests([text.encode() for text in texts], "text").tolist()
+    assert len(set(digest.tolist())) == len(texts)
+    fingerprints = [Document(text, "text").fingerprint for text in texts]
+    assert [fingerprints[i] for i in np.argsort(digest)] == sorted(fingerprints)
 
 
 @given(st.lists(st.integers(0, 300), min_size=2, max_size=4), st.integers(1, 200))

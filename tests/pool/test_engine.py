@@ -20,7 +20,7 @@ from surebayes.pool.document import Document, Rows, joined, packable, rows_of, u
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
 from surebayes.pool.second_stage import SecondStage
-from surebayes.pool.specs import MAIL, TEXT, ExpertSpec, ViewSpec, views_of
+from surebayes.pool.specs import MAIL, TEXT, TEXT_OF_MANY, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
 from surebayes.pool.weights import UNIT, PoolWeights, drawn_model, gain_and_bias, logistic_model, weigh, weigh_contrast
 
@@ -375,8 +375,43 @@ def test_second_stages_are_fitted_on_a_sample_that_has_every_class(monkeypatch):
     monkeypatch.setattr(choosing, "SAMPLE", 40)
     monkeypatch.setattr(choosing, "FEW", 1)
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(90)]), list(range(60, 90)), "stack")
+    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(90)]), [array("q", range(60, 90))], "stack")
     assert list(engine.documents) == [45, 45]
+    assert all(stage.table is not None for stage in engine.stages)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_classes):
+    texts = [f"{('lunch noon', 'cheap pills', 'goal match')[i % n_classes]} w{i % 7} w{i}" for i in range(90)]
+    labels, views = array("q", [i % n_classes for i in range(90)]), small(TEXT if n_classes == 2 else TEXT_OF_MANY)
+    turns = [array("q", range(start, 90, 3)) for start in (2, 0, 1)]
+    times = array("q", [1 + (i % 5 == 0) for i in range(90)])
+    engine = Engine("text", views, n_classes)
+    rows = engine.cut(texts)
+    engine.fit(rows, labels, turns, "stack", times)
+    opinions = []
+    for turn in turns:
+        head = array("q", [i for i in range(90) if i not in set(turn)])
+        rest = Engine("text", views, n_classes)
+        rest.learn(rows, labels, head, times)
+        rest.freeze(rows, labels, head, times)
+        scores = np.reshape(rest.opinions(rows, turn), (len(turn), -1, engine.n_experts))
+        opinions.append(np.repeat(scores, [times[i] for i in turn], axis=0))
+    truth = np.array([labels[i] for turn in turns for i in turn for _ in range(times[i])])
+    expected, _ = weigh(np.concatenate(opinions), truth, engine.contrasts, "stack", turns=3)
+    assert engine.weights == expected
+    everything = Engine("text", views, n_classes)
+    everything.learn(rows, labels, None, times)
+    everything.freeze(rows, labels, None, times)
+    assert [stage.entries() for stage in everything.stages] == [stage.entries() for stage in engine.stages]
+    assert everything.sums == engine.sums
+
+
+def test_in_turns_too_few_documents_leave_the_weights_as_they_were():
+    engine = Engine("text", small(TEXT), 2)
+    rows, labels = engine.cut([f"w{i} w{i % 3}" for i in range(40)]), array("q", [int(i < 14) for i in range(40)])
+    engine.fit(rows, labels, [array("q", range(start, 40, 3)) for start in range(3)], "stack")
+    assert engine.weights == PoolWeights.equal(1, engine.n_experts)
     assert all(stage.table is not None for stage in engine.stages)
 
 
@@ -590,7 +625,7 @@ def test_a_second_stage_that_is_not_fitted_says_nothing():
 def test_an_engine_comes_back_from_its_state():
     texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(60)]
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(60)]), list(range(40, 60)), "stack")
+    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(60)]), [array("q", range(40, 60))], "stack")
     again = pickle.loads(pickle.dumps(engine))
     rows = engine.cut(texts)
     assert again.scores(rows) == engine.scores(rows) == engine.copy().scores(rows)

@@ -225,8 +225,8 @@ def test_second_stages_of_two_classes_are_on_log_odds_of_every_view_those_of_man
     X, y = news(60)
     two, three = pool(views="text").fit(X[:40], np.arange(40) % 2), pool(views="text").fit(X, y)
     on_log_odds = {f"{view} (second stage on log-odds)" for view in ("words", "phrases", "bytes")}
-    assert {name for name in two.experts_ if "second" in name} == {*on_log_odds, "words (second stage on idf)"}
     on_idf = {f"{view} (second stage on idf)" for view in ("words", "bytes")}
+    assert {name for name in two.experts_ if "second" in name} == on_log_odds | on_idf
     assert {name for name in three.experts_ if "second" in name} == on_idf
 
 

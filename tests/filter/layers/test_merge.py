@@ -11,9 +11,11 @@ import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadInput
 from surebayes.filter.layers import merge as merging
+from surebayes.pool import specs
 from surebayes.synthetic import mail_stream, text_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(180, seed=11)]
+WORDS = ("pills", "spam"), ("tea", "ham")
 SMALL = {"model": "words", "width": 2**14}
 POOL = {"model": "pool", "width": 2**12}
 
@@ -149,6 +151,26 @@ def test_what_cannot_be_merged_is_refused_and_nothing_is_left(tmp_path):
     with mock.patch.object(merging, "_fit", side_effect=OSError(28, "No space left on device")), pytest.raises(OSError):
         sb.Filter.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "classes", "text", "wide", "without"]
+
+
+def test_a_filter_with_the_views_of_another_release_learns_and_is_tuned_but_not_merged(tmp_path):
+    texts = [(f"{word} note {i} of {i % 7}", label) for i in range(120) for word, label in WORDS]
+    *others, on_bytes = specs.TEXT
+    older = (*others, on_bytes.replace(experts=on_bytes.experts[:2]))
+    with mock.patch.object(specs, "TEXT", older):
+        trained(tmp_path / "old", texts[:120], reader="text", width=2**12)
+    trained(tmp_path / "new", texts[120:], reader="text", width=2**12)
+    with pytest.raises(BadInput, match=r"in their views \(bytes: second stage on idf\)\. .* create one of them anew"):
+        sb.Filter.merge([tmp_path / "old", tmp_path / "new"], tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    with sb.Filter.open(tmp_path / "old") as old:
+        for text, label in texts[120:180]:
+            old.teach(text, label)
+        before = old.judge(texts[200][0]).score
+        assert old.retune()["documents"] == 180
+        assert old.judge(texts[200][0]).score != before
+        assert list(old._durable.loaded().engine.views) == [view.replace(width=2**12) for view in older]
+        assert old.problems() == []
 
 
 def test_the_command_says_how_many_disagreed(tmp_path, capsys):

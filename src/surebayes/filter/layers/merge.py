@@ -141,8 +141,22 @@ def _check_same(sources: Sequence[str], states: Sequence[State]) -> None:
             ("views", [v.to_json() for v in first.engine.views], [v.to_json() for v in state.engine.views]),
         ):
             if mine != theirs:
-                shown = f": {mine!r} and {theirs!r}" if what != "views" else ""
-                raise BadInput(f"{sources[0]!r} and {source!r} can't be merged: they differ in their {what}{shown}.")
+                shown = f": {mine!r} and {theirs!r}." if what != "views" else _differing(first, state)
+                raise BadInput(f"{sources[0]!r} and {source!r} can't be merged: they differ in their {what}{shown}")
+
+
+def _differing(first: State, second: State) -> str:
+    """Say which experts two filters don't share, and what can be done."""
+    mine, theirs = (
+        [f"{view.name}: {expert.name}" for view in state.engine.views for expert in view.experts]
+        for state in (first, second)
+    )
+    apart = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
+    listed = f" ({'; '.join(dict.fromkeys(apart))})" if apart else " or in the settings of their experts"
+    return (
+        f"{listed}. A filter keeps the views that it was made with, and another release may make others: create one of "
+        "them anew with this release, train it on its documents with a journal, then merge."
+    )
 
 
 def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progress: Progress | None) -> dict[str, Any]:
