@@ -394,7 +394,7 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
         head = array("q", [i for i in range(90) if i not in set(turn)])
         rest = Engine("text", views, n_classes)
         rest.learn(rows, labels, head, times)
-        rest.freeze(rows, labels, head, times)
+        rest.freeze(rows, labels, head, times, most=second_stage.MOST_IN_TURNS)
         scores = np.reshape(rest.opinions(rows, turn), (len(turn), -1, engine.n_experts))
         opinions.append(np.repeat(scores, [times[i] for i in turn], axis=0))
     truth = np.array([labels[i] for turn in turns for i in turn for _ in range(times[i])])

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from surebayes.mail.message import fingerprint_of
 from surebayes.pool.document import Document
 
 Integers = npt.NDArray[np.int64]
@@ -43,7 +44,8 @@ def digests(contents: Sequence[bytes | str], reader: str = "mail") -> Digests:
     """
     if reader == "text":
         whole = [c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass") for c in contents]
-        names = [int(Document(c, reader).fingerprint[:10], 16) << 24 for c in contents]
+        texts = [c if isinstance(c, str) else Document(c, reader).text for c in contents]
+        names = [int(fingerprint_of(text)[:10], 16) << 24 for text in texts]
         return np.array([name | crc32(c) & 0xFFFFFF for name, c in zip(names, whole)], np.uint64)
     made = [
         hashlib.blake2b(c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -8,9 +8,9 @@ from surebayes.errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints, others, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
-from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.second_stage import MOST_IN_TURNS, SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
-from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries, merged, scaled
+from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh, weights_of
 
 TYPE_CHECKING = False
@@ -226,22 +226,10 @@ class Engine:
         """Read counts and second stages that are in files into memory, where a column is found at once."""
         for i, (sums, view, experts) in enumerate(zip(self.sums, self.views, self.experts)):
             if any(isinstance(table, FileTable) for table, _ in sums.stack):
-                self.sums[i] = self._unpacked(sums, view.width)
+                self.sums[i] = sums.in_one_table(view.width, self.documents)
             for expert in experts:
                 if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
                     expert.table = Table.of_file(expert.table, view.width, 1 + len(self.contrasts))
-
-    def _unpacked(self, sums: Sums, width: int) -> Sums:
-        """Return the sums of tables in files as those of one table in memory."""
-        by_weight: dict[int, list[FileTable]] = {}
-        for table, weight in sums.stack:
-            by_weight.setdefault(weight, []).append(table)
-        files = by_weight.pop(1, [])
-        files += [FileTable.of_checked(scaled(merged(alike, self.classes), w)) for w, alike in by_weight.items()]
-        read = Sums.of_table(Table.of_stack(files, width, self.classes, self.documents))
-        if (read.alive, list(read.totals)) != (sums.alive, list(sums.totals)):
-            raise BadModel("The tables don't add up to the totals in the manifest.")
-        return read
 
     def fold(self) -> None:
         """Put the smaller tables of counts that are stacks in files together: see `Sums.fold`."""
@@ -332,10 +320,16 @@ class Engine:
         of_class, needed = self._by_class(labels, together, weights), fewest * len(turns)
         if all(min(of_class[c], sum(of_class) - of_class[c]) < needed for c in self.contrasts):
             return
-        opinions = []
+        near, rows, opinions = Engine(self.reader, self.views, self.classes, list(self.sums)), list(rows), []
+        near.documents = self.documents
+
+        def close_up(v: int) -> None:
+            near.sums[v], rows[v] = self.sums[v].closed_up(rows[v])
+
+        self._each_view(close_up, len(labels))
         for tail in turns:
-            rest = self._without(rows, labels, tail, weights)
-            rest.freeze(rows, labels, others(tail, len(labels)), weights)
+            rest = near._without(rows, labels, tail, weights)
+            rest.freeze(rows, labels, others(tail, len(labels)), weights, most=MOST_IN_TURNS)
             opinions.append(bytes(rest.opinions(rows, tail)))
         self.weigh(b"".join(opinions), labels, together, how, weights, fewest, len(turns))
 
@@ -380,6 +374,7 @@ class Engine:
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
         digest: "npt.NDArray[np.uint64] | None" = None,
+        most: "int | None" = None,
     ) -> None:
         """Fit the second stages on documents whose counts the sums have; of many on a sample."""
         if not self.stages:
@@ -391,7 +386,7 @@ class Engine:
         truth = np.frombuffer(labels, np.int64)
         meant = np.arange(len(truth)) if which is None else np.frombuffer(which, np.int64)
         times = None if weights is None else np.frombuffer(weights, np.int64)
-        self.freeze_on(rows, truth, sample(truth, meant, times, digest), times)
+        self.freeze_on(rows, truth, sample(truth, meant, times, digest), times, most)
 
     def freeze_on(
         self,
@@ -399,6 +394,7 @@ class Engine:
         labels: "npt.NDArray[np.int64]",
         which: "npt.NDArray[np.int64]",
         weights: "npt.NDArray[np.int64] | None" = None,
+        most: "int | None" = None,
     ) -> None:
         """Fit the second stages on just these documents: places `which` of arrays."""
         documents, chosen = sum(self.documents), labels[which]
@@ -407,7 +403,7 @@ class Engine:
         def fit_view(v: int) -> None:
             for stage in self.experts[v]:
                 if isinstance(stage, SecondStage):
-                    stage.fit(self.sums[v], documents, rows[v], which, chosen, self.contrasts, times)
+                    stage.fit(self.sums[v], documents, rows[v], which, chosen, self.contrasts, times, most)
 
         self._each_view(fit_view, len(which))
 

@@ -358,6 +358,35 @@ class Sums:
             length = rows.indptr[d + 1] - rows.indptr[d]
             self.totals[labels[d]] -= length if weights is None else length * weights[d]
 
+    def in_one_table(self, width: int, documents: Numbers) -> "Sums":
+        """Return the sums of tables in files as those of one table in memory; BadModel where they don't add up."""
+        by_weight: dict[int, list[FileTable]] = {}
+        for table, weight in self.stack:
+            by_weight.setdefault(weight, []).append(table)
+        files = by_weight.pop(1, [])
+        files += [FileTable.of_checked(scaled(merged(alike, self.classes), w)) for w, alike in by_weight.items()]
+        read = Sums.of_table(Table.of_stack(files, width, self.classes, documents))
+        if (read.alive, list(read.totals)) != (self.alive, list(self.totals)):
+            raise BadModel("The tables don't add up to the totals in the manifest.")
+        return read
+
+    def closed_up(self, rows: Rows) -> "tuple[Sums, Rows]":
+        """Return the counts, and rows, with columns numbered one after the other, as they were first learnt.
+
+        Where a column's counts are is then looked up within a few megabytes. Entries stay in the order that they have
+        in a row, so that every sum of them is the same to the last bit.
+        """
+        import numpy as np
+
+        own = self.own
+        if not own.size or not len(rows.columns):  # type: ignore[arg-type]
+            return self, rows
+        table = own.beside(0)
+        table.width, table.each, table.values = own.size + 1, own.each, own.values
+        table.place = bytearray(np.arange(own.size + 1, dtype=np.int32).tobytes())
+        columns = np.frombuffer(own.place, np.int32)[np.frombuffer(rows.columns, np.int32)]
+        return Sums([(table, 1)], self.classes, self.alive, list(self.totals)), Rows(rows.indptr, columns, rows.times)
+
     def without(self, rows: Rows, labels: Numbers, which: Numbers, weights: "Numbers | None" = None) -> "Sums":
         """Return the sums without some of the documents: columns found where these have them, to be asked only."""
         own, rest = self.own, Sums([], self.classes, self.alive, list(self.totals))

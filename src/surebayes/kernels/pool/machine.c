@@ -35,6 +35,8 @@ typedef struct {
 static int take_rows(Machine *m, const Rows *rows, const Table *table, int counted)
 {
     size_t used = 0, most = rows->total;
+    int32_t row[CHUNK];
+    const int32_t *last = rows->columns + rows->n_columns;
     m->n = rows->n_which;
     m->start = malloc((m->n + 1) * sizeof *m->start);
     m->at = malloc((most + 1) * sizeof *m->at);
@@ -46,21 +48,20 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
         int64_t d = rows_at(rows, i);
         double square = 0.0;
         m->start[i] = used;
-        for (int64_t j = rows->indptr[d]; j < rows->indptr[d + 1]; j++) {
-            if (j + AHEAD < (int64_t)rows->n_columns)
-                PREFETCH(table->place + rows->columns[j + AHEAD]);
-            uint32_t at = (uint32_t)table->place[rows->columns[j]] - 1u;
-            if (at >= table->rows)
-                continue;
-            double strength = (double)m->values[at * m->each];
-            if (strength == 0.0)
-                continue;
-            if (counted) {
-                m->often[used] = (float)how_often(rows->times[j]);
-                strength *= (double)m->often[used];
+        for (int64_t j = rows->indptr[d], end = rows->indptr[d + 1], n; j < end; j += n) {
+            const int32_t *columns = rows->columns + j;
+            n = (int64_t)next_rows(table, columns, (size_t)(end - j), (size_t)(last - columns), row, m->each);
+            for (int64_t k = 0; k < n; k++) { /* without a branch on the strength: half of the columns may have none */
+                double strength = row[k] < 0 ? 0.0 : (double)m->values[(size_t)row[k] * m->each];
+                m->at[used] = (uint32_t)row[k];
+                const size_t place = used;
+                used += strength != 0.0;
+                if (counted) {
+                    m->often[place] = (float)how_often(rows->times[j + k]);
+                    strength *= (double)m->often[place];
+                }
+                square += strength * strength;
             }
-            m->at[used++] = at;
-            square += strength * strength;
         }
         m->scale[i] = square > 0 ? 1.0 / sqrt(square) : 0.0;
     }
