@@ -232,10 +232,10 @@ def _labelled(
 @setting("renew")
 @_show.output_options
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
-    """Weigh the experts of a filter again, on a third of what it has learnt.
+    """Weigh the experts of a filter again, on what it has learnt.
 
-    A model of the other two thirds judges them. The second stages of a filter of text are fitted again as well, and the
-    certificate of the threshold is renewed.
+    A third of it is judged by a model of the other two thirds; of up to 20,000 texts each third is. The second stages
+    of a filter of text are fitted again as well, and the certificate of the threshold is renewed.
     """
     from surebayes.filter.filter import Filter
 

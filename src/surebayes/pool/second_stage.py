@@ -37,8 +37,7 @@ Ling-Spam, in a third to two thirds of it."""
 MOST_IN_TURNS = 4
 """Passes of a machine that is fitted only to weigh it, without a third of the documents.
 
-With 4 of them instead of 8 the pool's error on training documents that judge (see docs/pool.md) is at most a fiftieth
-larger, with 3 a twentieth on Ling-Spam; weighing takes four fifths of the CPU."""
+`python benchmarks/choose_views.py passes` chose them: weighing takes four fifths of the CPU that it does with 8."""
 
 
 class SecondStage:

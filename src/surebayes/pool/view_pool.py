@@ -63,8 +63,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     Notes
     -----
     `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by a digest of the
-    contents, learns the others, weighs the experts by their scores on what it held out, then learns that as well. So
-    without `order` the order of the documents changes nothing, and copies stay together. Reliability of "mail", whose
+    contents, learns the others, weighs the experts by their scores on what it held out, then learns that as well. Of up
+    to 20,000 texts it holds out each third in turn, and weighs the experts by their scores on all documents. So without
+    `order` the order of the documents changes nothing, and copies stay together. Reliability of "mail", whose
     experts all score in log-odds, is 1 / (1 - AUC_0.1 + .05), on scores that are divided by their spread within the
     classes, by its root, or left as they are, whichever has the higher AUC_0.01 on what was held out. Where second
     stages or classifiers of one's own have units of their own it is (1 / (1 - AUC_0.1 + .002))^2, on scores divided by
