@@ -37,7 +37,7 @@ Ling-Spam, in a third to two thirds of it."""
 MOST_IN_TURNS = 4
 """Passes of a machine that is fitted only to weigh it, without a third of the documents.
 
-`python benchmarks/choose_views.py passes` chose them: weighing takes four fifths of the CPU that it does with 8."""
+`python benchmarks/choose_views.py passes` chose them: weighing takes a seventh less CPU than with 8."""
 
 
 class SecondStage:
