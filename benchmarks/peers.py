@@ -152,7 +152,7 @@ def by_command(name, raw, spam, repeats=3):
             if turn == 0:
                 times_of["pool"].append(_commands(folder, "pool", len(raw)))
     result = []
-    for step, verb, floor in ((0, "train", 2.5), (1, "classify", 3.5)):
+    for step, verb, floor in ((0, "train", 2.5), (1, "classify", 5.0)):
         for views, limits in (("words", (floor, None)), ("pool, no journal", (None, 1.0)), ("pool", (None, None))):
             for k, kind in ((0, ""), (1, " by the clock")):
                 ours, peer = (min(times[step][k] for times in times_of[who]) for who in (views, "bogofilter"))
