@@ -36,7 +36,7 @@ ALLOWED = {
     "surebayes.persist", "surebayes.persist.manifest",
     "surebayes.pool", "surebayes.pool.buffers", "surebayes.pool.document", "surebayes.pool.engine",
     "surebayes.pool.second_stage", "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights",
-    "_blake2", "_json", "binascii", "itertools", "math", "mmap",
+    "_blake2", "_json", "binascii", "gc", "itertools", "math", "mmap",
 }  # fmt: skip
 
 
