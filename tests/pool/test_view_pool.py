@@ -378,3 +378,12 @@ def test_first_third_trains_on_real_mail(corpora_folder, name, area, recall):
     scores = ViewPool().fit(X[:n], y[:n], order=range(n)).decision_function(X[n:])
     assert metrics.partial_auc(y[n:], scores) >= area
     assert metrics.tpr_at_fpr(y[n:], scores, 0.001) >= recall
+
+
+@pytest.mark.parametrize("few", [1, 2])
+def test_copies_of_a_few_texts_are_told_apart(few):
+    """None of them can be held out: the experts would know nothing of its class."""
+    spam, ham = ["buy gold now", "gold is cheap"][:few] * 70, ["see you at lunch", "lunch is ready"][:few] * 70
+    truth = np.array(["spam"] * len(spam) + ["ham"] * len(ham))
+    pool = ViewPool("text", weights="stack").fit(spam + ham, truth)
+    assert (pool.predict(spam + ham) == truth).all()

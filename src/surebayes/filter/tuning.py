@@ -40,7 +40,7 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
         codes = [state.code(label) for _, label, _ in learnt]
         turns = turns_of(engine, [f for f, _, _ in learnt], codes)
         weighing = [i for turn in turns for i in turn]
-        _check_enough(state, [codes[i] for i in weighing], len(turns))
+        _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in weighing], len(turns))
         if len(turns) > 1:
             rows, labels = _rows(write, learnt)
             engine.weigh_in_turns(rows, labels, [array("q", turn) for turn in turns], how, None, FEWEST)

@@ -135,7 +135,8 @@ def turns(labels: Integers, times: Integers, several: bool, have: Integers | Non
         As for `held_out`.
     several : bool
         Whether every third of each class is to be held out once, the smallest digests first, where there are no more
-        than `SAMPLE` documents: for pools with second stages, whose units only documents tell that they never saw.
+        than `SAMPLE` documents: for pools with second stages, whose units only documents tell that they never saw. Of
+        a class with one or two documents none is.
 
     Examples
     --------
@@ -144,9 +145,11 @@ def turns(labels: Integers, times: Integers, several: bool, have: Integers | Non
     """
     if not several or (times if have is None else have).sum() > SAMPLE:
         return [array("q", np.flatnonzero(held_out(labels, times, have)).tolist())]
-    turn = np.zeros(len(labels), np.int64)
+    turn = np.full(len(labels), -1)
     for c in np.unique(labels):
         inside = np.flatnonzero(labels == c)
+        if len(inside) < 3:  # one that is held out would leave a class of which too little is known
+            continue
         turn[inside] = np.searchsorted([len(inside) // 3, 2 * len(inside) // 3], np.arange(len(inside)), "right")
     return [array("q", np.flatnonzero(turn == number).tolist()) for number in range(3)]
 
