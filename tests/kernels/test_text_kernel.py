@@ -171,10 +171,11 @@ def test_hash_rows_checks_what_it_is_given(text, wrong):
         ("char_wb", "{0}{0}A"),
     ],
 )
-def test_every_code_point(kind, around):
+def test_code_points_of_every_plane(kind, around):
     low, high = (1, 1) if kind == "word" else (2, 2)
     step = 2048
-    for start in range(0, 0x110000, step):
+    assigned, planes = range(0, 0x40000, step), range(0x40000, 0x110000, 0x10000)  # of the other planes the first block
+    for start in (*assigned, *planes):
         documents = ["".join(map(around.format, map(chr, range(start, start + step))))]
         made = [module.Analyzer(kind, low, high) for module in (compiled, twin)]
         assert counted(compiled, made[0], documents) == counted(twin, made[1], documents), hex(start)

@@ -87,14 +87,14 @@ def odd(monkeypatch):
 
 
 @needs_kernel
-@settings(max_examples=800)
+@settings(max_examples=400)
 @given(header_blocks(PIECES + LONG), subjects, attachment_lists, header_limits)
 def test_kernel_and_python_agree_on_any_header(head, subject, attachments, limits):
     same(message_of(head, subject, attachments, limits))
 
 
 @needs_kernel
-@settings(max_examples=800, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(head=header_blocks(PLAIN + LONG[:-1]), subject=subjects.filter(str.isascii))
 @example(head=b"To: \nTo: ", subject="")
 @example(head=b"To:", subject="")

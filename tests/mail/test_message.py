@@ -657,7 +657,7 @@ def in_python(raw: bytes, **options) -> tuple:
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(
     st.lists(st.sampled_from(FIELDS), max_size=5),
     st.lists(st.one_of(st.sampled_from(BODIES), st.sampled_from(FIELDS), st.binary(max_size=3)), max_size=14),
