@@ -11,6 +11,7 @@ import pytest
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, write_mails
 from surebayes.filter.disk.writing import Writing
+from surebayes.filter.training import _Training
 
 WORDS = ("--views", "words", "--width", "4096", "--reserve", "0.2", "--json")
 
@@ -106,3 +107,33 @@ def test_one_of_two_trainings_is_interrupted(journal, halves, tmp_path):
         code, _, err = finished(start(tmp_path / "f", halves[0], journal))
     assert code == 0, err
     assert_knows(tmp_path / "f", halves[:1])
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_texts_that_another_training_learnt_in_between(more, tmp_path, monkeypatch):
+    """What the other one weighed and fitted stays: of texts that are new there are too few."""
+    pairs = (("gold", "spam"), ("tea", "ham"))
+    texts = [(f"{word} number {i} of {7 * i}", label) for i in range(90) for word, label in pairs]
+    late = [(f"tea at {i} in the garden", "ham") for i in range(more)]
+    decide, seen = _Training.weighs, []
+
+    def frozen(opened):
+        engine = opened._durable.fresh_state().engine
+        return engine.weights.units, [list(stage.intercepts) for stage in engine.stages]
+
+    def decide_before_the_other_trains(training, state):
+        decided = decide(training, state)
+        if not seen:
+            seen.append(decided)
+            with sb.Filter.open(tmp_path / "f") as other:
+                assert other.train(texts, reserve=0)["learnt"] == len(texts)
+                seen.append(frozen(other))
+        return decided
+
+    monkeypatch.setattr(_Training, "weighs", decide_before_the_other_trains)
+    with sb.Filter.create(tmp_path / "f", reader="text") as mine:
+        done = mine.train(texts + late, reserve=0)
+        assert (done["learnt"], done["already"]) == (more, len(texts))
+        assert sum(mine.status()["documents"].values()) == len(texts) + more
+        assert seen == [True, frozen(mine)]
+        assert mine.problems() == []

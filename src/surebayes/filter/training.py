@@ -271,7 +271,12 @@ class _Training:
         write.weights(self.who)
 
     def _weigh_in_turns(self, write: Writing) -> None:
-        """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest."""
+        """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
+
+        Not where another training has taught the filter more than this one since it began: it has weighed them.
+        """
+        if len(self.learnt) < max(sum(write.state.engine.documents) - len(self.learnt), 1):
+            return
         state = write.state.into_memory()
         engine = state.engine
         state.write_all()
