@@ -150,18 +150,7 @@ static PyObject *give(const Batch *batch, const Mail *mail, const char *made)
         batch->listed ? PyBytes_FromStringAndSize(listed, (Py_ssize_t)mail->listed) : Py_NewRef(Py_None),
         batch->width ? PyBytes_FromStringAndSize(listed + mail->listed, (Py_ssize_t)mail->columns) : Py_NewRef(Py_None),
     };
-    PyObject *result = PyTuple_New(5);
-    bool whole = result != NULL;
-    for (int k = 0; k < 5; k++) {
-        whole = whole && items[k];
-        if (result)
-            PyTuple_SetItem(result, k, items[k]);
-        else
-            Py_XDECREF(items[k]);
-    }
-    if (!whole)
-        Py_CLEAR(result);
-    return result;
+    return tuple_of(items, 5);
 }
 
 PyDoc_STRVAR(

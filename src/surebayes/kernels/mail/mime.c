@@ -352,6 +352,22 @@ MailStatus read_whole(MailReader *r, const char *data, Py_ssize_t size, const Ma
     return status == MAIL_READ && head->count > limits->headers ? MAIL_OTHER : status;
 }
 
+PyObject *tuple_of(PyObject **items, int n)
+{
+    PyObject *result = PyTuple_New(n);
+    bool whole = result != NULL;
+    for (int k = 0; k < n; k++) {
+        whole = whole && items[k];
+        if (result)
+            PyTuple_SetItem(result, k, items[k]);
+        else
+            Py_XDECREF(items[k]);
+    }
+    if (!whole)
+        Py_CLEAR(result);
+    return result;
+}
+
 static PyObject *mail_result(const MailReader *r, const MailHead *head)
 {
     Span identity = head->value[4];
@@ -363,18 +379,7 @@ static PyObject *mail_result(const MailReader *r, const MailHead *head)
         PyBytes_FromStringAndSize((const char *)r->base, head->end - r->base),
         PyBytes_FromStringAndSize((const char *)identity.at, identity.size),
     };
-    PyObject *result = PyTuple_New(6);
-    bool whole = result != NULL;
-    for (int k = 0; k < 6; k++) {
-        whole = whole && items[k];
-        if (result)
-            PyTuple_SetItem(result, k, items[k]);
-        else
-            Py_XDECREF(items[k]);
-    }
-    if (!whole)
-        Py_CLEAR(result);
-    return result;
+    return tuple_of(items, 6);
 }
 
 PyDoc_STRVAR(read_mail_doc,

@@ -35,6 +35,9 @@ MailStatus read_whole(MailReader *r, const char *data, Py_ssize_t size, const Ma
  * words. */
 Py_ssize_t unfold_subject(Span value, unsigned char *out);
 
+/* A tuple of objects, which it takes over; NULL where one of them is, for an error of Python's. */
+PyObject *tuple_of(PyObject **items, int n);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif
