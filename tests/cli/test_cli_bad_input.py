@@ -457,3 +457,20 @@ def test_words_of_other_programs_are_no_commands_and_lead_to_some():
 
     assert not OTHER_NAMES.keys() & commands.commands.keys()
     assert {name for names in OTHER_NAMES.values() for name in names} <= commands.commands.keys()
+
+
+def test_a_training_of_texts_that_was_cut_short_is_noticed_by_the_next(tmp_path, capsys, monkeypatch):
+    """Killed after the texts were learnt and before the experts were weighed."""
+    from surebayes.filter.training import _Training
+
+    table = tmp_path / "texts.csv"
+    rows = [f"{word} number {i},{label}" for i in range(90) for word, label in (("gold", "spam"), ("tea", "ham"))]
+    table.write_text("\n".join(["text,label", *rows]))
+    command = ("train", "-m", tmp_path / "f", "--reader", "text", "--csv", table, "--reserve", "0")
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr(_Training, "_weigh_in_turns", lambda *_: None)
+        assert "never fitted" in run_here(capsys, monkeypatch, *command).err
+    ran = run_here(capsys, monkeypatch, *command)
+    assert f"surebayes tune -m {tmp_path / 'f'}" in ran.err
+    assert run_here(capsys, monkeypatch, "tune", "-m", tmp_path / "f").code == 0
+    assert "never fitted" not in run_here(capsys, monkeypatch, *command).err

@@ -99,6 +99,7 @@ def train(
                 documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
             report = _summary(trained, done, len(inputs.skipped))
+            stages = trained.status()["second_stage"] if trained.reader == "text" else None
             certificate = trained.certificate
             advice = (
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
@@ -126,6 +127,13 @@ def train(
         _show.print_json(report)
     else:
         _print_summary(model, report, advice)
+    if stages is not None and stages["tune_helps"] and not stages["fitted"]:
+        import shlex
+
+        _show.note(
+            "The second stages of this filter were never fitted, because a training was cut short or documents came "
+            f"one by one: run `surebayes tune -m {shlex.quote(model)}`."
+        )
     if not journal:
         _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
 
