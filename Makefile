@@ -134,7 +134,7 @@ sanitize: setup
 	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/corpora/test_sources.py tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/corpora/test_sources.py tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py tests/filter/test_first_training.py
 
 # Coverage-guided fuzzing of the kernels and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with

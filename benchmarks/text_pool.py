@@ -1,7 +1,7 @@
 """What ViewPool("text") costs and what a filter of text reaches (corpora in the folder that SUREBAYES_DATA names).
 
     python benchmarks/text_pool.py peers [CORPUS]    # CPU beside LinearSVC on byte 3-5-grams; ten minutes
-    python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB
+    python benchmarks/text_pool.py documents 25000   # CPU to fit so many texts of 1.15 kB, beside words alone
     python benchmarks/text_pool.py filters           # AUC_0.1 of a filter beside that of ViewPool; a minute or two
     python benchmarks/text_pool.py classes           # what small classes gain from others' weights; a minute or two
 
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surebayes import Filter, ViewPool, corpora, metrics, read_message
+from surebayes import CountVectorizer, Filter, OpinionPoolNB, ViewPool, corpora, metrics, read_message
 from surebayes.pool import choosing
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import views_of
@@ -89,11 +89,15 @@ def documents(n: int) -> None:
     fitted.decision_function(texts[:5000])
     scored, peak = cpu() - start - trained, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     size = np.mean([len(text) for text in texts[:n]])
+    start = cpu()
+    OpinionPoolNB().fit(CountVectorizer().fit_transform(texts[:n]), spam[:n])
+    peer = cpu() - start
     print(
         f"{n:,} texts of {size:,.0f} characters: {trained:.1f} s of CPU to fit, {1000 * trained / n:.3f} ms a text; ",
         end="",
     )
-    print(f"scoring {1000 * scored / min(n, 5000):.3f} ms a text; peak {peak:.1f} GB")
+    print(f"scoring {1000 * scored / min(n, 5000):.3f} ms a text; peak {peak:.1f} GB; ", end="")
+    print(f"CountVectorizer and OpinionPoolNB take {peer:.1f} s")
 
 
 # ---------------------------------------------------------------------- a filter beside ViewPool

@@ -232,3 +232,11 @@ memory_steps = st.lists(
 LESSON_WORDS = ("gold", "lunch", "nine", "pills", "cheap", "now", "order", "meeting", "team")
 lesson_texts = st.lists(st.sampled_from(LESSON_WORDS), max_size=6).map(" ".join)
 text_lessons = st.lists(st.tuples(lesson_texts, st.integers(0, 1)), max_size=8)
+hexadecimal = st.binary(min_size=1, max_size=16).map(bytes.hex)
+hashed_names = st.none() | st.binary(max_size=20) | st.sampled_from([b"it's", b'"it\'s"', b"\t\n\r\\\0\x7f\xff"])
+journal_messages = st.lists(
+    st.tuples(
+        st.sampled_from(["learn", "reserve"]), hexadecimal, st.text(max_size=3), st.binary(max_size=9), hashed_names
+    ),
+    max_size=6,
+)

@@ -1,4 +1,4 @@
-"""The command `surebayes`: `filter`, and lessons of one document, go the lean way, the rest to `surebayes.cli`."""
+"""The command `surebayes`: `filter`, a lesson and a script's training go the lean way, the rest to `surebayes.cli`."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ def main(argv: "list[str] | None" = None) -> int:
     else:
         if quick:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start
-        done = _lesson(argv) if argv[:1] and argv[0] in ("learn", "forget") else None
+        done = _lean(argv) if argv[:1] and argv[0] in ("train", "learn", "forget") else None
         code = _command(argv) if done is None else done
     if called and (quick or argv[:1] == ["filter"]):
         _leave(code)
@@ -38,14 +38,17 @@ def _filter(argv: "list[str]") -> int:
         return 75
 
 
-def _lesson(argv: "list[str]") -> "int | None":
-    """Run `learn` or `forget` of one document; None for any other call, and where the installation can't."""
+def _lean(argv: "list[str]") -> "int | None":
+    """Run `learn` or `forget` of one document, or a script's `train`; None for other calls, or if there is no way."""
     try:
-        from surebayes.filter.lean.lessons import main as lesson
+        if argv[0] == "train":
+            from surebayes.filter.lean.trainings import main as command
+        else:
+            from surebayes.filter.lean.lessons import main as command
     except Exception:  # the usual way says what is wrong
         return None
     try:
-        return lesson(argv)
+        return command(argv)
     except BaseException as error:
         from surebayes.cli import failed
 

@@ -459,18 +459,49 @@ def test_words_of_other_programs_are_no_commands_and_lead_to_some():
     assert {name for names in OTHER_NAMES.values() for name in names} <= commands.commands.keys()
 
 
-def test_a_training_of_texts_that_was_cut_short_is_noticed_by_the_next(tmp_path, capsys, monkeypatch):
-    """Killed after the texts were learnt and before the experts were weighed."""
+def texts_as_table(path, n, first=0):
+    pairs = (("gold", "spam"), ("tea", "ham"))
+    rows = [f"{word} number {i},{label}" for i in range(first, first + n) for word, label in pairs]
+    path.write_text("\n".join(["text,label", *rows]))
+    return path
+
+
+@pytest.mark.parametrize("reader", ["mail", "text"])
+def test_a_training_that_was_cut_short_is_noticed_and_mended_by_the_same_again(
+    reader, mails, tmp_path, capsys, monkeypatch
+):
+    """Killed after documents were learnt and before the experts were weighed."""
     from surebayes.filter.training import _Training
 
-    table = tmp_path / "texts.csv"
-    rows = [f"{word} number {i},{label}" for i in range(90) for word, label in (("gold", "spam"), ("tea", "ham"))]
-    table.write_text("\n".join(["text,label", *rows]))
-    command = ("train", "-m", tmp_path / "f", "--reader", "text", "--csv", table, "--reserve", "0")
+    def run(*words):
+        return run_here(capsys, monkeypatch, *words)
+
+    command = ("train", "-m", tmp_path / "f", "--reader", reader, "--reserve", "0", "--width", "4096")
+    if reader == "mail":
+        these, later = (
+            ("--ham", ham, "--spam", spam) for ham, spam in (mails, write_mails(tmp_path / "later", 9, first=700))
+        )
+    else:
+        these, later = (("--csv", texts_as_table(tmp_path / f"{n}.csv", n, n)) for n in (90, 3))
+    told = "cut short before"
     with monkeypatch.context() as cut_short:
         cut_short.setattr(_Training, "_weigh_in_turns", lambda *_: None)
-        assert "never fitted" in run_here(capsys, monkeypatch, *command).err
+        cut_short.setattr(_Training, "_weigh", lambda *_, **__: None)
+        assert told in run(*command, *these).err
+    assert told in run(*command, *later).err
+    assert told in run("doctor", "-m", tmp_path / "f").out
+    assert told not in run(*command, *these).err
+    assert told not in run("doctor", "-m", tmp_path / "f").out
+
+
+def test_second_stages_that_were_never_fitted_are_told(tmp_path, capsys, monkeypatch):
+    with Filter.create(tmp_path / "f", reader="text", width=4096) as lessons, lessons.bulk():
+        for i in range(61):
+            lessons.teach(f"gold number {i}", "spam")
+            lessons.teach(f"tea number {i}", "ham")
+    command = ("train", "-m", tmp_path / "f", "--csv", texts_as_table(tmp_path / "t.csv", 3, 100), "--reserve", "0")
     ran = run_here(capsys, monkeypatch, *command)
+    assert "never fitted" in ran.err
     assert f"surebayes tune -m {tmp_path / 'f'}" in ran.err
     assert run_here(capsys, monkeypatch, "tune", "-m", tmp_path / "f").code == 0
     assert "never fitted" not in run_here(capsys, monkeypatch, *command).err

@@ -3,6 +3,7 @@
 import json
 import mailbox
 import os
+import pickle
 import resource
 
 import pytest
@@ -147,6 +148,36 @@ def test_mbox_is_cut_as_the_standard_library_cuts_it(tmp_path):
     assert [document.content.rstrip(b"\n") for document in documents] == [mail.rstrip(b"\n") for mail in mails]
     assert documents[3].name == f"{tmp_path / 'box.mbox'}#4"
     assert sum(document.size for document in documents) == (tmp_path / "box.mbox").stat().st_size
+
+
+def test_pairs_are_the_documents_without_their_names(tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "one").write_bytes(b"Subject: one\n\nfirst")
+    many = b"".join(FROM + b"Subject: %d\n\nbody\n\n" % k for k in range(3000))  # more than one block
+    for name in ("files/inner.mbox", "box.mbox", "mailbox"):
+        (tmp_path / name).write_bytes(many)
+    (tmp_path / "t.csv").write_text("text,label\nhello,a\nworld,b\n")
+    sources = [Source(tmp_path / name, "ham") for name in ("files", "box.mbox", "mailbox", "files/one")]
+    everything = Sources([*sources, Source(tmp_path / "t.csv")])
+    pairs = list(everything.pairs())
+    assert pairs == [(document.content, document.label) for document in everything]
+    assert len(pairs) == 3 * 3000 + 4
+    (tmp_path / "empty.mbox").write_bytes(b"")
+    with pytest.raises(NoInput, match="has no documents of the class 'ham'"):
+        list(Sources([Source(tmp_path / "empty.mbox", "ham")]).pairs())
+
+
+def test_sources_are_values():
+    source = Source("a.csv", "ham", skip_bad=print)
+    assert source == Source("a.csv", "ham") == source.replaced(label="spam").replaced(label="ham")
+    assert hash(source) == hash(Source("a.csv", "ham"))
+    assert source != Source("a.csv", "spam")
+    assert pickle.loads(pickle.dumps(source)).skip_bad is print
+    assert repr(source).startswith("Source(path='a.csv', label='ham', format='auto'")
+    with pytest.raises(AttributeError, match="can't be changed"):
+        source.label = "spam"
+    with pytest.raises(ValueError, match="format must be one of auto, file"):
+        Source("a.csv", format="tsv")
 
 
 def test_quoted_from_lines_lose_one_quote(tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.errors import BadModel, NoModel, NotEnoughNegatives
+from surebayes.errors import BadModel, NoModel, NotEnoughNegatives, StoreError
 from surebayes.filter import training, tuning
 from surebayes.filter.disk import bodies, spool
 from surebayes.filter.disk.bodies import unpack_content
@@ -74,6 +74,14 @@ def from_imap(raw):
 
 
 # ---- judging and teaching
+
+
+@pytest.mark.parametrize("below", ["", "further/down"])
+def test_a_file_in_the_place_of_a_folder(tmp_path, below):
+    (tmp_path / "f").write_bytes(b"precious")
+    with pytest.raises(StoreError, match="a file is in its place"):
+        sb.Filter.create(tmp_path / "f" / below)
+    assert (tmp_path / "f").read_bytes() == b"precious"
 
 
 def test_it_learns_to_tell_mails_apart(tmp_path):
@@ -235,55 +243,31 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
 
 
 @pytest.mark.parametrize("journal", [True, False])
-@pytest.mark.parametrize("sample", [20_000, 60])
-def test_a_trained_filter_of_text_is_the_pool_of_the_same_texts(tmp_path, monkeypatch, sample, journal):
+@pytest.mark.parametrize("largest", [20_000, 60])
+@pytest.mark.parametrize("reader", ["mail", "text"])
+def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatch, reader, largest, journal):
     """Counts, weights and second stages, to the last bit, weighed in turns or on a third; also when they are tuned."""
-    monkeypatch.setattr(choosing, "SAMPLE", sample)
+    monkeypatch.setattr(choosing, "SAMPLE", largest)
+    monkeypatch.setattr(choosing, "WEIGHED", largest // 2)
+    monkeypatch.setattr("surebayes.filter.tuning.FEWEST", 5)
     monkeypatch.setattr(choosing, "FEW", 10)
     words = ("pills", "spam"), ("tea", "ham")
-    texts = [(f"{word} note {i} of {i % 7}\n", label) for i in range(90) for word, label in words]
-    pool = sb.ViewPool("text", "stack", n_features=2**14).fit(*zip(*texts))
-    with sb.Filter.create(tmp_path / "f", reader="text", width=2**14) as mine:
-        mine.train(texts[::-1], reserve=0, journal=journal)
+    documents = MAILS
+    if reader == "text":
+        documents = [(f"{word} note {i} of {i % 7}\n", label) for i in range(90) for word, label in words]
+    how = "stack" if reader == "text" else "reliability"
+    pool = sb.ViewPool(reader, how, n_features=2**14).fit(*zip(*documents))
+    assert (pool.weights_ != pool.weights_[0, 0]).any()
+    with sb.Filter.create(tmp_path / "f", reader=reader, width=2**14) as mine:
+        mine.train(documents[::-1], reserve=0, journal=journal)
         assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
         if journal:
             mine.retune()
             assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
-        live = [mine.judge(text).score for text, _ in texts]
-    assert pool.decision_function([text for text, _ in texts]).tolist() == live
+        live = [mine.judge(document).score for document, _ in documents]
+    assert pool.decision_function([document for document, _ in documents]).tolist() == live
     model = MappedModel(str(tmp_path / "f"))
-    assert [model.scores(text)[0] for text, _ in texts] == live
-
-
-def test_a_trained_filter_scores_as_a_pool_of_its_parts_does(tmp_path):
-    """What `train` weighs and freezes is that of `ViewPool.fit` on the same held-out third."""
-    path = tmp_path / "f"
-    with sb.Filter.create(path, width=2**14) as mine:
-        mine.train(MAILS, reserve=0)
-        live = [mine.judge(raw).score for raw, _ in MAILS]
-        engine = mine._durable.loaded().engine
-    documents = sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS)
-    (third,) = training.turns_of(engine, [fingerprint for fingerprint, _, _ in documents], [])
-    is_held_out = [i in set(third) for i in range(len(documents))]
-    pool = sb.ViewPool(n_features=2**14)
-    # the filter learns the held-out documents last, as they come; the order of the others changes nothing
-    order = np.argsort(is_held_out, kind="stable")
-    when = np.array(is_held_out, int)[order]
-    pool.fit(
-        [documents[i][1] for i in order],
-        [documents[i][2] for i in order],
-        order=np.where(when, 10**6, np.arange(len(when))),
-    )
-    if sum(is_held_out) == len(is_held_out) // 3:  # then the pool holds out the very same ones
-        assert pool._engine.weights == mine_weights(path)
-        assert pool.decision_function([raw for raw, _ in MAILS]).tolist() == live
-    model = MappedModel(str(path))
-    assert [model.scores(raw)[0] for raw, _ in MAILS] == live
-
-
-def mine_weights(path):
-    with sb.Filter.open(path) as mine:
-        return mine._durable.loaded().engine.weights
+    assert [model.scores(document)[0] for document, _ in documents] == live
 
 
 def test_a_small_training_after_a_large_one_is_lessons(tmp_path):
@@ -760,7 +744,7 @@ def test_two_handles_take_turns(tmp_path):
 def test_threads_share_transactions(tmp_path, monkeypatch):
     """While one lesson is on its way to the disk, others gather; then they go together."""
     transactions, begun = [], threading.Semaphore(0)
-    append = Journal.append
+    append = Journal.append_rows
 
     def slow(self, events):
         transactions.append(len(events))
@@ -770,7 +754,7 @@ def test_threads_share_transactions(tmp_path, monkeypatch):
             time.sleep(0.3)
         append(self, events)
 
-    monkeypatch.setattr(Journal, "append", slow)
+    monkeypatch.setattr(Journal, "append_rows", slow)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         answers = []
 
@@ -877,7 +861,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         def full(self, events):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(Journal, "append", full)
+        monkeypatch.setattr(Journal, "append_rows", full)
         with pytest.raises(OSError, match="No space left"):
             mine.teach(*MAILS[20])
         monkeypatch.undo()
@@ -962,6 +946,24 @@ def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
         for text, label in named[:130]:
             other.teach(text, label)
         assert other.status()["second_stage"] == {"fitted": False, "lessons_since": 130, "tune_helps": True}
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["spamassassin", "enron_spam"])
+def test_a_filter_of_mail_is_the_pool_of_the_same_mails(corpora_folder, tmp_path, name):
+    from surebayes import corpora
+
+    corpus = corpora.load(name, corpora_folder)
+    by_name = {}
+    for raw, label in zip(corpora.mails(corpus), corpus.labels):
+        by_name.setdefault(sb.read_message(raw).fingerprint, (raw, label))
+    train, judge = list(by_name.values())[::2], [raw for raw, _ in list(by_name.values())[1::20]]
+    pool = sb.ViewPool().fit(*zip(*train))
+    with sb.Filter.create(tmp_path / "f") as mine:
+        mine.train(train, reserve=0, journal=False)
+        assert mine._durable.loaded().engine.weights == pool._engine.weights
+        assert [mine.judge(raw).score for raw in judge] == pool.decision_function(judge).tolist()
 
 
 @pytest.mark.slow

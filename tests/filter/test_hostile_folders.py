@@ -5,7 +5,7 @@ import random
 import shutil
 import time
 import zlib
-from math import isfinite
+from math import inf, isfinite
 
 import pytest
 
@@ -14,6 +14,7 @@ from hostile_json import mutated, write_sealed
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.persist.manifest import NAME, seal
+from surebayes.pool.buffers import reals
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=4)]
@@ -155,10 +156,16 @@ def test_what_gives_no_number_is_no_score(tmp_path):
     assert stages
     for stage in stages:
         stage["intercepts"] = [1e308]
-    body["scoring"]["weights"] = [[2**99] * len(row) for row in body["scoring"]["weights"]]
     write_sealed(tmp_path / "f", body)
+    with pytest.raises(BadModel, match="intercepts that can't be"):
+        ask_everything(tmp_path / "f")
+    for stage in stages:
+        stage["intercepts"] = [0.5]
+    write_sealed(tmp_path / "f", body)
+    model = MappedModel(str(tmp_path / "f"))
+    model.judge.engine.stages[0].intercepts = reals([inf])  # as coefficients could make it
     with pytest.raises(BadModel, match="no number"):
-        MappedModel(str(tmp_path / "f")).scores(MAIL)
+        model.scores(MAIL)
     body["settings"]["second_stage"] = 10**30
     write_sealed(tmp_path / "f", body)
     with pytest.raises(BadModel, match="rows of the journal"):

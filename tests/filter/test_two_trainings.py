@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -109,31 +110,122 @@ def test_one_of_two_trainings_is_interrupted(journal, halves, tmp_path):
     assert_knows(tmp_path / "f", halves[:1])
 
 
-@pytest.mark.parametrize("more", [0, 3])
-def test_texts_that_another_training_learnt_in_between(more, tmp_path, monkeypatch):
-    """What the other one weighed and fitted stays: of texts that are new there are too few."""
-    pairs = (("gold", "spam"), ("tea", "ham"))
-    texts = [(f"{word} number {i} of {7 * i}", label) for i in range(90) for word, label in pairs]
-    late = [(f"tea at {i} in the garden", "ham") for i in range(more)]
-    decide, seen = _Training.weighs, []
+# ---------------------------------------------------------------------- experts are weighed once, on what is new
 
-    def frozen(opened):
-        engine = opened._durable.fresh_state().engine
-        return engine.weights.units, [list(stage.intercepts) for stage in engine.stages]
+
+def mails(n, first=0):
+    return list(zip(*sb.synthetic.as_lists(n, 5, first=first)))
+
+
+def texts(n, first=0):
+    pairs = (("gold", "spam"), ("tea", "ham"))
+    return [(f"{word} number {i} of {7 * i}", label) for i in range(first, first + n // 2) for word, label in pairs]
+
+
+READERS = [("mail", mails), ("text", texts)]
+
+
+def frozen(opened):
+    """What a training finds besides the counts."""
+    engine = opened._durable.fresh_state().engine
+    return engine.weights, [list(stage.intercepts) for stage in engine.stages]
+
+
+def assert_same_filter(cut_short, whole, documents):
+    assert cut_short.unweighed() == whole.unweighed() == 0
+    assert frozen(cut_short) == frozen(whole)
+    assert cut_short.status()["documents"] == whole.status()["documents"]
+    assert [cut_short.judge(d).score for d, _ in documents] == [whole.judge(d).score for d, _ in documents]
+    assert cut_short.problems() == []
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill(*_, **__):
+    raise Killed
+
+
+@pytest.mark.parametrize("learnt_before", [0, 60])
+@pytest.mark.parametrize("transactions", [0, 2, 5, 99])
+@pytest.mark.parametrize(("reader", "made"), READERS)
+def test_a_training_that_was_cut_short_ends_as_it_would_have(
+    reader, made, transactions, learnt_before, tmp_path, monkeypatch
+):
+    """After some of its batches, or all of them and before the experts are weighed."""
+    documents, before = made(180), made(learnt_before, first=1000)
+    monkeypatch.setattr("surebayes.filter.training.BATCH", 20)
+    whole, cut_short = (sb.Filter.create(tmp_path / name, reader=reader, width=4096) for name in "ab")
+    with whole, cut_short:
+        for each in (whole, cut_short) if before else ():
+            each.train(before, reserve=0)
+        whole.train(documents, reserve=0.1)
+        submit, left = cut_short._durable.submit, list(range(transactions))
+        with monkeypatch.context() as death:
+            death.setattr(
+                cut_short._durable, "submit", lambda lesson: submit(lesson) if left and [left.pop()] else kill()
+            )
+            death.setattr(_Training, "_weigh", kill)
+            death.setattr(_Training, "_weigh_in_turns", kill)
+            with pytest.raises(Killed):
+                cut_short.train(documents, reserve=0.1)
+        learnt = sum(cut_short.status()["documents"].values()) - learnt_before
+        assert cut_short.unweighed() == (learnt if 2 * learnt >= learnt_before else 0)
+        cut_short.train(documents, reserve=0.1)
+        assert_same_filter(cut_short, whole, documents[:20])
+
+
+@pytest.mark.parametrize("others", [0, 9])
+def test_a_training_is_killed_before_the_experts_are_weighed(others, tmp_path):
+    """By a signal; other mails that come next are lessons, and the same mails mend it."""
+    program = """
+import os, signal, sys
+import surebayes as sb
+from surebayes.filter.training import _Training
+_Training._weigh = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+with sb.Filter.create(sys.argv[1], width=4096) as mine:
+    mine.train(zip(*sb.synthetic.as_lists(180, 5)), reserve=0.1)
+"""
+    ended = subprocess.run([sys.executable, "-c", program, tmp_path / "a"], env=clean_environment(), timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    with sb.Filter.open(tmp_path / "a") as mine, sb.Filter.create(tmp_path / "b", width=4096) as whole:
+        learnt = sum(mine.status()["documents"].values())
+        assert mine.unweighed() == learnt > 90
+        if others:
+            mine.train(mails(others, first=5000), reserve=0)
+            assert mine.unweighed() == learnt
+        mine.train(mails(180), reserve=0.1)
+        assert mine.unweighed() == 0
+        if not others:
+            whole.train(mails(180), reserve=0.1)
+            assert_same_filter(mine, whole, mails(20))
+
+
+@pytest.mark.parametrize("more", [0, 30])
+@pytest.mark.parametrize(("reader", "made"), READERS)
+def test_documents_that_another_training_learnt_in_between(reader, made, more, tmp_path, monkeypatch):
+    """What the other one weighed and fitted stays: of documents that are new there are too few."""
+    documents, late = made(180), made(more, first=1000)[:more]
+    decide, seen = _Training.weighs, []
 
     def decide_before_the_other_trains(training, state):
         decided = decide(training, state)
         if not seen:
             seen.append(decided)
             with sb.Filter.open(tmp_path / "f") as other:
-                assert other.train(texts, reserve=0)["learnt"] == len(texts)
+                assert other.train(documents, reserve=0)["learnt"] == len(documents)
                 seen.append(frozen(other))
         return decided
 
     monkeypatch.setattr(_Training, "weighs", decide_before_the_other_trains)
-    with sb.Filter.create(tmp_path / "f", reader="text") as mine:
-        done = mine.train(texts + late, reserve=0)
-        assert (done["learnt"], done["already"]) == (more, len(texts))
-        assert sum(mine.status()["documents"].values()) == len(texts) + more
-        assert seen == [True, frozen(mine)]
+    with sb.Filter.create(tmp_path / "f", reader=reader, width=4096) as mine:
+        done = mine.train(documents + late, reserve=0)
+        assert (done["learnt"], done["already"]) == (len(late), len(documents))
+        assert sum(mine.status()["documents"].values()) == len(documents) + len(late)
+        assert seen[0] is True
+        (weights, stages), (weights_now, stages_now) = seen[1], frozen(mine)
+        assert (weights_now.bias, stages_now) == (weights.bias, stages)
+        assert weights_now == weights or (late and reader == "mail")  # of which some are lessons, with their steps
+        assert mine.unweighed() == 0
         assert mine.problems() == []

@@ -3,6 +3,7 @@
 import math
 import zlib
 from array import array
+from binascii import crc32
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from strategies import TABLE_WIDTH as WIDTH
-from strategies import column_sets, repeated_pieces
+from strategies import column_sets, journal_messages, repeated_pieces
+from surebayes import kernels
+from surebayes.filter.disk.events import Event, MessageRows, event_of, number_rows
 from surebayes.kernels import pool_twin as twin
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts
@@ -194,6 +197,73 @@ def expert(smoothing, top=0):
     return SimpleNamespace(smoothing=smoothing, top=top)
 
 
+@given(
+    st.lists(column_sets, max_size=12),
+    st.lists(column_sets, max_size=12),
+    st.sampled_from([2, 3, 20, 40]),
+    st.sampled_from([WIDTH, 200_000]),
+    st.data(),
+)
+@settings(max_examples=80, deadline=None)
+def test_many_documents_are_counted_at_once_as_they_are_one_by_one(learnt, more, classes, width, data):
+    """The same entries as those of a table that learnt them, whether few columns or many have documents."""
+    rows, n = [flat(learnt), flat(more)], [len(learnt), len(more)]
+    labels = [array("q", data.draw(st.lists(st.integers(0, classes - 1), min_size=m, max_size=m))) for m in n]
+    which = array("q", data.draw(st.permutations(range(n[1])))[: n[1] // 2 + 1])
+    batches = [[(rows[0], labels[0], None)] * 2, [(rows[1], labels[1], which)]]
+    counted = compiled.count(*batches, width, classes)
+    assert [(bytes(entries), bytes(guide), *rest) for entries, guide, *rest in counted] == list(
+        twin.count(*batches, width, classes)
+    )
+    sums, between = Sums.new(width, classes), []
+    for part in batches:
+        for batch in part:
+            sums.learn(*batch)
+        between.append((sums.own.entries(), sums.alive, list(sums.totals)))
+    assert [(bytes(entries), *rest) for entries, _, *rest in counted] == between
+    searched = FileTable.to_search(counted[1][0], classes, counted[1][1])
+    for module in KERNELS:
+        assert (
+            ask(module, sums, [expert(0.5)], rows[0], [1]).tolist()
+            == ask(
+                module, Sums([(searched, 1)], classes, sums.alive, list(sums.totals)), [expert(0.5)], rows[0], [1]
+            ).tolist()
+        )
+
+
+def test_counting_at_once_over_more_columns_than_the_cache_holds():
+    rng = np.random.default_rng(0)
+    width = 2**18 + 77
+    rows = flat([set(rng.choice(width, 3000, replace=False).tolist()) | {0, width - 1} for _ in range(8)])
+    labels = array("q", [0, 1] * 4)
+    (first, *_), _ = compiled.count([(rows, labels, None)], [], width, 2)
+    sums = Sums.new(width, 2)
+    sums.learn(rows, labels)
+    assert bytes(first) == sums.own.entries()
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "which", "width", "match"),
+    [
+        ([200_000, 2], [0], None, 2**18, "ascend"),
+        ([-1, 2], [0], None, 10, "ascend"),
+        ([2, 10], [0], None, 10, "below the width"),
+        ([2, 3], [2], None, 10, "one label"),
+        ([2, 3], [0, 1], None, 10, "one label"),
+        ([2, 3], [-1], None, 10, "one label"),
+        ([2, 3], [0], None, 2**31, "32 bits"),
+        ([2, 3], [0], None, 0, "32 bits"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(kernel, columns, labels, which, width, match):
+    batch = Rows(array("q", [0, len(columns)]), array("i", columns)), array("q", labels), which
+    for lists in ([batch], []), ([], [batch]):
+        with pytest.raises(ValueError, match=match):
+            kernel.count(*lists, width, 2)
+    with pytest.raises(TypeError):
+        kernel.count(None, [], 10, 2)
+
+
 @given(st.sets(st.integers(0, 2**32 - 1), max_size=60) | st.sets(st.integers(0, 99), max_size=60), st.integers(1, 5))
 @settings(deadline=None)
 def test_both_guide_to_columns_alike(keys, each):
@@ -242,7 +312,7 @@ def staged(seed, contrasts, counted, kind):
     st.integers(2, 20),
     st.sampled_from([1, 3, 300, 2**31 // 20 // 60]),
     st.integers(0, 2**32 - 1),
-    st.sampled_from(["memory", "file", "both"]),
+    st.sampled_from(["memory", "file", "entries", "both"]),
     st.sampled_from(["memory", "file", "none"]),
     st.sampled_from([0, 0, 1, 70_000]),
 )
@@ -252,7 +322,10 @@ def test_both_have_the_same_opinions_to_the_last_bit(sets, classes, most, seed, 
     counts = rng.integers(0, most + 1, (WIDTH, classes))
     counts[rng.random(WIDTH) < 0.3] = 0
     table, second = table_with(counts), table_with(rng.integers(0, 3, (WIDTH, classes)))
-    stack = {"memory": [(table, 1)], "file": [(in_file(table), 1)], "both": [(in_file(table), 1), (second, 3)]}[kind]
+    stack = {
+        "memory": [(table, 1)], "file": [(in_file(table), 1)], "both": [(in_file(table), 1), (second, 3)],
+        "entries": [(FileTable.to_search(table.entries(), classes), 1)],
+    }[kind]  # fmt: skip
     totals = (counts.sum(0) + 7).tolist()
     sums = Sums(stack, classes, int((counts.sum(1) > 0).sum()), totals)
     contrasts = [1] if classes == 2 else [-1, *range(1, classes)]
@@ -593,6 +666,47 @@ def test_listed_tokens_are_hashed_as_a_list_of_them(tokens, width):
                 module.hash_listed(wrong, width)
 
 
+# ---------------------------------------------------------------------- rows of the journal
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    journal_messages,
+    st.tuples(st.floats(0, 1e12), st.none() | st.text(max_size=3), st.none() | st.integers(0, 9)),
+    st.integers(0, 2**40),
+    st.integers(0, 2**32 - 1),
+)
+def test_messages_are_numbered_as_rows_one_by_one(messages, shared, seq, chain):
+    time, who, reader = shared
+    actions, fingerprints, labels, bodies, ids = ([message[k] for message in messages] for k in range(5))
+    checks = [crc32(body) for body in bodies]
+    given = MessageRows(*shared, actions, fingerprints, labels, bodies, checks, ids)
+    events = [
+        Event(action, digits, label, None, time, who, body, reader=reader, message_id=name)
+        for action, digits, label, body, name in messages
+    ]
+    after = number_rows(events, seq, chain)
+    for module in KERNELS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(kernels._chosen, "pool", module)
+            rows, ended = given.numbered(seq, chain)
+        assert ended == after
+        assert [event_of(row) for row in rows] == events
+
+
+def test_rows_that_can_not_be_are_refused(kernel):
+    kinds = [("learn", "ham", b", 'learn', ", b", 'ham', None, 5.0, None, ")]
+
+    def number(which=b"\0\0", digits="0a", body=b"", check=0, name=None, reader=1):
+        messages = MessageRows(5.0, None, reader, ["learn"], [digits], ["ham"], [body], [check], [name])
+        return kernel.number_messages(messages, kinds, which, 1, 0)
+
+    assert len(number()[0]) == 1
+    for wrong in ({"which": b"\1\0"}, {"which": b"\0"}, {"digits": "0'"}, {"check": 2**32}, {"reader": -1}):
+        with pytest.raises(ValueError):
+            number(**wrong)
+
+
 # ---------------------------------------------------------------------- compressed content
 
 
@@ -607,6 +721,19 @@ def test_both_compress_alike_and_back(pieces):
     for module in KERNELS:
         assert [module.decompress(block, 2**20) for block in packed] == [content, b"", content[:20]]
     assert len(packed[0]) <= len(content) + len(content) // 255 + 21
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=30), st.text(st.characters(codec="ascii"), max_size=30)), max_size=4))
+def test_parts_are_compressed_as_what_they_are_together(contents):
+    together = [first + second.encode() for first, second in contents]
+    packed = compiled.compress(together)
+    for module in KERNELS:
+        assert module.compress(contents) == packed
+        bodies, checks = module.compress(contents, b"before")
+        assert bodies == [b"before" + one for one in packed]
+        assert all(type(body) is bytearray for body in bodies)
+        assert checks == [crc32(body) for body in bodies]
 
 
 def test_a_match_farther_back_than_a_block_can_say_is_not_taken():
@@ -633,9 +760,11 @@ def test_a_damaged_block_is_refused_by_both_or_read_alike(pieces, data):
 
 
 def test_what_can_not_be_compressed_is_refused(kernel):
-    for wrong in ((b"",), b"", ["text"]):
+    for wrong in ((b"",), b"", ["text"], [(b"", 3)]):
         with pytest.raises(TypeError):
             kernel.compress(wrong)
+    with pytest.raises(ValueError, match="ASCII"):
+        kernel.compress([(b"one", "zwölf")])
     packed = kernel.compress([b"one two three"])[0]
     with pytest.raises(ValueError, match="LZ4"):
         kernel.decompress(packed, 12)

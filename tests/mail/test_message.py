@@ -564,6 +564,7 @@ def test_kernel_and_twin_read_the_same_header(raw, data):
 def test_kernel_and_twin_fold_the_same(text):
     assert kernel.fold_mail(b"", "", text) == mail_twin.fold_mail(b"", "", text)
     assert kernel.fold_mail(b"<1@b>", text, "") == mail_twin.fold_mail(b"<1@b>", text, "")
+    assert kernel.hash_names(b"key", [text, "", text[:1]]) == mail_twin.hash_names(b"key", [text, "", text[:1]])
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")

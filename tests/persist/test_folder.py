@@ -1,5 +1,6 @@
 """A folder that users share: whose files they are, who can read them, and what readers leave behind."""
 
+import hashlib
 import os
 import pathlib
 import stat
@@ -263,3 +264,19 @@ def test_strangers_can_read_a_filter_and_are_told_that_they_can_not_write(shared
 
     become(STRANGER, read)
     assert {name: looks(shared / name) for name in os.listdir(shared)} == before
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_large_file_is_named_by_its_content_whether_or_not_there_is_a_thread_to_hash_it(
+    tmp_path, monkeypatch, threads
+):
+    def none_left(thread):
+        raise RuntimeError("can't start new thread")
+
+    if not threads:
+        monkeypatch.setattr("threading.Thread.start", none_left)
+    parts = [b"ab" * 2**20, bytearray(b"c" * 3), b"", bytes(3 * 2**20)]
+    entry = write_file(str(tmp_path), "tables", ".table", *parts)
+    digest = hashlib.sha256(b"".join(parts)).hexdigest()
+    assert entry == {"file": f"tables-{digest[:16]}.table", "size": sum(map(len, parts)), "sha256": digest}
+    assert (tmp_path / entry["file"]).read_bytes() == b"".join(parts)

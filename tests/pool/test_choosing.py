@@ -91,3 +91,33 @@ def test_held_out_documents_are_a_bounded_part_of_every_class(sizes, most):
         assert min(n, 30) // 3 <= chosen.sum() <= n // 3
         assert (np.diff(chosen.astype(int)) <= 0).all()  # the smallest digests
     assert is_held_out.sum() <= max(most, 10 * len(sizes)) + 10 * len(sizes)
+
+
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=4), st.integers(1, 200), st.integers(0, 99))
+def test_held_out_mails_are_in_the_first_third_of_all_digests_and_bounded(sizes, most, seed):
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    digest = np.sort(random.integers(2**64, size=len(labels), dtype=np.uint64))
+    first_third = digest >> np.uint64(32) < 2**32 / 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "WEIGHED", most)
+        patch.setattr(choosing, "FEW", 30)
+        is_held_out = choosing.held_out(labels, np.ones(len(labels), np.int64), None, digest)
+    if len(labels) <= 3 * most:
+        assert is_held_out.tolist() == first_third.tolist()
+        return
+    assert not (is_held_out & ~first_third).any()
+    assert is_held_out.sum() <= max(most, 10 * len(sizes)) + 10 * len(sizes)
+    for c in range(len(sizes)):
+        assert (np.diff(is_held_out[labels == c].astype(int)) <= 0).all()  # the smallest digests
+
+
+def test_copies_of_a_mail_by_several_ways_are_held_out_together():
+    raws = [raw for raw, _ in MAILS]
+    received = [b"Received: from elsewhere by here; Mon, 1 Jan 2024 00:00:00 +0000\n" + raw for raw in raws]
+    digest, other = choosing.digests(raws, "mail"), choosing.digests(received, "mail")
+    assert (digest != other).all()
+    assert (digest >> np.uint64(24) == other >> np.uint64(24)).all()
+    fingerprints = [Document(raw, "mail").fingerprint for raw in raws]
+    assert [f"{int(d) >> 24:010x}" for d in digest] == [f[8:18] for f in fingerprints]
+    assert choosing.digests([raw.decode("latin-1") for raw in raws[:1]], "mail").shape == (1,)

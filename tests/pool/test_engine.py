@@ -375,9 +375,38 @@ def test_second_stages_are_fitted_on_a_sample_that_has_every_class(monkeypatch):
     monkeypatch.setattr(choosing, "SAMPLE", 40)
     monkeypatch.setattr(choosing, "FEW", 1)
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(90)]), [array("q", range(60, 90))], "stack")
+    engine.fit(texts, array("q", [i % 2 for i in range(90)]), [array("q", range(60, 90))], "stack")
     assert list(engine.documents) == [45, 45]
     assert all(stage.table is not None for stage in engine.stages)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_documents_that_nothing_is_fitted_on_are_counted_and_let_go_of(counted, monkeypatch):
+    monkeypatch.setattr(choosing, "SAMPLE", 40)
+    monkeypatch.setattr(choosing, "FEW", 1)
+    monkeypatch.setattr("surebayes.pool.engine.CHUNK", 7)
+    texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(150)]
+    labels = array("q", [i % 2 for i in range(150)])
+    times = array("q", [1 + (i % 5 == 0) for i in range(150)]) if counted else None
+    tail, head = array("q", range(0, 150, 5)), array("q", [i for i in range(150) if i % 5])
+    digest = np.random.default_rng(0).permutation(150).astype(np.uint64)
+    engine, kept, cut = Engine("text", small(TEXT), 2), [], Engine.cut
+    monkeypatch.setattr(Engine, "cut", lambda self, contents: kept.append(len(contents)) or cut(self, contents))
+    engine.fit(texts, labels, [tail], "stack", times, digest)
+    assert len(kept) == 1
+    assert 30 < kept[0] <= 30 + 40 + 40
+    # the same with all rows at hand
+    slow, truth, weights = Engine("text", small(TEXT), 2), np.array(labels), None if times is None else np.array(times)
+    rows = slow.cut(texts)
+    slow.learn(rows, labels, head, times)
+    slow.freeze_on(rows, truth, choosing.sample(truth, np.array(head), weights, digest), weights)
+    slow.weigh(slow.opinions(rows, tail), labels, tail, "stack", times)
+    slow.learn(rows, labels, tail, times)
+    slow.freeze_on(rows, truth, choosing.sample(truth, np.arange(150), weights, digest), weights)
+    assert engine.weights == slow.weights != PoolWeights.equal(1, engine.n_experts)
+    assert engine.sums == slow.sums
+    assert list(engine.documents) == list(slow.documents)
+    assert engine.scores(rows) == slow.scores(rows)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -388,7 +417,7 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
     times = array("q", [1 + (i % 5 == 0) for i in range(90)])
     engine = Engine("text", views, n_classes)
     rows = engine.cut(texts)
-    engine.fit(rows, labels, turns, "stack", times)
+    engine.fit(texts, labels, turns, "stack", times)
     opinions = []
     for turn in turns:
         head = array("q", [i for i in range(90) if i not in set(turn)])
@@ -409,8 +438,8 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
 
 def test_in_turns_too_few_documents_leave_the_weights_as_they_were():
     engine = Engine("text", small(TEXT), 2)
-    rows, labels = engine.cut([f"w{i} w{i % 3}" for i in range(40)]), array("q", [int(i < 14) for i in range(40)])
-    engine.fit(rows, labels, [array("q", range(start, 40, 3)) for start in range(3)], "stack")
+    texts, labels = [f"w{i} w{i % 3}" for i in range(40)], array("q", [int(i < 14) for i in range(40)])
+    engine.fit(texts, labels, [array("q", range(start, 40, 3)) for start in range(3)], "stack")
     assert engine.weights == PoolWeights.equal(1, engine.n_experts)
     assert all(stage.table is not None for stage in engine.stages)
 
@@ -547,7 +576,7 @@ def test_second_stage_on_log_odds_leaves_rare_terms_out():
         view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="log-odds", least=least),))
         engine = Engine("text", (view,), 2)
         rows, labels = engine.cut(texts), array("q", y)
-        engine.fit(rows, labels, [], "stack")
+        engine.fit(texts, labels, [], "stack")
         stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
         place, strength = np.frombuffer(stage.table.place, np.int32), strengths(stage.table)
         columns = np.flatnonzero(place)
@@ -625,7 +654,7 @@ def test_a_second_stage_that_is_not_fitted_says_nothing():
 def test_an_engine_comes_back_from_its_state():
     texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(60)]
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(engine.cut(texts), array("q", [i % 2 for i in range(60)]), [array("q", range(40, 60))], "stack")
+    engine.fit(texts, array("q", [i % 2 for i in range(60)]), [array("q", range(40, 60))], "stack")
     again = pickle.loads(pickle.dumps(engine))
     rows = engine.cut(texts)
     assert again.scores(rows) == engine.scores(rows) == engine.copy().scores(rows)

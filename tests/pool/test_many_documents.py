@@ -115,9 +115,31 @@ def test_content_types_are_read_as_python_reads_them(kind):
         alike(WORDS, [HEAD + b"Content-Type: " + kind + b"\n" + coding + b"\n" + body, ordinary(99)])
 
 
+NAMES = (
+    b"filename=a.exe", b'filename="My Letter.DOC "', b'filename=""', b'filename=""; name=b.zip', b"name=c.Tar.GZ", b"",
+    b"filename", b"filename*=utf-8''d.pif", b"filename*0=e; filename*1=.scr", b'filename="=?utf-8?q?f=2Ebat?="',
+    b'filename="g\\"h.com"', b'filename="without end.js', b"xfilename=i.vbs", b"filename = j.lnk", b"filename=.k",
+    b"filename=l.", b'filename="caf\xe9.doc"', b'filename="m\n n.txt"', b'filename="\to.txt"', b'filename=" p.txt"',
+    b"filename=q." + b"r" * 40,
+)  # fmt: skip
+DISPOSITIONS = (b"", b"attachment; ", b"inline; ")
+
+
+@needs_kernel
+@settings(max_examples=200)
+@given(st.lists(st.tuples(*map(st.sampled_from, (TYPES, NAMES, DISPOSITIONS, NAMES))), min_size=1, max_size=25))
+def test_attachments_are_named_as_python_names_them(parts):
+    mail = HEAD + b'Content-Type: multipart/mixed; boundary="limit"\n\n'
+    for kind, name, how, other in parts:
+        mail += b"--limit\nContent-Type: " + kind + (b"; " + name if name else b"") + b"\n"
+        mail += b"Content-Disposition: " + how + other + b"\n\none two\n"
+    alike(WORDS, [mail + b"--limit--\n", ordinary(99)])
+
+
 @needs_kernel
 def test_which_mails_need_python():
-    plain = [ordinary(2000), HEAD + b"Content-Type: text/html; charset=utf-8\n\n<p>hi", HEAD + b"\nplain"]
+    plain = [ordinary(2000), HEAD + b"Content-Type: text/html; charset=utf-8\n\n<p>hi"]
+    plain += [HEAD + b"Content-Type: application/pdf; name=a.pdf\n\nplain"]
     odd = [HEAD + b"Content-Transfer-Encoding: base64\n\naGVsbG8=", HEAD + b"From: Ren\xe9\n\n", b"no line end"]
     kinds = [type(document) for document in alike(WORDS, [*plain, *odd])]
     assert kinds == [PlainMail] * 3 + [Document] * 3
@@ -154,9 +176,9 @@ def test_limits_are_checked_by_kernel_and_twin():
 def test_the_twin_reads_the_same(monkeypatch):
     contents = [*(mail.raw for mail in synthetic.mail_stream(20, seed=3)), ordinary(999), b""]
     read = Reading("mail", WORDS, True, True)
-    rows, messages = read([(content, "ham") for content in contents])
+    rows, *messages = read([(content, "ham") for content in contents])
     monkeypatch.setitem(kernels._chosen, "mail", mail_twin)
-    in_python, same = read([(content, "ham") for content in contents])
+    in_python, *same = read([(content, "ham") for content in contents])
     assert messages == same
     assert bytes(rows[0].columns) == bytes(in_python[0].columns)
 

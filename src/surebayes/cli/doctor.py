@@ -163,6 +163,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
+            unweighed = opened.unweighed()
             facts = opened.remember() if status["budgets"] else {}
     except (SurebayesError, OSError) as error:
         return [Finding("store", "problem", str(error))]
@@ -173,6 +174,11 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     if standing is not None:
         checks.append(Finding("base", *standing))
     checks.append(lessons)
+    if unweighed:
+        cut_short = (
+            f"{unweighed:,} documents were learnt by a training that was cut short before it weighed the experts"
+        )
+        checks.append(Finding("weights", "note", f"{cut_short}: train on the same documents again"))
     if status["second_stage"] is not None:
         checks.append(_second_stage(model, status["second_stage"]))
     if status["unabsorbed"]:

@@ -70,6 +70,7 @@ def train(
     comes. A share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
     from surebayes.filter.filter import is_filter
+    from surebayes.filter.lean import outcome
     from surebayes.filter.live.new_folder import remove_unused
 
     inputs = _inputs.taken(options)
@@ -79,7 +80,7 @@ def train(
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new and base is None else []
     is_new = False
-    headers = _inputs.HeaderCheck()
+    headers = outcome.HeaderCheck()
     spread = _spread(dask)
     try:
         kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
@@ -98,8 +99,8 @@ def train(
             with _show.progress("reading", _inputs.total(inputs)) as counter:
                 documents = headers.watched(_inputs.content_and_label(inputs, counter))
                 done = trained.train(documents, reserve=reserve, journal=journal, progress=counter.step, spread=spread)
-            report = _summary(trained, done, len(inputs.skipped))
-            stages = trained.status()["second_stage"] if trained.reader == "text" else None
+            status, unweighed = trained.status(), trained.unweighed()
+            told_apart = outcome.told_apart(trained.classes, *trained.held_out_scores())
             certificate = trained.certificate
             advice = (
                 None if certificate is not None and not certificate.stale else _next_step.for_filter(trained, model)
@@ -113,29 +114,16 @@ def train(
             spread.close()
     inputs.report()
     assumed_mail = is_new and base is None and options["reader"] == "mail" and not _shared.was_given("reader")
-    if assumed_mail and headers.without_header:
-        _show.note(
-            "Most of these documents have no mail header, and were read as mail. If they are plain text, train a new "
-            "filter with --reader text: it is made for them."
-        )
-    if done["contradictory"]:
-        _show.note(
-            f"left out: {done['contradictory']:,} documents that were given as more than one class. "
-            "Decide for one, and teach it with `surebayes learn`."
-        )
+    for sentence in outcome.about_documents(assumed_mail and headers.without_header, done["contradictory"]):
+        _show.note(sentence)
+    report = outcome.record(done, len(inputs.skipped), status["documents"], status["model"], told_apart)
     if _show.wants_json(as_json):
         _show.print_json(report)
     else:
         _print_summary(model, report, advice)
-    if stages is not None and stages["tune_helps"] and not stages["fitted"]:
-        import shlex
-
-        _show.note(
-            "The second stages of this filter were never fitted, because a training was cut short or documents came "
-            f"one by one: run `surebayes tune -m {shlex.quote(model)}`."
-        )
-    if not journal:
-        _show.note("Without journal: these documents can't be forgotten, moved or used by `surebayes tune`.")
+    second_stage = status["second_stage"] if status["reader"] == "text" else None
+    for sentence in outcome.about_filter(model, unweighed, second_stage, journal):
+        _show.note(sentence)
 
 
 _KIND = {"reader": "reader", "model": "views", "width": "width"}
@@ -198,21 +186,6 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
         listed = f"only {classes[0]!r}" if classes else "none"
         raise BadInput(f"A filter needs documents of two classes at least; there is {listed}.")
     return classes
-
-
-def _summary(trained: Filter, done: dict[str, int], skipped: int) -> dict[str, Any]:
-    """Return what was learnt, and how well what was set aside is told apart."""
-    status = trained.status()
-    scores, labels = trained.held_out_scores()
-    figures: dict[str, Any] = {}
-    if len(trained.classes) == 2 and len(set(labels)) == 2:
-        from surebayes.filter.figures import quick_figures
-
-        positive = trained.classes[1]
-        measured = quick_figures([label == positive for label in labels], [score for (score,) in scores])
-        figures = {name: figure._asdict() for name, figure in measured.items()}
-    record = {**done, "skipped": skipped, "documents": status["documents"], "model": status["model"]}
-    return {**record, "held_out": {"documents": len(labels), "figures": figures}}
 
 
 def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice | None) -> None:

@@ -10,8 +10,7 @@ No corpus comes with surebayes. Put what you have into one folder and name it in
 (21578, 'Kim, Seo & Rim 2003')
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from surebayes.corpora.loading import *  # noqa: F403
 

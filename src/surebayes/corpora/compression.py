@@ -6,9 +6,12 @@ Dovecot compresses single messages of a Maildir without changing their names, so
 from __future__ import annotations
 
 import io
-from typing import Any, BinaryIO, cast
 
 from surebayes.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
 
 __all__ = ["SUFFIXES", "compression_of", "decompressed"]
 
@@ -74,7 +77,7 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
         plain = lzma.LZMAFile(file)  # noqa: SIM115 - whoever reads it closes it
     else:
         plain = _zstd(file, name)
-    return cast(BinaryIO, io.BufferedReader(_Checked(plain, file, name), 256 * 1024))
+    return io.BufferedReader(_Checked(plain, file, name), 256 * 1024)
 
 
 def _zstd(file: BinaryIO, name: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
 
 from surebayes.corpora.sources import Source
 from surebayes.corpora.tables import shown
@@ -33,7 +32,7 @@ def read_scores(source: Source) -> tuple[list[float], list[str]]:
     ...     read_scores(Source(table, text="score"))
     ([-1.5, 2.0], ['ham', 'spam'])
     """
-    table = replace(source, scores=True).resolved()
+    table = source.replaced(scores=True).resolved()
     if table.format not in ("csv", "jsonl", "parquet"):
         raise BadInput(
             f"{shown(source.path)} is no table. Scores are read from CSV, TSV, JSON lines and Parquet files (.csv, "

@@ -11,15 +11,19 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from operator import itemgetter
 
 from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
 from surebayes.corpora.tables import SourceDocument, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel
 from surebayes.mail.message import MAX_BYTES
+from surebayes.pool.specs import PlainValue
+
+TYPE_CHECKING = False  # a training goes this way, and typing and dataclasses would be a twentieth of it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any, BinaryIO
 
 __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_format"]
 
@@ -38,8 +42,7 @@ _SUFFIXES = {
 }
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(PlainValue):
     r"""Where documents are.
 
     Parameters
@@ -79,25 +82,70 @@ class Source:
     [('ham', 'see you at six'), ('spam', 'free prize')]
     """
 
-    path: str | os.PathLike[str]
-    label: str | None = None
-    format: str = "auto"
-    text: str = "text"
-    label_column: str = "label"
-    delimiter: str | None = None
-    header: bool = True
-    encoding: str = "utf-8"
-    labelled: bool = True
-    scores: bool = False
-    multilabel: bool = False
-    skip_bad: Callable[[str], None] | None = field(default=None, compare=False)
+    __slots__ = (  # noqa: RUF023 - the order of the parameters
+        "path", "label", "format", "text", "label_column", "delimiter", "header", "encoding", "labelled", "scores",
+        "multilabel", "skip_bad",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {self.format!r}.")
+    path: str | os.PathLike[str]
+    label: str | None
+    format: str
+    text: str
+    label_column: str
+    delimiter: str | None
+    header: bool
+    encoding: str
+    labelled: bool
+    scores: bool
+    multilabel: bool
+    skip_bad: Callable[[str], None] | None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        label: str | None = None,
+        format: str = "auto",
+        text: str = "text",
+        label_column: str = "label",
+        delimiter: str | None = None,
+        header: bool = True,
+        encoding: str = "utf-8",
+        labelled: bool = True,
+        scores: bool = False,
+        multilabel: bool = False,
+        skip_bad: Callable[[str], None] | None = None,
+    ) -> None:
+        if format not in FORMATS:
+            raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {format!r}.")
+        of_table = text, label_column, delimiter, header, encoding, labelled, scores, multilabel
+        for slot, value in zip(self.__slots__, (path, label, format, *of_table, skip_bad)):
+            object.__setattr__(self, slot, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Source and self._fields()[:-1] == other._fields()[:-1]  # whatever is told of bad rows
+
+    def __hash__(self) -> int:
+        return hash(self._fields()[:-1])
+
+    def replaced(self, **changes: Any) -> Source:
+        """Return the same source with some of its parameters changed.
+
+        Examples
+        --------
+        >>> Source("news.csv", "ham").replaced(label="spam").label
+        'spam'
+        """
+        return Source(**{**dict(zip(self.__slots__, self._fields())), **changes})
 
     def __iter__(self) -> Iterator[SourceDocument]:
         return _READERS[self.resolved().format](self)
+
+    def pairs(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the content and the label of each document, without its name: mailboxes have many of them."""
+        reader = _READERS[self.resolved().format]
+        if reader in (_read_file, _read_mbox):
+            return reader(self, bare=True)
+        return map(itemgetter(1, 2), reader(self))
 
     @property
     def flag(self) -> str:
@@ -106,7 +154,7 @@ class Source:
 
     def resolved(self) -> Source:
         """Return the same source with its format found out."""
-        return self if self.format != "auto" else replace(self, format=guess_format(self.path))
+        return self if self.format != "auto" else self.replaced(format=guess_format(self.path))
 
     def bytes(self) -> int | None:
         """Return how many bytes there are to read, or None where that can't be known (standard input, a pipe)."""
@@ -155,8 +203,15 @@ class Sources:
 
     def __iter__(self) -> Iterator[SourceDocument]:
         """Yield the documents; NoInput for a source that has none, unless `empty` is to be called."""
+        return self._all(Source.__iter__)
+
+    def pairs(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the content and the label of each document, as `Source.pairs` does."""
+        return self._all(Source.pairs)
+
+    def _all(self, read: Callable[[Source], Iterator[Any]]) -> Iterator[Any]:
         for source in self.sources:
-            documents = iter(source)
+            documents = read(source)
             first = next(documents, None)
             if first is not None:
                 yield first
@@ -275,7 +330,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
 def _read_folder(source: Source) -> Iterator[SourceDocument]:
     for entry in _files(source.path, source.refuse):
         if suffix_of(entry.name) == ".mbox":
-            yield from _read_mbox(replace(source, path=entry.path))
+            yield from _read_mbox(source.replaced(path=entry.path))
             continue
         try:
             with open(entry.path, "rb") as file:
@@ -292,13 +347,13 @@ def _read_folder(source: Source) -> Iterator[SourceDocument]:
         yield SourceDocument(entry.path, content, source.label, len(content))
 
 
-def _read_file(source: Source) -> Iterator[SourceDocument]:
-    """Read one document, or the messages of a file that starts as a mailbox does."""
+def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
+    """Read one document, or the messages of a file that starts as a mailbox does; `bare` ones as `Source.pairs`."""
     file = open_input(source.path)
     try:
         start = file.read(4096)
         if kernel("mail").is_from_line(start, 0):
-            yield from _messages(source, start, file)
+            yield from _messages(source, start, file, bare)
             return
         content = start + file.read(_KEPT - len(start))
     finally:
@@ -306,43 +361,60 @@ def _read_file(source: Source) -> Iterator[SourceDocument]:
             file.close()
     if source.path == "-" and not content:
         raise NoInput("Standard input is empty; a document was expected.")
-    yield SourceDocument(shown(source.path), content, source.label, len(content))
+    document = SourceDocument(shown(source.path), content, source.label, len(content))
+    yield document[1:3] if bare else document
 
 
 # ---------------------------------------------------------------------- mailboxes
 
 
-def _read_mbox(source: Source) -> Iterator[SourceDocument]:
+def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
     with open_input(source.path) as file:
         start = file.read(4096)
         if start.strip() and not kernel("mail").is_from_line(start.lstrip(b"\r\n"), 0):
             source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
             return
-        yield from _messages(source, start.lstrip(b"\r\n"), file)
+        yield from _messages(source, start.lstrip(b"\r\n"), file, bare)
 
 
-def _messages(source: Source, start: bytes, file: BinaryIO) -> Iterator[SourceDocument]:
+def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Iterator[Any]:
     """Cut a mailbox at its "From " lines, a block at a time; of a message no more than is looked at is held."""
-    name, label, buffer = f"{shown(source.path)}#", source.label, start
+    name, label = f"{shown(source.path)}#", source.label
+    buffer, size = bytearray(max(_BLOCK, len(start))), len(start)
+    buffer[:size] = start
     begin = place = number = dropped = 0
     quoted, last, cut = False, False, kernel("mail").mailbox_messages
     while True:
-        found, begin, place, quoted = cut(buffer, begin, place, quoted, _KEPT, last)
-        for content, size in found:
+        found, begin, place, quoted = cut(memoryview(buffer)[:size], begin, place, quoted, _KEPT, last)
+        if bare:
+            yield from [(content, label) for content, _ in found]
+            found = ()
+        for content, length in found:
             number += 1
-            yield SourceDocument(f"{name}{number}", content, label, size + dropped)
+            yield SourceDocument(f"{name}{number}", content, label, length + dropped)
             dropped = 0
         if last:
             return
-        block = file.read(min(max(_BLOCK, len(buffer) - begin), _LARGEST_BLOCK))
-        if not block:
-            last = True
-            continue
-        buffer, place, begin = buffer[begin:], place - begin, 0
+        rest = buffer[begin:size]
+        place, begin = place - begin, 0
         if place > 2 * _KEPT:
             dropped += place - _KEPT
-            buffer, place = buffer[:_KEPT] + buffer[place:], _KEPT
-        buffer += block
+            rest, place = rest[:_KEPT] + rest[place:], _KEPT
+        if 2 * len(rest) > len(buffer):
+            buffer = bytearray(len(rest) + min(max(_BLOCK, len(rest)), _LARGEST_BLOCK))
+        buffer[: len(rest)] = rest
+        more = _read_into(file, memoryview(buffer)[len(rest) :])
+        size = len(rest) + more
+        last = not more
+
+
+def _read_into(file: BinaryIO, place: memoryview) -> int:
+    """Read as many bytes as there is room for, or are left; return how many."""
+    if hasattr(file, "readinto"):
+        return file.readinto(place) or 0
+    content = file.read(len(place))
+    place[: len(content)] = content
+    return len(content)
 
 
 _READERS: dict[str, Callable[[Source], Iterator[SourceDocument]]] = {

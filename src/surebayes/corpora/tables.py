@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from collections import namedtuple
 
 from surebayes.corpora.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
 from surebayes.errors import BadInput, NoInput
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, BinaryIO
+
     from surebayes.corpora.sources import Source
 
 MAX_LINE = 64 * 1024 * 1024
@@ -18,7 +21,7 @@ MAX_LINE = 64 * 1024 * 1024
 _BATCH = 256  # rows of a Parquet file held at a time
 
 
-class SourceDocument(NamedTuple):
+class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "size"))):
     """One document: where it is from, what it holds, its label (or labels) if it has one, and the bytes read for it.
 
     Examples
@@ -27,6 +30,8 @@ class SourceDocument(NamedTuple):
     >>> SourceDocument("inbox.mbox#1", b"Subject: hi", "ham", 11).label
     'ham'
     """
+
+    __slots__ = ()
 
     name: str
     content: bytes | str
@@ -53,7 +58,8 @@ def open_input(path: str | os.PathLike[str]) -> BinaryIO:
             raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
         start = file.peek(LONGEST_MAGIC)
     compression = compression_of(start)
-    return cast(BinaryIO, decompressed(file, compression, shown(path)) if compression else file)
+    plain: BinaryIO = decompressed(file, compression, shown(path)) if compression else file
+    return plain
 
 
 def suffix_of(path: str | os.PathLike[str]) -> str:

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import namedtuple
 from itertools import pairwise
-from typing import Any, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 _Z = 1.959963984540054  # 95% of a normal distribution lie so near to its centre
 
 
-class Figure(NamedTuple):
+class Figure(namedtuple("Figure", ("value", "low", "high", "about"), defaults=(None, None, ""))):
     """A measure, its interval (None where there is none), and how that was got."""
 
+    __slots__ = ()
+
     value: float
-    low: float | None = None
-    high: float | None = None
-    about: str = ""
+    low: float | None
+    high: float | None
+    about: str
 
 
 def quick_figures(y: Iterable[Any], s: Iterable[float]) -> dict[str, Figure]:

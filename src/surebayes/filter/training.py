@@ -7,41 +7,40 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
 
 from surebayes.filter.disk import contents
-from surebayes.filter.disk.bodies import pack_content, pack_rows
 from surebayes.filter.disk.contents import Reading
-from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.spool import Chunk, Places, Spool, SpooledGroup
+from surebayes.filter.disk.events import Event, MessageRows
+from surebayes.filter.disk.spool import Places, Spool, SpooledGroup
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
+from surebayes.filter.first_training import FEWEST, count_first, is_first
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import Seen, batch_of
 from surebayes.filter.live.state import State
 from surebayes.filter.teaching import teach
+from surebayes.filter.weighing import WEIGHING, chosen, in_order, is_weighable, turns_of
 from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
-from surebayes.pool.document import packable
 from surebayes.pool.threads import ahead
-
-Item = TypeVar("Item")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from surebayes.pool.engine import Batch, Engine
+    from typing import Any, TypeVar
+
+    from surebayes.pool.engine import Batch
+
+    Item = TypeVar("Item")
 
 BATCH = 1000
-"""Messages of a training that share a transaction."""
+"""Messages of a training that share a transaction ..."""
+MOST_AT_ONCE = 100_000
+"""... and of a filter's first training at most."""
 CHUNK, CHUNK_BYTES = 256, 4 * 2**20
 """Documents that are cut into terms together, and how large they may be together."""
-HELD_OUT = 1 / 3
-"""The share of messages, chosen by fingerprint, that the experts are weighed on."""
-WEIGHING = {"mail": "reliability", "text": "stack"}
-"""How experts are weighed, by what documents are."""
 
 Progress = Callable[[str, int, "int | None"], None]
-Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+Spread = Callable[[Callable[["Any"], "Any"], Iterable["Any"]], Iterable["Any"]]
 """Calls a function with each of many items, wherever, and yields what it returns, in order."""
 
 
@@ -56,21 +55,6 @@ def is_reserved(fingerprint: str, share: float) -> bool:
     return int(fingerprint[:8], 16) < share * 2**32
 
 
-def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
-    """Choose the messages that the experts are weighed on: places of those that are held out together.
-
-    With second stages as `ViewPool.fit` chooses them, of messages in the order of their fingerprints; of mail a third,
-    by the fingerprint alone.
-    """
-    if not engine.stages:
-        return [[i for i, f in enumerate(fingerprints) if is_reserved(f[8:], HELD_OUT)]]
-    import numpy as np
-
-    from surebayes.pool.choosing import turns
-
-    return [list(turn) for turn in turns(np.array(labels, np.int64), np.ones(len(labels), np.int64), True)]
-
-
 class _Training:
     """A training: what is read, what it comes to, and how the weights are found.
 
@@ -79,6 +63,9 @@ class _Training:
     them: by how they score a third of the messages, chosen by fingerprint, before these are learnt, or with second
     stages each third of them in turn; then the second stages are fitted. Fewer are lessons like any others: each is
     judged, moves the weights a step and is learnt.
+
+    Messages that a training before had learnt, and was cut short before it weighed the experts, are like new ones: the
+    same training again ends as it would have.
     """
 
     def __init__(
@@ -93,6 +80,7 @@ class _Training:
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
         self.handled = 0
         self.known: set[str] = set()  # fingerprints of what was read and had been learnt or set aside before
+        self.unweighed: set[str] = set()  # those of it that a training learnt which was cut short
         self.learnt: list[str] = []  # fingerprints of what was learnt together
         self.stands_at: tuple[int, int] | None = None  # up to this row the journal has messages of this training alone
         self.unjournaled: list[tuple[str, int]] = []  # what was learnt without journal, with its class
@@ -101,10 +89,10 @@ class _Training:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
         if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
-            threading.Thread(target=__import__, args=("numpy",), daemon=True).start()
+            threading.Thread(target=__import__, args=("surebayes.pool.choosing",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
-        for rows, messages in spread(cut, _chunks(documents, state.names)):
-            self.done["already"] += self.spool.add(rows, messages)
+        for rows, messages, kept in spread(cut, _chunks(documents, state.names)):
+            self.done["already"] += self.spool.add(rows, messages, kept)
             read += len(messages)
             if self.progress is not None:
                 self.progress("reading", read, None)
@@ -115,77 +103,83 @@ class _Training:
             return False
         return fingerprint not in self.known
 
-    def known_before(self) -> set[str]:
-        """Return the messages that were read and that the filter knew before this training."""
+    def look_up(self) -> None:
+        """Find the messages that were read and that the filter knew before this training."""
         state = self.durable.standing()
         if not state.messages + len(state.learnt):
-            return set()
+            return
         write = Writing(state, self.durable.reading())
-        known = {f for f in self.spool.places if write.known(f) is not None}
-        return known - self.spool.contradictory
+        known = {f: found for f in self.spool.places if (found := write.known(f)) is not None}
+        self.known = known.keys() - self.spool.contradictory
+        if any(known[f][0] == "learn" for f in self.known) and is_weighable(state):
+            rows, told = write.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
+            self.unweighed = {f for f in self.known if known[f][:2] == told[f] and known[f][2] in rows}
 
     def weighs(self, state: State) -> bool:
         """Whether the experts are weighed on these messages."""
-        if state.engine.n_experts < 2 or state.settings.base is not None:  # a layer has its base's weights, and steps
+        if not is_weighable(state):
             return False
-        new = sum(self.is_new(f, label) for f, label in self.spool.labelled())
-        return new >= max(sum(state.engine.documents), 1)
+        mine = len(self.unweighed) + sum(self.is_new(f, label) for f, label in self.spool.labelled())
+        return mine >= max(sum(state.engine.documents) - len(self.unweighed), 1)
 
     def learn(self, write: Writing, batch: Sequence[str], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
-        state, now = write.state, time.time()
+        state = write.state
         anew = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
-        events: list[Event] = []
-        aside: list[Event] = []
-        learnt: list[str] = []
-        for fingerprint in batch:
-            chunk, place = self.spool.found(fingerprint)
-            label, known = chunk.labels[place], None if anew else write.known(fingerprint)
-            if known is None and fingerprint[:8] < self.limits[label]:
-                aside.append(self._row(state, "reserve", chunk, place, now))
-                events.append(aside[-1])
-            elif known is not None and (not self.journal or known[:2] == ("reserve", label)):
-                self.done["already"] += 1  # set aside before: training again must not use it up
-            elif known is None and together:
-                if self.journal:
-                    events.append(self._row(state, "learn", chunk, place, now))
-                learnt.append(fingerprint)
-            else:
-                write.add_many(events)
-                events = []
-                self._step(write, fingerprint, label)
-        write.add_many(events)
-        for event in aside:
-            state.hold_aside(event.seq, self.spool.rows_of(event.fingerprint or ""))
+        known = {} if anew else {f: found for f in batch if (found := write.known(f)) is not None}
+        labels = self.spool.labels_of(batch)
+        aside = {f for f, label in zip(batch, labels) if f[:8] < self.limits[label] and f not in known}
+        new = [f for f in batch if f not in known and (together or f in aside)]
+        if self.journal:
+            self._write(write, new, aside)
         self.done["reserved"] += len(aside)
-        self._count(state, self.spool.places_of(learnt))
+        if len(new) < len(batch):
+            written = set(new)
+            for fingerprint, label in zip(batch, labels):
+                if fingerprint in known and (not self.journal or known[fingerprint][:2] == ("reserve", label)):
+                    self.done["already"] += 1  # set aside before: training again must not use it up
+                elif fingerprint not in written:
+                    self._step(write, fingerprint, label)
+        self._count(state, self.spool.places_of(f for f in new if f not in aside))
         self._tell(len(batch))
         if anew:
             self.stands_at = state.seq, state.chain
 
-    def _row(self, state: State, action: str, chunk: Chunk, place: int, now: float) -> Event:
-        """Return the row of the journal that holds a message."""
-        fingerprint = chunk.fingerprints[place]
-        if state.keeps_content:
-            body, reader = pack_content(chunk.content(place)), contents.VERSION
-        else:
-            body, reader = pack_rows(packable(chunk.of(place))), None
-        name = state.hashed(self.spool.ids.get(fingerprint, ""))
-        return Event(
-            action, fingerprint, chunk.labels[place], None, now, self.who, body, reader=reader, message_id=name
+    def _write(self, write: Writing, new: Sequence[str], aside: set[str]) -> None:
+        """Write rows of the journal that hold messages, some of which are set `aside`."""
+        state, spool, first = write.state, self.spool, write.state.seq + 1
+        bodies, checks = spool.bodies_of(new)
+        messages = MessageRows(
+            time.time(),
+            self.who,
+            contents.VERSION if state.keeps_content else None,
+            ["reserve" if f in aside else "learn" for f in new],
+            list(new),
+            spool.labels_of(new),
+            bodies,
+            checks,
+            write.journal.hashed_many([spool.ids.get(f, "") for f in new]),
         )
+        write.add_messages(messages)
+        for row, fingerprint in enumerate(new, first):
+            if fingerprint in aside:
+                state.hold_aside(row, spool.rows_of(fingerprint))
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
         """Count messages as they lie together, and return how many: the order of lessons changes no count."""
         codes, before = {label: state.code(label) for label in state.names}, self.done["learnt"]
         for groups in self.spool.together(new, max(BATCH // CHUNK, 1)):
             state.count_batches([_batch(group, codes) for group in groups])
-            for group in groups:
-                self.done["learnt"] += len(group.fingerprints)
-                self.learnt += group.fingerprints
-                if not self.journal:
-                    self.unjournaled += zip(group.fingerprints, map(codes.__getitem__, group.labels))
+            self._note(groups, codes)
         return self.done["learnt"] - before
+
+    def _note(self, groups: Sequence[SpooledGroup], codes: Mapping[str, int]) -> None:
+        """Take note of messages that were learnt."""
+        for group in groups:
+            self.done["learnt"] += len(group.fingerprints)
+            self.learnt += group.fingerprints
+            if not self.journal:
+                self.unjournaled += zip(group.fingerprints, map(codes.__getitem__, group.labels))
 
     def _step(self, write: Writing, fingerprint: str, label: str) -> None:
         message = self.spool.message(fingerprint)
@@ -200,15 +194,20 @@ class _Training:
     def carry_out(self, submit: Callable[[Callable[[Writing], Any]], Any]) -> None:
         """Learn what was read, a batch of messages at a time."""
         state = self.durable.loaded()
-        self.known = self.known_before()
+        self.look_up()
         together = self.weighs(state)
         one_by_one = state.engine.n_experts > 1 and not together
         tail: set[str] = set()
         if together:
-            new_ones = sorted((f, state.code(label)) for f, label in self.spool.labelled() if self.is_new(f, label))
-            fingerprints = [f for f, _ in new_ones]
-            turns = turns_of(state.engine, fingerprints, [code for _, code in new_ones])
-            tail = {fingerprints[i] for i in turns[0]} if len(turns) == 1 else set()
+            mine = [(f, c) for f, c in self.spool.labelled() if f in self.unweighed or self.is_new(f, c)]
+            key = in_order(state.engine)
+            fingerprints, labels = zip(*sorted(mine, key=lambda message: key(message[0])))
+            turns = turns_of(state.engine, fingerprints, list(map(state.code, labels)))
+            tail = {fingerprints[i] for i in turns[0]} - self.unweighed if len(turns) == 1 else set()
+        if not one_by_one and self._fits_at_once() and is_first(state):
+            first = partial(self._learn_first, tail=tail, weigh=together)
+            if submit(self._repeatable(first)):
+                return
         if not self.journal and not one_by_one:
             self.done["already"] += len(self.known)
             new = self.spool.places_without(tail | self.known | self.spool.contradictory)
@@ -219,6 +218,11 @@ class _Training:
         if together:
             weigh = self._weigh_in_turns if len(turns) > 1 else partial(self._weigh, tail=tail)
             submit(self._repeatable(weigh))
+
+    def _fits_at_once(self) -> bool:
+        """Whether it pays to count all messages at once, and memory and one transaction hold them."""
+        messages = len(self.spool.places)
+        return messages >= FEWEST and self.spool.file is None and not (self.journal and messages > MOST_AT_ONCE)
 
     def _repeatable(self, lesson: Callable[[Writing], Any]) -> Callable[[Writing], Any]:
         """Return a lesson that may be carried out again, where another one of the same transaction failed."""
@@ -241,46 +245,84 @@ class _Training:
         if self.progress is not None:
             self.progress("learning", self.handled, len(self.spool.places))
 
+    def _learn_first(self, write: Writing, tail: set[str], weigh: bool) -> bool:
+        """Learn the first messages of a filter, and weigh the experts as those do that haven't learnt some of them.
+
+        Return False, with nothing done, where another training was quicker.
+        """
+        state, spool = write.state, self.spool
+        if not is_first(state):
+            return False
+        aside = {f for f, label in spool.labelled() if f[:8] < self.limits[label]} - spool.contradictory
+        if self.journal:
+            self._write(write, spool.sorted(), aside)
+        self.done["reserved"] += len(aside)
+        codes = {label: state.code(label) for label in state.names}
+        head = list(spool.grouped(spool.places_without(tail | aside | spool.contradictory)))
+        held_out = list(spool.grouped(spool.places_of(tail)))
+        batches = [[_batch(group, codes) for group in groups] for groups in (head, held_out)]
+        opinions = count_first(state, *batches)
+        if head and held_out:
+            self._weigh_by(state, zip(opinions, held_out))
+        for groups in head, held_out:
+            self._note(groups, codes)
+        self._tell(len(aside) + self.done["learnt"])
+        if weigh:
+            write.weights(self.who)
+        return True
+
     def _weigh(self, write: Writing, tail: set[str]) -> None:
-        """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen."""
+        """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen.
+
+        Not where another training has learnt most of them meanwhile: it has weighed them, and the rest are lessons.
+        """
+        alone = not self.journal or (write.state.seq, write.state.chain) == self.stands_at
+        held_out = tail if alone else {f for f in tail if write.known(f) is None}
+        if 2 * len(held_out) < len(tail):
+            for batch in batched(self.spool.sorted(only=tail), BATCH):
+                self.learn(write, batch, False)
+            return
         state = write.state.into_memory()
-        engine = state.engine
         state.write_all()
-        head = list(self.learnt)
-        self._freeze(state, head)
-        step = len(engine.contrasts) * engine.n_experts
-        by_message: dict[str, tuple[int, Any]] = {}
+        self._freeze(state, [*self.learnt, *self.unweighed])
+        if held_out and sum(state.engine.documents):
 
-        def ask(group: SpooledGroup) -> tuple[Any, SpooledGroup]:
-            return engine.opinions(group.rows, ints(group.places)), group
+            def ask(group: SpooledGroup) -> tuple[Numbers, SpooledGroup]:
+                return state.engine.opinions(group.rows, ints(group.places)), group
 
-        for opinions, group in ahead(ask, self.spool.grouped(self.spool.places_of(tail))):
-            for place, (fingerprint, label) in enumerate(zip(group.fingerprints, group.labels)):
-                by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
-        if tail and head:
-            in_order = [by_message[fingerprint] for fingerprint in sorted(tail)]
-            labels = ints([label for label, _ in in_order])
-            together = b"".join([part.tobytes() for _, part in in_order])
-            engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader])
+            self._weigh_by(state, ahead(ask, self.spool.grouped(self.spool.places_of(held_out))))
         if self.journal:
             for batch in batched(self.spool.sorted(only=tail), BATCH):
                 self.learn(write, batch, True)
         else:
             self._learn_grouped(write, self.spool.places_of(tail))
-        self._freeze(state, self.learnt)
+        self._freeze(state, [*self.learnt, *self.unweighed])
         write.weights(self.who)
+
+    def _weigh_by(self, state: State, asked: Iterable[tuple[Numbers, SpooledGroup]]) -> None:
+        """Weigh the experts by their opinions of messages that they have not learnt."""
+        engine = state.engine
+        step = len(engine.contrasts) * engine.n_experts
+        by_message: dict[str, tuple[int, Any]] = {}
+        for opinions, group in asked:
+            for place, (fingerprint, label) in enumerate(zip(group.fingerprints, group.labels)):
+                by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
+        ordered = [by_message[fingerprint] for fingerprint in sorted(by_message, key=in_order(engine))]
+        labels = ints([label for label, _ in ordered])
+        together = b"".join([part.tobytes() for _, part in ordered])
+        engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader])
 
     def _weigh_in_turns(self, write: Writing) -> None:
         """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
 
         Not where another training has taught the filter more than this one since it began: it has weighed them.
         """
-        if len(self.learnt) < max(sum(write.state.engine.documents) - len(self.learnt), 1):
+        learnt = sorted([*self.learnt, *self.unweighed])
+        if len(learnt) < max(sum(write.state.engine.documents) - len(learnt), 1):
             return
         state = write.state.into_memory()
         engine = state.engine
         state.write_all()
-        learnt = sorted(self.learnt)
         labels = ints([state.code(self.spool.label_of(f)) for f in learnt])
         rows = batch_of([self.spool.rows_of(f) for f in learnt])
         turns = [ints(turn) for turn in turns_of(engine, learnt, list(labels))]
@@ -296,16 +338,6 @@ class _Training:
         which = chosen(labels, len(ordered))
         rows = batch_of([self.spool.rows_of(ordered[i]) for i in which])
         state.engine.freeze(rows, ints([labels[i] for i in which]))
-
-
-def chosen(labels: Numbers, n: int) -> list[int]:
-    """Return the places of the documents that second stages are fitted on."""
-    import numpy as np
-
-    from surebayes.pool.choosing import sample
-
-    places: list[int] = sample(np.array(labels), np.arange(n)).tolist()
-    return places
 
 
 def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Any
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
@@ -14,9 +11,15 @@ from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import batch_of
 from surebayes.filter.live.state import LEARNING, State
-from surebayes.filter.training import BATCH, HELD_OUT, WEIGHING, batched, turns_of
+from surebayes.filter.training import BATCH, batched
+from surebayes.filter.weighing import HELD_OUT, WEIGHING, in_order, is_weighable, turns_of
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""
@@ -36,7 +39,8 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
         state = write.state.into_memory()
         engine = state.engine
         state.write_all()
-        learnt = sorted((f, label, row) for f, (_, label, row) in write.journal.messages("learn", "forget").items())
+        known, key = write.journal.messages("learn", "forget"), in_order(engine)
+        learnt = [(f, *known[f][1:]) for f in sorted(known, key=key)]
         codes = [state.code(label) for _, label, _ in learnt]
         turns = turns_of(engine, [f for f, _, _ in learnt], codes)
         weighing = [i for turn in turns for i in turn]
@@ -90,6 +94,12 @@ def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | Non
     return {"fitted": row > 0, "lessons_since": lessons, "tune_helps": helps}
 
 
+def unweighed(state: State, journal: Journal | None) -> int:
+    """See `Filter.unweighed`; 0 for who may not read the journal."""
+    rows = 0 if journal is None or not is_weighable(state) else len(journal.learnt_together())
+    return rows if 3 * rows >= sum(state.engine.documents) else 0
+
+
 def enough(labels: Sequence[int], c: int, turns: int) -> bool:
     """Whether messages of these classes, held out in so many turns, can weigh the experts of a contrast."""
     inside = labels.count(c)
@@ -119,6 +129,8 @@ def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[lis
 
 def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int]]:
     """Return the scores that messages got before they were learnt, which had been set aside; their labels and rows."""
+    import json
+
     judged = sorted([(row, label) for _, label, row in journal.messages("judged", "unjudged").values()])
     scores, contrasts = [], len(state.engine.contrasts)
     for row, _ in judged:

@@ -1,12 +1,18 @@
-"""Content that the journal keeps, compressed as a block of LZ4: the twin of `pool/compression.c`, to the byte."""
+"""What the journal keeps: content as a block of LZ4, the twin of `pool/compression.c` to the byte; columns as gaps."""
 
 from __future__ import annotations
+
+from binascii import crc32
+
+from surebayes.kernels.pool_tables_twin import cast, uint32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator
+    from typing import Any
 
 MARK = b"L"
+_LONG = 65535
 _LEAST_MATCH, _LAST_LITERALS, _LAST_MATCH, _FARTHEST = 4, 5, 12, 65535
 _LEAST_BITS, _MOST_BITS, _PATIENCE = 8, 13, 5
 
@@ -31,7 +37,8 @@ def _sequences(data: bytes) -> Iterator[bytes]:
     start, at, missed = 0, 1, 1 << _PATIENCE
 
     def slot(place: int) -> int:
-        return (int.from_bytes(data[place : place + 4], "little") * 2654435761 & 0xFFFFFFFF) >> (32 - bits)
+        key = int.from_bytes(data[place : place + 6], "little") << 16  # shorter matches save little and cost as much
+        return (key * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> (64 - bits)
 
     while at + _LAST_MATCH <= n:
         here = slot(at)
@@ -53,19 +60,43 @@ def _sequences(data: bytes) -> Iterator[bytes]:
     yield _sequence(data[start:])
 
 
-def compress(contents: list[bytes]) -> list[bytes]:
-    r"""Return each of a list of bytes compressed: a mark, its size as uint32, and a block of LZ4.
+def compress(contents: list[bytes | tuple[bytes | str, ...]], prefix: bytes | None = None) -> Any:
+    r"""Return each of a list of contents compressed: a mark, its size as uint32, and a block of LZ4.
+
+    Parameters
+    ----------
+    contents : list
+        Of each bytes, or a tuple of parts that follow each other: bytes, and str of ASCII.
+    prefix : bytes, optional
+        With it two lists are returned: bytearrays that begin with it, and their CRC-32.
 
     Examples
     --------
     >>> compress([b"abcabcabcabcabcabcabcabc"])
     [b'L\x18\x00\x00\x00<abc\x03\x00Pbcabc']
+    >>> compress([(b"one ", "two")], b"-")
+    ([bytearray(b'-L\x07\x00\x00\x00pone two')], [78739290])
     """
     if not isinstance(contents, list):
-        raise TypeError("contents must be a list of bytes")
-    if any(len(content) >= 1 << 31 for content in contents):
+        raise TypeError("contents must be a list")
+    joined = [_joined(content) for content in contents]
+    if any(len(content) >= 1 << 31 for content in joined):
         raise ValueError("a content can have up to 2**31 - 1 bytes")
-    return [MARK + len(content).to_bytes(4, "little") + b"".join(_sequences(content)) for content in contents]
+    packed = [MARK + len(content).to_bytes(4, "little") + b"".join(_sequences(content)) for content in joined]
+    if prefix is None:
+        return packed
+    bodies = [bytearray(prefix + one) for one in packed]
+    return bodies, [crc32(body) for body in bodies]
+
+
+def _joined(content: bytes | tuple[bytes | str, ...]) -> bytes:
+    """Return the parts of a content as one."""
+    if not isinstance(content, (bytes, tuple)):
+        raise TypeError("a content must be bytes, or a tuple of parts")
+    parts = content if isinstance(content, tuple) else (content,)
+    if any(isinstance(part, str) and not part.isascii() for part in parts):
+        raise ValueError("a part that is str must be ASCII")
+    return b"".join([part.encode("ascii") if isinstance(part, str) else part for part in parts])
 
 
 def decompress(packed: Buffer, most: int) -> bytes:
@@ -116,3 +147,48 @@ def _length(view: bytes, at: int, length: int) -> tuple[int, int]:
         more = view[at]
         length, at = length + more, at + 1
     return length, at
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def pack_views(views: list[Any]) -> bytes:
+    """Pack the columns of each view, ascending uint32, as gaps of two bytes; 65535 stands for so many more, and go on.
+
+    Before each view how many such words it takes, as uint32.
+
+    Examples
+    --------
+    >>> from array import array
+    >>> pack_views([array("I", [2, 70000])]).hex()
+    '030000000200ffff6e11'
+    """
+    if not isinstance(views, list):
+        raise TypeError("views must be a list")
+    result = []
+    for view in views:
+        words: list[int] = []
+        after = 0
+        for column in cast(view, "I"):
+            if column < after:
+                raise ValueError("columns must be ascending")
+            long, rest = divmod(column - after, _LONG)
+            words += [_LONG] * long + [rest]
+            after = column + 1
+        result.append(len(words).to_bytes(4, "little") + b"".join(word.to_bytes(2, "little") for word in words))
+    return b"".join(result)
+
+
+def unpack_columns(packed: Buffer, start: int, words: int) -> bytes:
+    """Read what `pack_views` wrote as so many words of a view, from a byte on: ascending uint32."""
+    view = memoryview(packed).cast("B")
+    if start < 0 or words < 0 or start + 2 * words > len(view):
+        raise ValueError("there are fewer words")
+    after, result = 0, []
+    for i in range(start, start + 2 * words, 2):
+        gap = view[i] | view[i + 1] << 8
+        after += gap
+        if gap != _LONG:
+            result.append(after)
+            after += 1
+    return uint32(result)

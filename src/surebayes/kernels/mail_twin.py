@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
-    "FILTER_FIELDS", "fold_mail", "header_tokens", "html_text", "is_from_line", "listed_header_tokens", "mail_head",
-    "mailbox_messages", "read_mail", "read_mails", "unquote_from", "without_fields",
+    "FILTER_FIELDS", "fold_mail", "hash_names", "header_tokens", "html_text", "is_from_line", "listed_header_tokens",
+    "mail_head", "mailbox_messages", "read_mail", "read_mails", "unquote_from", "without_fields",
 ]  # fmt: skip
 
 FILTER_FIELDS = tuple(name.encode() for name in FILTERS)
@@ -31,6 +31,24 @@ def fold_blanks(text: str) -> bytes:
     b'one two'
     """
     return b" ".join(text.encode("utf-8", "surrogatepass").split())
+
+
+def hash_names(key: bytes, names: list[str]) -> list[bytes | None]:
+    """Return the BLAKE2b of each of a list of str, in UTF-8, with a key: 16 bytes; None for "".
+
+    Examples
+    --------
+    >>> [name and name.hex() for name in hash_names(b"key", ["<1@b.c>", ""])]
+    ['3de605ae064ff71e1cb647f6b0ed9869', None]
+    """
+    from hashlib import blake2b
+
+    if not 1 <= len(key) <= 64:
+        raise ValueError("a key has 1 to 64 bytes")
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name must be str")
+    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+    return [blake2b(name, digest_size=16, key=key).digest() if name else None for name in encoded]
 
 
 def fold_mail(identity: bytes, subject: str, text: str) -> bytes | None:
@@ -229,13 +247,13 @@ def unquote_from(content: bytes) -> bytes:
 
 
 def mailbox_messages(
-    block: bytes, begin: int, place: int, quoted: bool, kept: int, last: bool
+    block: "bytes | memoryview", begin: int, place: int, quoted: bool, kept: int, last: bool
 ) -> "tuple[list[tuple[bytes, int]], int, int, bool]":
     r"""Cut a block of a mailbox into messages: those that end before another begins.
 
     Parameters
     ----------
-    block : bytes
+    block : bytes-like
         A piece of the mailbox.
     begin : int
         Where in it a message begins, with its line "From ".
@@ -263,6 +281,7 @@ def mailbox_messages(
     """
     import re
 
+    block = bytes(block)
     if not 0 <= begin <= place <= len(block) or kept < 0:
         raise ValueError("mailbox_messages: places must be in the block, and kept not negative")
     found: list[tuple[bytes, int]] = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
 from binascii import crc32
-from bisect import bisect_left
 from itertools import pairwise
 
 TYPE_CHECKING = False
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     @overload
     def cast(buffer: Buffer, kind: Literal["d"]) -> memoryview[float]: ...
     @overload
-    def cast(buffer: Buffer, kind: Literal["i", "q", "I"]) -> memoryview[int]: ...
+    def cast(buffer: Buffer, kind: Literal["i", "q", "I", "H"]) -> memoryview[int]: ...
 
 
 def cast(buffer: Buffer, kind: Any) -> Any:
@@ -107,26 +105,6 @@ def checksum(data: Buffer) -> int:
     True
     """
     return crc32(data)
-
-
-def guide(entries: Buffer, each: int) -> bytes:
-    """Return where to look for a column among entries: a shift, then by column >> shift the first entry not before it.
-
-    Examples
-    --------
-    >>> keys = range(0, 80, 10)
-    >>> list(memoryview(guide(b"".join(bytes([key, 0, 0, 0, 1, 0, 0, 0]) for key in keys), 1)).cast("I"))
-    [5, 0, 4, 7]
-    """
-    if each < 1 or memoryview(entries).nbytes % 8:
-        raise ValueError("entries have 8 bytes each, and columns at least one value")
-    words, bits = cast(entries, "I"), key_bits(each)
-    columns = [key >> bits for key in words[::2]]
-    last, shift = columns[-1] if columns else 0, 0
-    while last >> shift > len(columns) // 4:
-        shift += 1
-    starts = [bisect_left(columns, bucket << shift) for bucket in range((last >> shift) + 1)]
-    return array("I", [shift, *starts]).tobytes()
 
 
 class _CheckedFile:

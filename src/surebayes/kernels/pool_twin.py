@@ -6,9 +6,11 @@ reads the same ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import pairwise
 from math import isfinite, log, sqrt
 
-from surebayes.kernels.compression_twin import compress, decompress
+from surebayes.kernels.compression_twin import compress, decompress, pack_views, unpack_columns
 from surebayes.kernels.pool_tables_twin import (
     add,
     block_checksums,
@@ -16,7 +18,6 @@ from surebayes.kernels.pool_tables_twin import (
     checksum,
     documents_of,
     gather,
-    guide,
     key_bits,
     lacking,
     lesson_alive,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from surebayes.kernels.pool_tables_twin import DocumentRows
 
+    Batch = tuple[DocumentRows, Buffer, "Buffer | None"]
+
     class ClassSums(Protocol):
         """Counts by class of the tables of a stack, columns that have documents, and totals by class."""
 
@@ -44,15 +47,99 @@ if TYPE_CHECKING:
         alive: int
         totals: Any
 
+    class Messages(Protocol):
+        """What rows of the journal hold: lists of what each has, and what all of them have."""
+
+        fingerprints: list[str]
+        bodies: list[Any]
+        checks: list[int]
+        names: list[bytes | None]
+        time: float
+        who: str | None
+        reader: int | None
+
 
 __all__ = [
-    "add", "block_checksums", "checksum", "compress", "counts_of", "decompress", "end_on_bus_error", "gather", "guide",
-    "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds", "merge",
-    "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take", "totals", "unpack_columns",
-    "weigh",
+    "add", "block_checksums", "checksum", "compress", "count", "counts_of", "decompress", "end_on_bus_error", "gather",
+    "guide", "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds",
+    "merge", "number_messages", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take",
+    "totals", "unpack_columns", "weigh",
 ]  # fmt: skip
 
-_LONG = 65535
+_EXACT = 32
+
+
+# ---------------------------------------------------------------------- tables of many documents
+
+
+def count(
+    learnt: list[Batch], more: list[Batch], width: int, classes: int
+) -> tuple[tuple[bytes, bytes, int, list[int]], tuple[bytes, bytes, int, list[int]]]:
+    """Return the counts of documents by column and class, of those `learnt` and of these and `more`.
+
+    Parameters
+    ----------
+    learnt, more : list of (rows, labels, which)
+        Documents, the class of each (int64), and which of them are meant, or None.
+    width, classes : int
+        The number of columns, and of classes.
+
+    Returns
+    -------
+    (entries, guide, columns, totals), (entries, guide, columns, totals)
+        Entries as a file has them, the guide to them, how many columns have documents, and the columns of all documents
+        by class.
+    """
+    if not isinstance(learnt, list) or not isinstance(more, list):
+        raise TypeError("count takes lists of batches")
+    bits, counts, totals, results = key_bits(classes), dict[int, int](), [0] * classes, []
+    if classes < 1 or not 1 <= width < 2**31 or width << bits > 2**32:
+        raise ValueError("so many columns and values don't fit into keys of 32 bits")
+    for batches in learnt, more:
+        for rows, labels, which in batches:
+            known = cast(labels, "q")
+            if len(known) != len(cast(rows.indptr, "q")) - 1 or any(not 0 <= label < classes for label in known):
+                raise ValueError("there must be one label below the number of classes a document")
+            for d, columns in documents_of(rows, which):
+                if list(columns) != sorted(columns) or any(not 0 <= column < width for column in columns):
+                    raise ValueError("columns of a document must ascend, and be below the width")
+                totals[known[d]] += len(columns)
+                for column in columns:
+                    key = column << bits | known[d]
+                    counts[key] = counts.get(key, 0) + 1
+        entries = uint32(word for key in sorted(counts) for word in (key, counts[key]))
+        results.append((entries, guide(entries, classes), len({key >> bits for key in counts}), list(totals)))
+    return results[0], results[1]
+
+
+def guide(entries: Buffer, each: int) -> bytes:
+    """Return where to look for a column among entries: a shift, then by column >> shift the first entry not before it.
+
+    Of many entries the shift is 32; then for every 32 keys a word of bits, one for each key that there is, and the
+    number of the first of their entries.
+
+    Examples
+    --------
+    >>> def entries(keys):
+    ...     return b"".join(key.to_bytes(4, "little") + bytes(4) for key in keys)
+    >>> list(memoryview(guide(entries(range(0, 8000, 1000)), 1)).cast("I"))
+    [12, 0, 5]
+    >>> list(memoryview(guide(entries([0, 3, 33]), 1)).cast("I"))
+    [32, 9, 0, 2, 2]
+    """
+    if each < 1 or memoryview(entries).nbytes % 8:
+        raise ValueError("entries have 8 bytes each, and columns at least one value")
+    keys, bits, shift = list(cast(entries, "I")[::2]), key_bits(each), 0
+    words = (keys[-1] >> 5) + 1 if keys else 0
+    if keys and len(keys) >= words // 4 and bits <= 5:
+        starts = [bisect_left(keys, word << 5) for word in range(words + 1)]
+        there = [sum(1 << (key & 31) for key in keys[start:end]) for start, end in pairwise(starts)]
+        return uint32([_EXACT, *(word for pair in zip(there, starts) for word in pair)])
+    columns = [key >> bits for key in keys]
+    last = columns[-1] if columns else 0
+    while last >> shift > len(columns) // 4:
+        shift += 1
+    return uint32([shift, *(bisect_left(columns, bucket << shift) for bucket in range((last >> shift) + 1))])
 
 
 # ---------------------------------------------------------------------- opinions
@@ -248,46 +335,58 @@ def separate(
 # ---------------------------------------------------------------------- rows of the journal, and tokens
 
 
-def pack_views(views: list[Any]) -> bytes:
-    """Pack the columns of each view, ascending uint32, as gaps of two bytes; 65535 stands for so many more, and go on.
+def number_messages(
+    messages: Messages, kinds: list[tuple[str, str, bytes, bytes]], which: bytes, seq: int, chain: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    r"""Return rows of the journal that hold messages, in the order of its table, and the running checksum with them.
 
-    Before each view how many such words it takes, as uint32.
+    Parameters
+    ----------
+    messages : MessageRows
+        The messages; `names` are hashed Message-IDs, `checks` the CRC-32 of the bodies.
+    kinds : list of (action, label, opening, closing)
+        What is alike: the bytes of a head before the fingerprint, and between it and the checksum of the body.
+    which : bytes
+        The kind of each row, as uint16.
+    seq, chain : int
+        The number of the first row, and the running checksum before it.
 
     Examples
     --------
-    >>> from array import array
-    >>> pack_views([array("I", [2, 70000])]).hex()
-    '030000000200ffff6e11'
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(fingerprints=["0a"], bodies=[b"..."], checks=[5], names=[None])
+    >>> one.time, one.who, one.reader = 5.0, None, 1
+    >>> kinds = [("learn", "ham", b", 'learn', ", b", 'ham', None, 5.0, None, ")]
+    >>> rows, chain = number_messages(one, kinds, b"\0\0", 7, 0)
+    >>> rows[0][:4], rows[0][8:11], rows[0][12], rows[0][11] == chain
+    ((7, 'learn', '0a', 'ham'), (5, 1, None), b'...', True)
     """
-    if not isinstance(views, list):
-        raise TypeError("views must be a list")
-    result = []
-    for view in views:
-        words: list[int] = []
-        after = 0
-        for column in cast(view, "I"):
-            if column < after:
-                raise ValueError("columns must be ascending")
-            long, rest = divmod(column - after, _LONG)
-            words += [_LONG] * long + [rest]
-            after = column + 1
-        result.append(len(words).to_bytes(4, "little") + b"".join(word.to_bytes(2, "little") for word in words))
-    return b"".join(result)
+    from binascii import crc32
 
-
-def unpack_columns(packed: Buffer, start: int, words: int) -> bytes:
-    """Read what `pack_views` wrote as so many words of a view, from a byte on: ascending uint32."""
-    view = memoryview(packed).cast("B")
-    if start < 0 or words < 0 or start + 2 * words > len(view):
-        raise ValueError("there are fewer words")
-    after, result = 0, []
-    for i in range(start, start + 2 * words, 2):
-        gap = view[i] | view[i + 1] << 8
-        after += gap
-        if gap != _LONG:
-            result.append(after)
-            after += 1
-    return uint32(result)
+    fingerprints, bodies, checks, message_ids = messages.fingerprints, messages.bodies, messages.checks, messages.names
+    if len({len(which) // 2, *map(len, (fingerprints, bodies, checks, message_ids))}) > 1 or len(which) % 2:
+        raise ValueError("there must be as many fingerprints, bodies and Message-IDs as rows")
+    time, who, reader = messages.time, messages.who, messages.reader
+    if reader is not None and reader < 0:
+        raise ValueError("a reader's version must not be negative")
+    rows: list[tuple[Any, ...]] = []
+    for kind, *row in zip(cast(which, "H"), fingerprints, bodies, checks, message_ids):
+        fingerprint, body, body_check, message_id = row
+        if kind >= len(kinds):
+            raise ValueError("there is no such kind of rows")
+        if not set(fingerprint) <= set("0123456789abcdef"):
+            raise ValueError("a fingerprint must be hexadecimal digits")
+        action, label, opening, closing = kinds[kind]
+        if not 0 <= body_check < 1 << 32:
+            raise ValueError("a checksum has 32 bits")
+        more = "" if reader is None and message_id is None else f", {reader!r}, {message_id!r}"
+        head = b"(%d%b'%b'%b%d%b)" % (seq, opening, fingerprint.encode(), closing, body_check, more.encode())
+        check = crc32(head)
+        chain = crc32(check.to_bytes(4, "little"), chain)
+        name = None if message_id is None else bytearray(message_id)
+        rows.append((seq, action, fingerprint, label, 0, time, who, check, body_check, reader, name, chain, body))
+        seq += 1
+    return rows, chain
 
 
 def end_on_bus_error() -> None:

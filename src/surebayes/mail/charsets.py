@@ -53,14 +53,14 @@ iso2022_kr: csiso2022kr
 hz: hz-gb-2312
 x-user-defined: x-user-defined
 """
-# What Python's name of a set means in the standard: the larger set that senders mean by it.
+# What Python's module of a set means in the standard: the larger set that senders mean by it.
 _MEANT = {
     "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "latin-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "iso8859-11": "cp874",
-    "tis-620": "cp874",
+    "latin_1": "cp1252",
+    "iso8859_1": "cp1252",
+    "iso8859_9": "cp1254",
+    "iso8859_11": "cp874",
+    "tis_620": "cp874",
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
@@ -122,13 +122,16 @@ def _python_codec(label: str) -> str:
     name = encodings.normalize_encoding(label)
     if name not in _PYTHON_NAMES:
         return ""
+    meant = _MEANT.get(aliases.get(name, name))
+    if meant is not None:  # without loading the smaller set
+        return meant
     try:
         info = codecs.lookup(name)
     except LookupError:  # mbcs and oem, but on Windows
         return ""
     if not info._is_text_encoding or info.name in _NO_CHARSETS:
         return ""
-    return _MEANT.get(info.name, info.name)
+    return info.name
 
 
 def decode_text(data: bytes, charset: str | None, fallback: str | None = None) -> str:

@@ -35,6 +35,7 @@ _ENDINGS = (".safetensors", ".table")
 MAX_HEADER = 100_000_000
 _PIECE = 2**18
 _QUICKLY_HASHED = 2**20
+_SLOWLY_WRITTEN = 2**22  # bytes from which on they are hashed on another thread than they are written
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a named pipe would wait for its writer
 
@@ -66,18 +67,40 @@ def write_file(folder: str, stem: str, ending: str, *parts: Any) -> dict[str, An
     """Write a file, given in parts, under a name made of its content, flushed; return its entry for the manifest."""
     size = sum(memoryview(part).nbytes for part in parts)
     digest = _sha256(size)
+    finish = _begin(lambda: _update(digest, parts)) if size >= _SLOWLY_WRITTEN else None
 
-    def hashed() -> Iterator[memoryview]:
+    def pieces() -> Iterator[memoryview]:
         for part in parts:
             for piece in _pieces(part):
-                digest.update(piece)
+                if finish is None:
+                    digest.update(piece)
                 yield piece
 
     def name() -> str:
+        if finish is not None:
+            finish()
         return f"{stem}-{digest.hexdigest()[:16]}{ending}"
 
-    _put(folder, stem, hashed(), name)
+    _put(folder, stem, pieces(), name)
     return {"file": name(), "size": size, "sha256": digest.hexdigest()}
+
+
+def _update(digest: Any, parts: Iterable[Any]) -> None:
+    for part in parts:
+        digest.update(part)
+
+
+def _begin(work: Callable[[], None]) -> Callable[[], None]:
+    """Do something on a thread of its own, and return what waits for it."""
+    import threading
+
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system has no thread left to give
+        work()
+        return lambda: None
+    return thread.join
 
 
 def put(folder: str, name: str, content: bytes) -> None:

@@ -49,7 +49,7 @@ def dumped(value: "dict[str, Any]") -> bytes:
     >>> dumped({"a": [1, 0.5, None], "b": {"c": "\u00e9"}})
     b'{\n "a": [1,0.5,null],\n "b": {"c":"\\u00e9"}\n}'
     """
-    lines = [f" {_encoded(name)}: {_encoded(part)}" for name, part in value.items()]
+    lines = [f" {encoded(name)}: {encoded(part)}" for name, part in value.items()]
     return ("{\n" + ",\n".join(lines) + "\n}").encode("ascii")
 
 
@@ -72,14 +72,21 @@ def parsed(raw: bytes, what: str) -> "dict[str, Any]":
     return value
 
 
-def _encoded(value: object) -> str:
+def encoded(value: object, comma: str = ",", colon: str = ":") -> str:
+    """Write a value as JSON in ASCII, in one line; ValueError for what JSON hasn't.
+
+    Examples
+    --------
+    >>> encoded({"a": [1, None]}, ", ", ": ")
+    '{"a": [1, null]}'
+    """
     try:
         from _json import encode_basestring_ascii, make_encoder
     except ImportError:  # pragma: no cover - a Python without the C encoder
         import json
 
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    encoder = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+        return json.dumps(value, separators=(comma, colon), allow_nan=False)
+    encoder = make_encoder(None, _refuse, encode_basestring_ascii, None, colon, comma, False, False, False)
     return "".join(encoder(value, 0))
 
 

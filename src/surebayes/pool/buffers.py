@@ -1,4 +1,7 @@
-"""Numbers in plain memory, as the kernels take them. Python's `array` would do; importing it takes a millisecond."""
+"""Numbers in plain memory, as the kernels take them.
+
+Python's `array` would do; importing it takes longer than to fill a few of them one by one.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 else:
     Numbers = memoryview
 
+_FEW = 100
+
 
 def ints(values: "Iterable[int]") -> Numbers:
     """Return whole numbers as int64.
@@ -26,6 +31,17 @@ def ints(values: "Iterable[int]") -> Numbers:
     ([3, -1], 0)
     """
     return _filled(values, "q")
+
+
+def from_zero(end: int) -> Numbers:
+    """Return 0 and a whole number as int64: where the one document of a batch begins, and where it ends.
+
+    Examples
+    --------
+    >>> list(from_zero(7))
+    [0, 7]
+    """
+    return memoryview((end << 64).to_bytes(16, "little")).cast("q")
 
 
 def reals(values: "Iterable[float]") -> Numbers:
@@ -42,6 +58,10 @@ def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:
     listed = values if isinstance(values, tuple) else list(values)
     if not listed:
         return memoryview(b"")
+    if len(listed) > _FEW:
+        from array import array
+
+        return memoryview(array(kind, listed))
     view = memoryview(bytearray(8 * len(listed))).cast(kind)
     for i, value in enumerate(listed):
         view[i] = value

@@ -1,7 +1,7 @@
-"""Which documents weights and second stages are fitted on: bounded samples, chosen by a digest of the contents.
+"""Which documents weights and second stages are fitted on, and the fit: bounded samples, chosen by digests of contents.
 
 Neither the order of the documents nor how they are spread over machines changes what is chosen; see
-docs/decisions/choices-on-a-bounded-sample.md.
+docs/decisions/choices-on-a-bounded-sample.md. All others are counted, and their rows need not be kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.mail.message import fingerprint_of
-from surebayes.pool.document import Document
+from surebayes.pool.buffers import Numbers, others
+from surebayes.pool.document import Rows, documents_of
+from surebayes.pool.threads import ahead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from surebayes.pool.engine import Engine
 
 Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
@@ -29,29 +34,56 @@ SAMPLE = 20_000
 """Documents that second stages are fitted on at most; see docs/pool.md for what it costs."""
 FEW = 200
 """Documents of a class that each of these has all the same, where the class has them."""
+_CHECK = 0xFFFFFF  # the end of a digest
+_CHUNK = 256  # documents whose fingerprints are found together
 
 
-def digests(contents: Sequence[bytes | str], reader: str = "mail") -> Digests:
+def digests(contents: Sequence[bytes | str], reader: str | None = None) -> Digests:
     """Digest contents; a text has the digest of its bytes in UTF-8.
 
-    That of a plain text begins with its fingerprint, so that the documents of a pool of texts are in the order that a
-    filter has them in, and ends with a checksum: texts that differ in white space alone are no copies.
+    Those of a `reader` begin with digits of the fingerprint (`name_in_order`), so that the documents of a pool are in
+    the order that a filter has them in, and end with a checksum: documents that differ in what fingerprints pass over
+    are no copies.
 
     Examples
     --------
     >>> digests(["grüße"]) == digests(["grüße".encode()])
     array([ True])
     """
-    if reader == "text":
-        whole = [c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass") for c in contents]
-        texts = [c if isinstance(c, str) else Document(c, reader).text for c in contents]
-        names = [int(fingerprint_of(text)[:10], 16) << 24 for text in texts]
-        return np.array([name | crc32(c) & 0xFFFFFF for name, c in zip(names, whole)], np.uint64)
-    made = [
-        hashlib.blake2b(c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        for c in contents
-    ]
-    return np.frombuffer(b"".join(made), np.uint64)
+    whole = [c if isinstance(c, bytes) else c.encode("utf-8", "surrogatepass") for c in contents]
+    if reader is None:
+        return np.frombuffer(b"".join([hashlib.blake2b(c, digest_size=8).digest() for c in whole]), np.uint64)
+    names = digests_of_names(fingerprints(contents, reader), reader == "text")
+    return names | np.array([crc32(c) & _CHECK for c in whole], np.uint64)
+
+
+def fingerprints(contents: Sequence[bytes | str], reader: str) -> list[str]:
+    """Return the fingerprints of many documents."""
+
+    def of_some(part: Sequence[bytes | str]) -> list[str]:
+        return [document.fingerprint for document in documents_of((), part, reader, named=True)]
+
+    parts = [contents[start : start + _CHUNK] for start in range(0, len(contents), _CHUNK)]
+    return [name for names in (map if reader == "text" else ahead)(of_some, parts) for name in names]
+
+
+def name_in_order(fingerprint: str, staged: bool) -> str:
+    """Return what documents are put in order by, and chosen: their fingerprints.
+
+    Of a pool without second stages the first eight digits are passed over: by those a filter sets messages aside.
+    """
+    return fingerprint if staged else fingerprint[8:]
+
+
+def digests_of_names(names: Sequence[str], staged: bool) -> Digests:
+    """Return digests of fingerprints: documents that have the same one can't be told apart by them.
+
+    Examples
+    --------
+    >>> hex(digests_of_names(["0123456789abcdef0011223344556677"], staged=False)[0])
+    '0x89abcdef00000000'
+    """
+    return np.array([int(name_in_order(name, staged)[:10], 16) << 24 for name in names], np.uint64)
 
 
 class Distinct(NamedTuple):
@@ -108,7 +140,9 @@ def reach() -> int:
     return max(int(WEIGHED / HELD_OUT), WEIGHED + SAMPLE) + FEW
 
 
-def held_out(labels: Integers, times: Integers, have: Integers | None = None) -> npt.NDArray[np.bool_]:
+def held_out(
+    labels: Integers, times: Integers, have: Integers | None = None, digest: Digests | None = None
+) -> npt.NDArray[np.bool_]:
     """Choose the documents that experts are weighed on: a third of each class, but at most `WEIGHED` together.
 
     Parameters
@@ -117,21 +151,29 @@ def held_out(labels: Integers, times: Integers, have: Integers | None = None) ->
         Of distinct documents, in the order of their digests.
     have : ndarray, optional
         How many there are of each class, copies counted, where only the smallest digests are given: `reach` of each.
+    digest : ndarray, optional
+        Digests, where they alone decide: those in the first third of all numbers are chosen, about a third of a class.
     """
     have = np.bincount(labels, times).astype(np.int64) if have is None else have
-    chosen = np.zeros(len(labels), bool)
-    for c, n in enumerate(quotas(have, int(WEIGHED / HELD_OUT))):
+    chosen, bound = np.zeros(len(labels), bool), int(WEIGHED / HELD_OUT)
+    for c, n in enumerate(quotas(have, bound)):
         inside = np.flatnonzero(labels == c)
-        chosen[inside[: int(HELD_OUT * min(len(inside), n))]] = True
+        most = int(HELD_OUT * min(len(inside), n))
+        if digest is not None:
+            most = most if have.sum() > bound else len(inside)
+            inside = inside[digest[inside] >> np.uint64(32) < HELD_OUT * 2**32]
+        chosen[inside[:most]] = True
     return chosen
 
 
-def turns(labels: Integers, times: Integers, several: bool, have: Integers | None = None) -> list[array[int]]:
+def turns(
+    labels: Integers, times: Integers, several: bool, have: Integers | None = None, digest: Digests | None = None
+) -> list[array[int]]:
     """Choose the documents that experts are weighed on, those that are held out together: a third, or each in turn.
 
     Parameters
     ----------
-    labels, times, have
+    labels, times, have, digest
         As for `held_out`.
     several : bool
         Whether every third of each class is to be held out once, the smallest digests first, where there are no more
@@ -144,7 +186,7 @@ def turns(labels: Integers, times: Integers, several: bool, have: Integers | Non
     [[0, 1], [2, 4], [3, 5, 6]]
     """
     if not several or (times if have is None else have).sum() > SAMPLE:
-        return [array("q", np.flatnonzero(held_out(labels, times, have)).tolist())]
+        return [array("q", np.flatnonzero(held_out(labels, times, have, digest)).tolist())]
     turn = np.full(len(labels), -1)
     for c in np.unique(labels):
         inside = np.flatnonzero(labels == c)
@@ -186,3 +228,131 @@ def sample(
         which = which[np.argsort(digest[which], kind="stable")]
     drawn = [which[labels[which] == c][:n] for c, n in enumerate(quotas(have, SAMPLE))]
     return np.sort(np.concatenate(drawn))
+
+
+class KeptRows(NamedTuple):
+    """The documents whose rows a fit asks for after they were counted: all others are counted alone.
+
+    Attributes
+    ----------
+    places : ndarray
+        Which they are, ascending; what follows are places among these.
+    tail : ndarray
+        Those that are held out, in all turns.
+    first, second : ndarray
+        Those that second stages are fitted on, before what is held out is learnt and at the end.
+    """
+
+    places: Integers
+    tail: Integers
+    first: Integers
+    second: Integers
+
+
+def kept(
+    labels: Integers,
+    held_out_together: Sequence[Any],
+    staged: bool,
+    times: Integers | None = None,
+    digest: Digests | None = None,
+    have: Integers | None = None,
+) -> KeptRows:
+    """Choose the documents whose rows are kept, from those that are held out together.
+
+    Parameters
+    ----------
+    labels, times, have
+        As for `held_out`.
+    held_out_together : list of sequences of int
+        As `turns` returns them.
+    staged : bool
+        Whether there are second stages.
+    digest : ndarray, optional
+        As for `sample`.
+
+    Examples
+    --------
+    >>> kept(np.array([0, 1, 0, 0, 1, 1]), [[0, 1]], False).places.tolist()
+    [0, 1]
+    """
+    tail = np.concatenate([np.zeros(0, np.int64), *held_out_together]).astype(np.int64)
+    first = second = np.zeros(0, np.int64)
+    if staged:
+        head = np.setdiff1d(np.arange(len(labels)), tail)
+        out = np.bincount(labels[tail], None if times is None else times[tail])
+        left = None if have is None else have - np.append(out, np.zeros(len(have) - len(out))).astype(np.int64)
+        first = sample(labels, head, times, digest, left)
+        second = sample(labels, np.arange(len(labels)), times, digest, have)
+    places = np.unique(np.concatenate([tail, first, second]))
+    return KeptRows(places, *(np.searchsorted(places, part) for part in (tail, first, second)))
+
+
+# ---------------------------------------------------------------------- the fit
+
+
+def fit(
+    engine: Engine,
+    contents: Sequence[bytes | str],
+    labels: Numbers,
+    turns: Sequence[Numbers],
+    how: str,
+    weights: Numbers | None,
+    digest: Digests | None,
+) -> None:
+    """See `Engine.fit`."""
+    truth = np.frombuffer(labels, np.int64)
+    times = None if weights is None else np.frombuffer(weights, np.int64)
+    chosen = kept(truth, turns, bool(engine.stages), times, digest)
+    _count(engine, contents, truth, times, np.setdiff1d(np.arange(len(truth)), chosen.places))
+    rows, truth = engine.cut([contents[d] for d in chosen.places]), truth[chosen.places]
+    times = None if times is None else times[chosen.places]
+    known = None if len(turns) != 1 else others(memoryview(chosen.tail), len(truth))
+    engine.learn(rows, memoryview(truth), known, _whole(times))
+    weigh_and_freeze(engine, rows, truth, chosen, turns, how, times)
+
+
+def _count(
+    engine: Engine, contents: Sequence[bytes | str], labels: Integers, times: Integers | None, which: Integers
+) -> None:
+    """Learn documents whose rows nobody asks for again: some at a time, in the memory that some take."""
+    done = 0
+    for rows in engine.cut_in_parts([contents[d] for d in which]):
+        part = which[done : done + len(rows[0])]
+        engine.learn(rows, memoryview(labels[part]), None, None if times is None else _whole(times[part]))
+        done += len(part)
+
+
+def _whole(numbers: Integers | None) -> Numbers | None:
+    """Return numbers as whole numbers of Python, where there are any."""
+    return None if numbers is None else memoryview(numbers)
+
+
+def weigh_and_freeze(
+    engine: Engine,
+    rows: list[Rows],
+    labels: Integers,
+    chosen: KeptRows,
+    turns: Sequence[Numbers],
+    how: str,
+    times: Integers | None,
+) -> None:
+    """Weigh the experts and fit the second stages on the rows that were kept; a single turn is learnt in between.
+
+    Parameters
+    ----------
+    engine : Engine
+        A pool that has learnt all documents but those of a single turn.
+    rows, labels, times
+        Of the documents that were kept.
+    chosen, turns, how
+        As `kept` and `Engine.fit` have them.
+    """
+    told, copies, tail = memoryview(labels), _whole(times), memoryview(chosen.tail)
+    if len(turns) > 1:  # all documents were kept
+        engine.weigh_in_turns(rows, told, turns, how, copies)
+    elif len(tail):
+        if sum(engine.documents):
+            engine.freeze_on(rows, labels, chosen.first, times)
+            engine.weigh(engine.opinions(rows, tail), told, tail, how, copies)
+        engine.learn(rows, told, tail, copies)
+    engine.freeze_on(rows, labels, chosen.second, times)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
 from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message, read_messages
-from surebayes.pool.buffers import Numbers, ints
+from surebayes.pool.buffers import Numbers, from_zero, ints
 from surebayes.pool.specs import ViewSpec
 
 TYPE_CHECKING = False
@@ -224,7 +224,7 @@ class Rows:
         """Return one document as a batch of one."""
         start, end = self.indptr[i], self.indptr[i + 1]
         times = None if self.times is None else _part(self.times, start, end)
-        return Rows(ints((0, end - start)), _part(self.columns, start, end), times)
+        return Rows(from_zero(end - start), _part(self.columns, start, end), times)
 
 
 def _part(numbers: "Buffer", start: int, end: int) -> bytes:
@@ -330,7 +330,7 @@ def _words(part: "Buffer") -> memoryview:
 
 def _indptr(lengths: "Buffer") -> Numbers:
     words = _words(lengths)
-    return ints((0, words[0]) if len(words) == 1 else accumulate(words, initial=0))
+    return from_zero(words[0]) if len(words) == 1 else ints(accumulate(words, initial=0))
 
 
 # ---------------------------------------------------------------------- rows as the journal keeps them
@@ -377,7 +377,7 @@ def unpackable(views: "Sequence[ViewSpec]", parts: "list[bytes]") -> "list[Rows]
                 return None
             ends = running.cast("I") if running else ()
             times = array("I", [b - a for a, b in zip([0, *ends], ends)]).tobytes()
-        rows.append(Rows(ints((0, len(columns) // 4)), columns, times))
+        rows.append(Rows(from_zero(len(columns) // 4), columns, times))
     return rows
 
 

@@ -15,7 +15,7 @@ from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh, wei
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Sequence
+    from collections.abc import Buffer, Callable, Iterable, Sequence
     from typing import Any
 
     import numpy as np
@@ -97,11 +97,14 @@ class Engine:
 
     def cut(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
         """Read and cut any number of documents."""
+        return [joined(list(batches)) for batches in zip(*self.cut_in_parts(contents))]
+
+    def cut_in_parts(self, contents: "Sequence[bytes | str]") -> "Iterable[list[Rows]]":
+        """Read and cut any number of documents, and yield the rows of some at a time."""
         from surebayes.pool.threads import ahead
 
         chunks = [contents[start : start + CHUNK] for start in range(0, max(len(contents), 1), CHUNK)]
-        parts = list(ahead(self.cut_together, chunks)) if len(chunks) > 1 else [self.cut_together(chunks[0])]
-        return [joined(list(batches)) for batches in zip(*parts)]
+        return ahead(self.cut_together, chunks) if len(chunks) > 1 else [self.cut_together(chunks[0])]
 
     def cut_together(self, contents: "Sequence[bytes | str]") -> "list[Rows]":
         """Read and cut a few documents, on this thread."""
@@ -190,9 +193,9 @@ class Engine:
             for v in range(len(self.views)):
                 function(v)
             return
-        from surebayes.pool.threads import ahead
+        from surebayes.pool.threads import at_once
 
-        list(ahead(function, sorted(range(len(self.views)), key=lambda v: -self.sums[v].alive)))  # the largest first
+        at_once(function, sorted(range(len(self.views)), key=lambda v: -self.sums[v].alive))
 
     def forget(
         self,
@@ -273,7 +276,7 @@ class Engine:
 
     def fit(
         self,
-        rows: "list[Rows]",
+        contents: "Sequence[bytes | str]",
         labels: Numbers,
         turns: "Sequence[Numbers]",
         how: str,
@@ -284,7 +287,9 @@ class Engine:
 
         Parameters
         ----------
-        rows, labels, weights
+        contents : sequence of bytes or str
+            The documents. The rows of those that nothing is fitted on are let go of when they are counted.
+        labels, weights
             As for `learn`.
         turns : list of Numbers of int64
             The documents that are held out together, for each turn; without any the weights stay as they are.
@@ -293,18 +298,9 @@ class Engine:
         digest : ndarray, optional
             Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
         """
-        if len(turns) == 1:  # what is held out is learnt when it has been scored
-            tail, head = turns[0], others(turns[0], len(labels))
-            self.learn(rows, labels, head, weights)
-            if tail and head:
-                self.freeze(rows, labels, head, weights, digest)
-                self.weigh(self.opinions(rows, tail), labels, tail, how, weights)
-            if tail:
-                self.learn(rows, labels, tail, weights)
-        else:
-            self.learn(rows, labels, None, weights)
-            self.weigh_in_turns(rows, labels, turns, how, weights)
-        self.freeze(rows, labels, None, weights, digest)
+        from surebayes.pool.choosing import fit
+
+        fit(self, contents, labels, turns, how, weights, digest)
 
     def weigh_in_turns(
         self,
@@ -373,7 +369,6 @@ class Engine:
         labels: Numbers,
         which: "Numbers | None" = None,
         weights: "Numbers | None" = None,
-        digest: "npt.NDArray[np.uint64] | None" = None,
         most: "int | None" = None,
     ) -> None:
         """Fit the second stages on documents whose counts the sums have; of many on a sample."""
@@ -386,7 +381,7 @@ class Engine:
         truth = np.frombuffer(labels, np.int64)
         meant = np.arange(len(truth)) if which is None else np.frombuffer(which, np.int64)
         times = None if weights is None else np.frombuffer(weights, np.int64)
-        self.freeze_on(rows, truth, sample(truth, meant, times, digest), times, most)
+        self.freeze_on(rows, truth, sample(truth, meant, times), times, most)
 
     def freeze_on(
         self,

@@ -9,8 +9,9 @@ What is kept of a column is its strength, which a row's length is of, and a coef
 bytes: a table like that of counts, in memory or in a file.
 """
 
+from surebayes.errors import BadModel
 from surebayes.kernels import kernel
-from surebayes.pool.buffers import ints, real_zeros, reals
+from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.table import FileTable, Sums, Table, zeros
@@ -38,6 +39,27 @@ MOST_IN_TURNS = 4
 """Passes of a machine that is fitted only to weigh it, without a third of the documents.
 
 `python benchmarks/choose_views.py passes` chose them: weighing takes a seventh less CPU than with 8."""
+
+
+_LARGEST = 1e9  # rows have length 1: no machine's intercept is near it
+
+
+def intercepts_of(values: "Iterable[float]") -> Numbers:
+    """Return intercepts that were read from somewhere; BadModel where they can't be those of a machine.
+
+    Examples
+    --------
+    >>> list(intercepts_of([0.5]))
+    [0.5]
+    >>> intercepts_of([1e308])
+    Traceback (most recent call last):
+    ...
+    surebayes.errors.BadModel: A second stage of the model has intercepts that can't be: [1e+308].
+    """
+    intercepts = reals(values)
+    if not all(abs(value) <= _LARGEST for value in intercepts):
+        raise BadModel(f"A second stage of the model has intercepts that can't be: {list(intercepts)}.")
+    return intercepts
 
 
 class SecondStage:

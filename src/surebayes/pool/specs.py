@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _Value:
+class PlainValue:
     """A plain value with named fields: compared and shown by them, never changed."""
 
     __slots__: "tuple[str, ...]" = ("_hash",)
@@ -49,7 +49,7 @@ class _Value:
         return tuple([getattr(self, name) for name in self.__slots__])
 
 
-class ExpertSpec(_Value):
+class ExpertSpec(PlainValue):
     """A classifier on the terms of a view.
 
     Parameters
@@ -115,7 +115,7 @@ class ExpertSpec(_Value):
         return cls(smoothing, top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1), cost)
 
 
-class ViewSpec(_Value):
+class ViewSpec(PlainValue):
     """One way to cut a document into hashed terms, and the experts that share its counts.
 
     Parameters

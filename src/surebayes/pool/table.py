@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    Batch = tuple[Rows, Numbers, "Numbers | None"]
+    """Rows of one view, the classes of all their documents, and which of these are meant."""
+
 _kernel = kernel("pool")
 MAX_KEYS = 2**32
 _PER_BLOCK = 512 // 8
@@ -202,17 +205,23 @@ class FileTable:
         return cls(file, n, at, crcs, fences, fences + 4 * blocks)
 
     @classmethod
-    def of_checked(cls, entries: bytes) -> "FileTable":
+    def of_checked(cls, entries: "bytes | bytearray") -> "FileTable":
         """Return entries that are known to be right as a table to be read whole: no fences to search it by."""
         table = cls(entries, len(entries) // 8, 0, 0, 0, 0)
         table.checked[:] = b"\1" * len(table.checked)
         return table
 
+    @property
+    def plain(self) -> "bytes | bytearray | None":
+        """The entries, where they are known to be right and the file is nothing else; else None."""
+        whole = not self.entries and len(self.file) == 8 * self.n and all(self.checked)
+        return self.file if whole and isinstance(self.file, (bytes, bytearray)) else None
+
     @classmethod
-    def to_search(cls, entries: bytes, each: int) -> "FileTable":
-        """Return entries that are known to be right as a table to look columns up in."""
+    def to_search(cls, entries: "bytes | bytearray", each: int, guide: "bytes | None" = None) -> "FileTable":
+        """Return entries that are known to be right as a table to look columns up in, with their guide or a new one."""
         table = cls.of_checked(entries)
-        table.guide = _kernel.guide(entries, each)
+        table.guide = _kernel.guide(entries, each) if guide is None else guide
         return table
 
 
@@ -251,7 +260,7 @@ def scaled(entries: bytes, weight: int) -> bytes:
     return numbers.tobytes()
 
 
-def file_parts(entries: bytes) -> "tuple[list[bytes], dict[str, int]]":
+def file_parts(entries: "bytes | bytearray") -> "tuple[list[bytes | bytearray], dict[str, int]]":
     """Return the parts of a table in a file, and where each begins if they come one after the other."""
     fences = memoryview(entries).cast("I")[:: 2 * _PER_BLOCK].tobytes() if entries else b""
     parts = [entries, _kernel.block_checksums(entries), fences, _kernel.block_checksums(fences)]
@@ -301,11 +310,29 @@ class Sums:
         alive, totals = _kernel.totals(table)
         return cls([(table, 1)], table.each, alive, totals)
 
+    @classmethod
+    def counted(cls, learnt: "list[Batch]", more: "list[Batch]", width: int, classes: int) -> "tuple[Sums, Sums]":
+        """Return the sums of many documents, and of these and more, as entries that are searched in place.
+
+        Each batch has rows, the classes of all their documents, and which of these are meant.
+        """
+        counted = _kernel.count(learnt, more, width, classes)
+        first, both = (
+            cls([(FileTable.to_search(entries, classes, guide), 1)], classes, *rest)
+            for entries, guide, *rest in counted
+        )
+        return first, both
+
     @property
     def own(self) -> Table:
         """The table that lessons go into."""
         table: Table = self.stack[0][0]
         return table
+
+    @property
+    def is_one_table(self) -> bool:
+        """Whether the counts are those of one table in memory, or of its entries."""
+        return self.in_memory or (len(self.stack) == 1 and self.stack[0][0].plain is not None)
 
     @property
     def in_memory(self) -> bool:

@@ -2,10 +2,12 @@
 
 import os
 import threading
+from _queue import Empty, SimpleQueue
+from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from surebayes.pool.specs import ViewSpec
@@ -14,15 +16,18 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 
-class _Job(threading.Thread):
-    """One call on a thread of its own."""
+class _Job:
+    """One call, made by whichever thread takes it."""
+
+    __slots__ = ("_ended", "error", "function", "is_done", "item", "value")
 
     def __init__(self, function: "Callable[[Any], Any]", item: "Any") -> None:
-        super().__init__(daemon=True)
         self.function, self.item = function, item
         self.error: BaseException | None = None
-        self.is_done = False  # on the caller's thread
+        self.is_done = False
         self.value: Any = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
 
     def run(self) -> None:
         """Make the call."""
@@ -30,14 +35,52 @@ class _Job(threading.Thread):
             self.value = self.function(self.item)
         except BaseException as error:
             self.error = error
+        self.is_done = True
+        self._ended.release()
 
     def result(self) -> "Any":
         """Wait for what the call returns, or raise what it raised."""
         if not self.is_done:
-            self.join()
+            self._ended.acquire()
         if self.error is not None:
             raise self.error
         return self.value
+
+
+class _Team:
+    """Jobs that wait, threads that take them, and the caller's own thread, which takes what is left."""
+
+    def __init__(self, helpers: int) -> None:
+        self.most, self.helpers = helpers, 0
+        self.waiting: SimpleQueue[_Job | None] = SimpleQueue()
+
+    def put(self, job: _Job) -> None:
+        """Have a job wait for whoever is next; another thread comes while there may be more."""
+        self.waiting.put(job)
+        if self.helpers < self.most:
+            try:
+                threading.Thread(target=self._help, daemon=True).start()
+                self.helpers += 1
+            except RuntimeError:  # the system has no thread left to give
+                self.most = self.helpers
+
+    def _help(self) -> None:
+        while (job := self.waiting.get()) is not None:
+            job.run()
+
+    def take(self) -> "_Job | None":
+        """Return the job that waits longest, if one does."""
+        try:
+            return self.waiting.get_nowait()
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """Send the threads home, and drop what waits."""
+        while self.take() is not None:
+            pass
+        for _ in range(self.helpers):
+            self.waiting.put(None)
 
 
 def processors() -> int:
@@ -56,7 +99,8 @@ def ahead(
 ) -> "Iterator[Result]":
     """Yield ``function(item)`` for every item, in order, a few of them worked on ahead on threads.
 
-    Items are taken from their iterator by the caller's thread, at most `threads` + 1 more than results were yielded.
+    The caller's thread works too: it takes items from their iterator, at most `threads` + 1 more than results were
+    yielded, and calls the function for those that no other thread is free for.
 
     Examples
     --------
@@ -67,19 +111,50 @@ def ahead(
     if threads < 2:
         yield from map(function, items)
         return
-    running: list[_Job] = []
-    for item in items:
-        job = _Job(function, item)
-        try:
-            job.start()
-        except RuntimeError:  # the system has no thread left to give
-            job.run()
-            job.is_done = True
-        running.append(job)
-        if len(running) > threads:
-            yield running.pop(0).result()
-    for job in running:
-        yield job.result()
+    team = _Team(threads - 1)
+    running: deque[_Job] = deque()
+    try:
+        for item in items:
+            job = _Job(function, item)
+            running.append(job)
+            team.put(job)
+            if team.waiting.qsize() > team.helpers and (mine := team.take()) is not None:
+                mine.run()
+            while running and (running[0].is_done or len(running) > threads):
+                yield running.popleft().result()
+        while (mine := team.take()) is not None:
+            mine.run()
+        for job in running:
+            yield job.result()
+    finally:
+        team.close()
+
+
+def at_once(
+    function: "Callable[[Item], Result]", items: "Sequence[Item]", threads: "int | None" = None
+) -> "list[Result]":
+    """Return ``function(item)`` for each of a few items: whichever thread is free takes the next.
+
+    It takes least time if those come first that take longest.
+
+    Examples
+    --------
+    >>> at_once(str.upper, ["a", "b", "c"], 2)
+    ['A', 'B', 'C']
+    """
+    threads = processors() if threads is None else threads
+    if min(threads, len(items)) < 2:
+        return list(map(function, items))
+    team = _Team(min(threads, len(items)) - 1)
+    jobs = [_Job(function, item) for item in items]
+    try:
+        for job in jobs:
+            team.put(job)
+        while (mine := team.take()) is not None:
+            mine.run()
+        return [job.result() for job in jobs]
+    finally:
+        team.close()
 
 
 def spread_for(views: "tuple[ViewSpec, ...]") -> "Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]":

@@ -62,14 +62,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by a digest of the
-    contents, learns the others, weighs the experts by their scores on what it held out, then learns that as well. Of up
-    to 20,000 texts it holds out each third in turn, and weighs the experts by their scores on all documents. So without
-    `order` the order of the documents changes nothing, and copies stay together. Reliability of "mail", whose
-    experts all score in log-odds, is 1 / (1 - AUC_0.1 + .05), on scores that are divided by their spread within the
-    classes, by its root, or left as they are, whichever has the higher AUC_0.01 on what was held out. Where second
-    stages or classifiers of one's own have units of their own it is (1 / (1 - AUC_0.1 + .002))^2, on scores divided by
-    their spread.
+    `fit` holds out the latest third (by `order`), or a third of each class and at most 30,000 by their contents (mails
+    by their fingerprints, as `Filter` does), learns the others, weighs the experts by their scores on what it held out,
+    then learns that as well. Of up to 20,000 texts it holds out each third in turn, and weighs the experts by their
+    scores on all documents. So without `order` the order of the documents changes nothing, and copies stay together.
+    Reliability of "mail", whose experts all score in log-odds, is 1 / (1 - AUC_0.1 + .05), on scores that are divided
+    by their spread within the classes, by its root, or left as they are, whichever has the higher AUC_0.01 on what was
+    held out. Where second stages or classifiers of one's own have units of their own it is
+    (1 / (1 - AUC_0.1 + .002))^2, on scores divided by their spread.
 
     `partial_fit` judges each document before learning it and moves the weights a step; `forget` leaves the weights
     alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. What "text" has of
@@ -139,12 +139,16 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             order = None if order is None else np.asarray(order)[counted]
             if len(np.unique(labels)) < len(self.classes_):
                 raise ValueError("sample_weight leaves a class without documents.")
-        digest = digests(documents, "text" if self.views == "text" else "mail")
+        reader = self.views if isinstance(self.views, str) else None
+        staged = isinstance(engine, Engine) and bool(engine.stages)
         if order is not None:
             held_out = [array("q", np.flatnonzero(self._latest(labels, order)).tolist())]
+            digest = digests(documents, reader) if staged else None
         else:
+            digest = digests(documents, reader)
             apart = distinct(digest, labels, times)
-            held_out = turns(labels[apart.first], apart.times, isinstance(engine, Engine) and bool(engine.stages))
+            deciding = digest[apart.first] if reader == "mail" else None
+            held_out = turns(labels[apart.first], apart.times, staged, None, deciding)
             if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
@@ -152,7 +156,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             else:
                 held_out = [array("q", np.flatnonzero(np.isin(apart.group, turn)).tolist()) for turn in held_out]
         weights = None if times is None else array("q", times.tolist())
-        engine.fit(self._cut(documents), array("q", labels), held_out, self.weights, weights, digest)
+        engine.fit(documents, array("q", labels), held_out, self.weights, weights, digest)
         self._show_weights()
         return self
 

@@ -61,6 +61,13 @@ def pool_of(path):
         return opened._durable.loaded().engine.copy()
 
 
+def test_a_layer_that_knows_nothing_is_small(site, tmp_path):
+    """There may be thousands of them."""
+    with sb.Filter.create(tmp_path / "mine", base=site):
+        pass
+    assert sum(entry.stat().st_size for entry in os.scandir(tmp_path / "mine")) < 40_000
+
+
 @pytest.mark.parametrize("weight", [1, 50])
 def test_many_documents_are_judged_in_memory_as_one_is_by_the_files(site, tmp_path, weight):
     with sb.Filter.create(tmp_path / "department", base=site, own_weight=3) as department:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,57 +147,13 @@ def delimiter_of(value: str | None) -> str | None:
 
 def content_and_label(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
     """Return an iterator over (document, label) pairs, which counts them where a bar shows it."""
-    return _counted(inputs, counter) if counter.shown else map(operator.itemgetter(1, 2), inputs.sources)
+    return _counted(inputs, counter) if counter.shown else inputs.sources.pairs()
 
 
 def _counted(inputs: Inputs, counter: _show.Progress) -> Iterator[tuple[Any, Any]]:
     for _, content, label, size in inputs.sources:
         yield content, label
         counter.advance(size)
-
-
-class HeaderCheck:
-    """Looks at whether the first documents of a training are mail, as a filter takes them to be unless it is told.
-
-    Examples
-    --------
-    >>> check = HeaderCheck()
-    >>> len(list(check.watched([("cheap pills, buy now", "spam"), ("see you at noon", "ham")])))
-    2
-    >>> check.without_header
-    True
-    """
-
-    _LOOKED_AT = 100
-
-    def __init__(self) -> None:
-        self._seen = self._with_header = 0
-
-    def watched(self, documents: Iterable[tuple[bytes | str, Any]]) -> Iterator[tuple[bytes | str, Any]]:
-        """Yield the documents as they come."""
-        rest = iter(documents)
-        for document in itertools.islice(rest, self._LOOKED_AT):
-            self._seen += 1
-            self._with_header += starts_like_mail(document[0])
-            yield document
-        yield from rest
-
-    @property
-    def without_header(self) -> bool:
-        """Whether most of what was seen can't be mail."""
-        return self._with_header < self._seen / 2
-
-
-def starts_like_mail(document: bytes | str) -> bool:
-    """Return whether the first line that isn't empty is a field of a header, or an mbox's envelope.
-
-    Examples
-    --------
-    >>> [starts_like_mail(start) for start in (b"Subject: hello", "From a@b.example Mon Nov 16", "Hello, all")]
-    [True, True, False]
-    """
-    start = document[:1000] if isinstance(document, bytes) else document[:1000].encode("utf-8", "replace")
-    return re.match(rb"\s*(>?From |[!-9;-~]+[ \t]*:)", start) is not None
 
 
 def total(inputs: Inputs) -> int | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 import numpy as np
 from sklearn.base import clone
 
@@ -11,7 +9,7 @@ from surebayes.cluster.documents import PartsRunner
 from surebayes.cluster.pools.counting import sums_of
 from surebayes.cluster.pools.passes import Counting, Fetching, PoolAnswer
 from surebayes.errors import BadInput
-from surebayes.pool.choosing import distinct, reach, sample, turns
+from surebayes.pool.choosing import distinct, kept, reach, turns, weigh_and_freeze
 from surebayes.pool.document import Rows, joined, taken
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ViewSpec, views_of
@@ -56,33 +54,18 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
     labels, times, have = answer.codes, answer.times, answer.documents
     if have.sum() >= 2**31:
         raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-    held_out = turns(labels, times, bool(engine.stages), have)
-    is_held_out = np.isin(np.arange(len(labels)), np.concatenate(held_out))
-    head_have = have - np.bincount(labels[is_held_out], times[is_held_out], len(have)).astype(np.int64)
-    first = second = np.zeros(0, np.int64)
-    if engine.stages:
-        first = sample(labels, np.flatnonzero(~is_held_out), times, None, head_have)
-        second = sample(labels, np.arange(len(labels)), times, None, have)
-    meant = np.unique(np.concatenate([np.flatnonzero(is_held_out), first, second]))
+    held_out = turns(labels, times, bool(engine.stages), have, None if engine.stages else answer.digest)
+    chosen = kept(labels, held_out, bool(engine.stages), times, None, have)
+    meant = chosen.places
     rows = _fetched(runner, engine, answer, meant)
     for v, view in enumerate(engine.views):
         engine.sums[v] = sums_of(view, [counts[view_of[v]] for counts in answer.counts])
     for c, n in enumerate(have.tolist()):
         engine.documents[c] = n
-    # from here on documents are known by their places among those that were fetched
-    places = np.searchsorted(meant, np.flatnonzero(is_held_out))
-    truth = array("q", labels[meant].tolist())
-    weights = None if (times == 1).all() else array("q", times[meant].tolist())
-    copies = None if weights is None else np.frombuffer(weights, np.int64)
-    tail = array("q", places.tolist())
-    if len(held_out) > 1:  # all documents were fetched
-        engine.weigh_in_turns(rows, truth, held_out, how, weights)
-    elif tail and head_have.any():
-        engine.forget(rows, truth, tail, weights)
-        engine.freeze_on(rows, labels[meant], np.searchsorted(meant, first), copies)
-        engine.weigh(engine.opinions(rows, tail), truth, tail, how, weights)
-        engine.learn(rows, truth, tail, weights)
-    engine.freeze_on(rows, labels[meant], np.searchsorted(meant, second), copies)
+    truth, copies = labels[meant], None if (times == 1).all() else times[meant]
+    if len(held_out) == 1:
+        engine.forget(rows, memoryview(truth), memoryview(chosen.tail), None if copies is None else memoryview(copies))
+    weigh_and_freeze(engine, rows, truth, chosen, held_out, how, copies)
 
 
 def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np.ndarray) -> list[Rows]:

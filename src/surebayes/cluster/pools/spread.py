@@ -126,9 +126,9 @@ class _Sent:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
 
-    def __call__(self, number: int, pieces: list[Any]) -> list[tuple[list[tuple[bytes, ...]], Any]]:
+    def __call__(self, number: int, pieces: list[Any]) -> list[tuple[list[tuple[bytes, ...]], list[Any]]]:
         try:
-            return [(list(map(_packed, rows)), messages) for rows, messages in map(self.function, pieces)]
+            return [(list(map(_packed, rows)), others) for rows, *others in map(self.function, pieces)]
         except Exception as error:
             raise PartFailed(number, f"{type(error).__name__}: {error}") from error
 
@@ -138,7 +138,7 @@ def _packed(rows: Rows) -> tuple[bytes, ...]:
     return tuple(bytes(memoryview(part).cast("B")) for part in parts)
 
 
-def _arrived(future: Any) -> Iterator[tuple[list[Rows], Any]]:
+def _arrived(future: Any) -> Iterator[tuple[Any, ...]]:
     import distributed
 
     try:
@@ -148,5 +148,5 @@ def _arrived(future: Any) -> Iterator[tuple[list[Rows], Any]]:
             "every Dask worker that had some of the documents in hand died, of too little memory, mostly. Nothing was "
             "learnt: give workers more memory and train again."
         ) from error
-    for packed, messages in pieces:
-        yield [Rows(memoryview(parts[0]).cast("q"), *parts[1:]) for parts in packed], messages
+    for packed, others in pieces:
+        yield [Rows(memoryview(parts[0]).cast("q"), *parts[1:]) for parts in packed], *others

@@ -40,11 +40,30 @@ DIVISORS = 8
 """So many vectors of weights are remembered with what a fold's rows are divided by."""
 
 
-class RecentResults:
-    """What was worked out, the latest `limit` bytes of it.
+class Same:
+    """An object as part of a key: equal to nothing but itself, and kept for as long as the key is.
 
-    Keys may hold the identity of an array: keep the array in the value, and its identity is not given away.
+    Examples
+    --------
+    >>> one, other = np.zeros(1), np.zeros(1)
+    >>> Same(one) == Same(one), Same(one) == Same(other), len({Same(one), Same(one)})
+    (True, False, 1)
     """
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: object) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.of)
+
+
+class RecentResults:
+    """What was worked out, the latest `limit` bytes of it."""
 
     def __init__(self, limit: int = MEMORY) -> None:
         self.limit = limit
@@ -78,12 +97,8 @@ class SharedStatistics(Statistics):
         chosen = tuple(range(self.n_classes)) if classes is None else tuple(classes)
         tables = [getattr(self, name) for name in SUMS]
         size = 16 * len(chosen) * sum(t.shape[1] for t in tables if t is not None)
-        key = chosen, id(self.documents), *map(id, tables)
-
-        def make() -> Any:
-            return Statistics.contrast(self, None, classes), (self.documents, tables)
-
-        sides: tuple[Side, Side] = self.memory.get(key, make, size)[0]
+        key = chosen, Same(self.documents), *map(Same, tables)
+        sides: tuple[Side, Side] = self.memory.get(key, lambda: Statistics.contrast(self, None, classes), size)
         return sides
 
 
@@ -136,8 +151,7 @@ class SharedDocuments(TrainingDocuments):
         name, key, learnt = _what(name, represent)
         if learnt and represent is not None:
             size = 16 * self.n_classes * self.rows.shape[1]
-            arrays = represent.weights, represent.ranking, represent.keep, represent.length
-            sums: ExactSums = self.learnt.get(key, lambda: (self._learnt_sums(represent), arrays), size)[0]
+            sums: ExactSums = self.learnt.get(key, lambda: self._learnt_sums(represent), size)
             return sums
         if key not in self.plain:
             if self.parts:
@@ -262,7 +276,7 @@ def _what(name: str, represent: Representation | None) -> tuple[str, Any, bool]:
             name = "presence" if represent.tf == "binary" else "counts"
             return name, name, False
         return name, (shape, float(length)), False
-    return name, (shape, *map(id, arrays), float(length) if np.ndim(length) == 0 else id(length)), True
+    return name, (shape, *map(Same, arrays), float(length) if np.ndim(length) == 0 else Same(length)), True
 
 
 # ---------------------------------------------------------------------- folds

@@ -6,6 +6,7 @@ from surebayes.errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.buffers import reals
+from surebayes.pool.second_stage import intercepts_of
 from surebayes.pool.table import FileTable, Table, merged
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from surebayes.pool.engine import Engine
 
 _kernel = kernel("pool")
+WEIGHTS_STAY = b"\0\0\0\0"
+"""What a body has before the content of a message that moved no weights."""
 
 
 def _steps(moved: Sequence[int]) -> bytes:
@@ -37,7 +40,7 @@ def pack_content(content: bytes, moved: Sequence[int] = ()) -> bytes:
     (b'...', [-5])
     """
     if not moved:
-        return b"\0\0\0\0" + content
+        return WEIGHTS_STAY + content
     return len(moved).to_bytes(4, "little") + _steps(moved) + content
 
 
@@ -119,7 +122,7 @@ def set_stages(engine: Engine, body: bytes) -> None:
                 raise BadModel("The journal has a second stage of other classes.")
             entries = body[at : at + size]
             stage.table = Table.of_entries(entries, width, 1 + contrasts) if intercepts else None
-            stage.intercepts = reals(intercepts)
+            stage.intercepts = intercepts_of(intercepts)
             at += size
     except (KeyError, TypeError) as error:
         raise BadModel(f"The second stages of the journal lack {error}.") from None

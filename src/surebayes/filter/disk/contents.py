@@ -6,6 +6,7 @@ gives the same columns: so whatever is kept names the version of the reader, and
 """
 
 from surebayes.errors import BadModel
+from surebayes.filter.disk.bodies import WEIGHTS_STAY
 from surebayes.kernels import kernel
 from surebayes.pool.document import Document, Rows, documents_of, limits_of, rows_of
 
@@ -36,20 +37,28 @@ def keep(views: "Sequence[ViewSpec]", document: Document) -> bytes:
     >>> read_kept(kept).text
     'lunch\nAt nine?'
     """
-    return keep_many(views, [document])[0]
+    packed: bytes = kernel("pool").compress(_read_of(views, [document]))[0]
+    return packed
 
 
-def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[bytes]":
-    """Do for many documents what `keep` does for one."""
+def keep_many(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "tuple[list[bytearray], list[int]]":
+    """Return bodies of rows that hold documents as `keep` packs them, and the checksum of each."""
+    packed: tuple[list[bytearray], list[int]] = kernel("pool").compress(_read_of(views, documents), WEIGHTS_STAY)
+    return packed
+
+
+def _read_of(views: "Sequence[ViewSpec]", documents: "list[Document]") -> "list[tuple[bytes | str, ...]]":
+    """Return the parts of what is kept of each document."""
     (most_raw, most_text), tokens = limits_of(views), any(view.tokens for view in views)
-    contents = []
+    contents: list[tuple[bytes | str, ...]] = []
     for document in documents:
         raw = document.raw[:most_raw] if most_raw else b""
-        text = document.text[:most_text].encode("utf-8", "surrogatepass")
+        text: bytes | str = document.text[:most_text]
+        if not text.isascii():
+            text = text.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
         listed = document.listed_tokens if tokens else b""
-        contents.append(b"%d %d %d %d\n%b%b%b" % (most_raw, most_text, len(raw), len(text), raw, text, listed))
-    packed: list[bytes] = kernel("pool").compress(contents)
-    return packed
+        contents.append((b"%d %d %d %d\n" % (most_raw, most_text, len(raw), len(text)), raw, text, listed))
+    return contents
 
 
 class Kept(Document):
@@ -142,12 +151,12 @@ class Reading:
 
     def __call__(
         self, documents: "Sequence[tuple[bytes | str, str]]"
-    ) -> "tuple[list[Rows], list[tuple[str, str, bytes, str]]]":
-        """Return the rows of (document, label) pairs in each view, and (fingerprint, label, content, Message-ID)."""
+    ) -> "tuple[list[Rows], list[tuple[str, str, str]], tuple[list[bytearray], list[int]]]":
+        """Return rows of (document, label) pairs in each view, (fingerprint, label, Message-ID), and their bodies."""
         seen = documents_of(self.views, [content for content, _ in documents], self.reader, self.keeps, True)
-        packed = keep_many(self.views, seen) if self.keeps else [b""] * len(seen)  # first: the header tokens stay
+        kept = keep_many(self.views, seen) if self.keeps else ([], [])  # first: the header tokens stay
         messages = [
-            (document.fingerprint, label, content, document.message_id if self.named else "")
-            for document, content, (_, label) in zip(seen, packed, documents)
+            (document.fingerprint, label, document.message_id if self.named else "")
+            for document, (_, label) in zip(seen, documents)
         ]
-        return rows_of(self.views, seen), messages
+        return rows_of(self.views, seen), messages, kept

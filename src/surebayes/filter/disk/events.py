@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+Row = tuple["Any", ...]
+"""A row as the journal's table has it: columns in its order, a source of 0 for none."""
+
+
 class Event:
     """One row of the journal.
 
@@ -113,22 +117,93 @@ def number_rows(events: Sequence[Event], seq: int, chain: int) -> int:
     return chain
 
 
-def row_of(event: Event) -> tuple[Any, ...]:
+def row_of(event: Event) -> Row:
     """Return what the journal's table has of a row, in its order.
 
     sqlite3 binds a bytearray at once; for bytes, and for None, it looks for an adapter first, which takes longer.
     """
     message_id = event.message_id if event.message_id is None else bytearray(event.message_id)
     return (
-        event.seq, event.action, event.fingerprint, event.label, event.source, event.time, event.who, event.check,
+        event.seq, event.action, event.fingerprint, event.label, event.source or 0, event.time, event.who, event.check,
         event.body_check, event.reader, message_id, event.chain, bytearray(event.body),
     )  # fmt: skip
 
 
-def row_without_source(event: Event) -> tuple[Any, ...]:
-    """Return what `row_of` does without the source."""
-    message_id = event.message_id if event.message_id is None else bytearray(event.message_id)
-    return (
-        event.seq, event.action, event.fingerprint, event.label, event.time, event.who, event.check,
-        event.body_check, event.reader, message_id, event.chain, bytearray(event.body),
-    )  # fmt: skip
+def event_of(row: Row) -> Event:
+    """Return the row that the journal's table has so.
+
+    Examples
+    --------
+    >>> event = Event("mark", label="here", time=5.0).numbered(7)
+    >>> event_of(row_of(event)) == event
+    True
+    """
+    seq, action, fingerprint, label, source, time, who, check, body_check, reader, message_id, chain, body = row
+    name = None if message_id is None else bytes(message_id)
+    return Event(
+        action, fingerprint, label, source or None, time, who, bytes(body), seq, body_check, check, reader, name, chain
+    )
+
+
+class MessageRows:
+    """Messages that are learnt or set aside, to become rows of the journal without an object for each.
+
+    Parameters
+    ----------
+    time : float
+        When, in seconds since 1970.
+    who : str or None
+        Who says so.
+    reader : int or None
+        The version of the reader of their content; None where bodies hold columns.
+    actions, fingerprints, labels : list of str
+        Of each what becomes of it, what it is, and its class.
+    bodies : list of bytes-like
+        Of each the body of its row.
+    checks : list of int
+        Their checksums.
+    names : list of bytes or None
+        The hashed Message-IDs.
+    """
+
+    __slots__ = ("actions", "bodies", "checks", "fingerprints", "labels", "names", "reader", "time", "who")
+
+    def __init__(
+        self,
+        time: float,
+        who: str | None,
+        reader: int | None,
+        actions: list[str],
+        fingerprints: list[str],
+        labels: list[str],
+        bodies: list[Any],
+        checks: list[int],
+        names: list[bytes | None],
+    ) -> None:
+        self.time, self.who, self.reader = time, who, reader
+        self.actions, self.fingerprints, self.labels = actions, fingerprints, labels
+        self.bodies, self.checks, self.names = bodies, checks, names
+
+    def numbered(self, seq: int, chain: int) -> tuple[list[Row], int]:
+        """Return their rows, from `seq` + 1 on, and the running checksum with all: as `number_rows` and `row_of` do.
+
+        Examples
+        --------
+        >>> body = bytearray(b"...")
+        >>> messages = MessageRows(5.0, "ann", 1, ["learn"], ["0a"], ["ham"], [body], [crc32(body)], [None])
+        >>> event = Event("learn", "0a", "ham", None, 5.0, "ann", b"...", reader=1).numbered(7)
+        >>> messages.numbered(6, 0) == ([row_of(event)], event.chain)
+        True
+        """
+        from array import array
+
+        pairs = list(zip(self.actions, self.labels))
+        kinds = {kind: number for number, kind in enumerate(dict.fromkeys(pairs))}
+        described = [
+            (action, label, f", {action!r}, ".encode("utf-8", "surrogatepass"),
+             f", {label!r}, None, {float(self.time)!r}, {self.who!r}, ".encode("utf-8", "surrogatepass"))
+            for action, label in kinds
+        ]  # fmt: skip
+        which = array("H", map(kinds.__getitem__, pairs)).tobytes()
+        rows: tuple[list[Row], int] = kernel("pool").number_messages(self, described, which, seq + 1, chain)
+        return rows

@@ -12,42 +12,30 @@ import os
 from binascii import crc32
 
 from surebayes.errors import BadModel, Busy, NewerModel
+from surebayes.filter.disk import journal_file
 from surebayes.filter.disk.bodies import pack_rows, unpack_rows
-from surebayes.filter.disk.events import Event, chained, number_rows, row_of, row_without_source
-from surebayes.filter.disk.journal_file import NAME, errors_named, open_for_reading, open_for_writing
+from surebayes.filter.disk.events import Event, chained, number_rows, row_of
+from surebayes.filter.disk.journal_file import NAME, OTHERS, errors_named, open_for_reading, open_for_writing
+from surebayes.kernels import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
+    from surebayes.filter.disk.events import Row
+
 __all__ = ["NAME", "Event", "Journal", "chained", "number_rows", "pack_rows", "unpack_rows"]
 
 VERSION = 2
 
-_EVENTS = """CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
-    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL,
-    reader INTEGER, message_id BLOB, chain INTEGER, body BLOB NOT NULL
-)"""  # the body comes last, so that reading the rest of a row doesn't read its pages
-_FACTS = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
-_OTHERS = "action NOT IN ('learn', 'forget')"
-_INDEXES = {
-    "by_fingerprint": "ON events (fingerprint) WHERE fingerprint IS NOT NULL",
-    "by_message_id": "ON events (message_id) WHERE message_id IS NOT NULL",
-    "by_action": f"ON events (action) WHERE {_OTHERS}",
-}
-_MADE_BY_1 = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
-_MADE = _MADE_BY_1 | {("index", name) for name in _INDEXES}
 _HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check, reader, message_id, chain"
 _HEAD_OF_1 = "seq, action, fingerprint, label, source, time, who, head_check, body_check, NULL, NULL, NULL"
-_INSERT = f"INSERT INTO events ({_HEAD}, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_WITHOUT_SOURCE = _INSERT.replace("?, ?, ?, ?, ?,", "?, ?, ?, ?, NULL,", 1)
+_INSERT = f"INSERT INTO events ({_HEAD}, body) VALUES (?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?)"
 _OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
 
 Known = tuple[str, str, int]
 """What is known of a message: "learn" or "reserve", its label, and the row that holds it."""
-_LESSON = "seq, time, action, label, who"
 
 
 def _hasher(key: str) -> Any:
@@ -74,6 +62,8 @@ class Journal:
         Start a new one.
     write : bool
         Whether rows are to be added; False leaves no trace in the folder, and needs no more than to read it.
+    page : int
+        Bytes of a page of a new one.
 
     Attributes
     ----------
@@ -83,7 +73,7 @@ class Journal:
         Whether rows keep what views read of a message; else they keep its columns.
     """
 
-    def __init__(self, folder: str, create: bool = False, write: bool = True) -> None:
+    def __init__(self, folder: str, create: bool = False, write: bool = True, page: int = journal_file.PAGE) -> None:
         self.path = os.path.join(folder, NAME)
         self.folder, self.writes = folder, write
         if not create:
@@ -91,7 +81,7 @@ class Journal:
                 os.stat(self.path)
             except FileNotFoundError:
                 raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
-        self._db = open_for_writing(folder, create) if write else open_for_reading(folder)
+        self._db = open_for_writing(folder, create, page) if write else open_for_reading(folder)
         stat = os.stat(self.path)
         self._place = stat.st_dev, stat.st_ino
         self._head = _HEAD
@@ -118,7 +108,8 @@ class Journal:
             made = {tuple(row) for row in self._db.execute("SELECT type, name FROM sqlite_master")}
             if version < 1:
                 raise BadModel(f"{self.path} is no journal of surebayes.")
-            if made != (_MADE_BY_1 if version == 1 else _MADE):  # a view or a trigger would run when rows are read
+            known = journal_file.MADE_BY_1 if version == 1 else journal_file.MADE
+            if made != known:  # a view or a trigger would run when rows are read
                 raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
             if version == 1 and self.writes:
                 self._upgrade()
@@ -132,8 +123,8 @@ class Journal:
 
     def _create(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute(_FACTS)
-        self._db.execute(_EVENTS)
+        self._db.execute(journal_file.FACTS)
+        self._db.execute(journal_file.EVENTS)
         self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
         self._make_indexes()
 
@@ -150,7 +141,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
 
     def _make_indexes(self) -> None:
-        for name, about in _INDEXES.items():
+        for name, about in journal_file.INDEXES.items():
             self._db.execute(f"CREATE INDEX {name} {about}")
         self._db.execute("INSERT INTO facts VALUES ('key', ?)", (os.urandom(16).hex(),))
         self._db.execute(f"PRAGMA user_version={VERSION}")
@@ -175,6 +166,11 @@ class Journal:
         if self._hasher is None:
             self._hasher = _hasher(self.facts["key"])
         return _hash_of(message_id, self._hasher)
+
+    def hashed_many(self, plain_ids: list[str]) -> list[bytes | None]:
+        """Return what `hashed` does for each of many, which have no white space."""
+        hashed: list[bytes | None] = kernel("mail").hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
+        return hashed
 
     @property
     def keys(self) -> list[str]:
@@ -203,9 +199,7 @@ class Journal:
         except FileNotFoundError:
             stat = None
         if stat is None or (stat.st_dev, stat.st_ino) != self._place:
-            raise BadModel(
-                f"{self.path} was removed or replaced while this process had it open: open the filter again."
-            )
+            raise BadModel(f"{self.path} was removed or replaced while it was open here: open the filter again.")
 
     def cancel(self) -> None:
         """End a transaction that nothing was added in, if there is one."""
@@ -213,8 +207,12 @@ class Journal:
             with errors_named(self.path):
                 self._db.execute("ROLLBACK")
 
-    def append(self, events: Sequence[Event], blank: Sequence[int] = ()) -> None:
-        """Add rows that are numbered already, in one transaction. They are on disk when this returns.
+    def append(self, events: Sequence[Event]) -> None:
+        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+        self.append_rows([row_of(event) for event in events])
+
+    def append_rows(self, rows: Sequence[Row], blank: Sequence[int] = ()) -> None:
+        """Do so with rows as the table has them.
 
         The content of the rows `blank` goes in the same transaction, overwritten with zeros.
         """
@@ -222,12 +220,9 @@ class Journal:
             try:
                 if not self._db.in_transaction:
                     self.begin()
-                if self._begun_at + 1 != events[0].seq:
+                if self._begun_at + 1 != rows[0][0]:
                     raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
-                if all(event.source is None for event in events):
-                    self._db.executemany(_INSERT_WITHOUT_SOURCE, map(row_without_source, events))
-                else:
-                    self._db.executemany(_INSERT, map(row_of, events))
+                self._db.executemany(_INSERT, rows)
                 if blank:
                     self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
                 self._db.execute("COMMIT")
@@ -308,13 +303,22 @@ class Journal:
         result: dict[str, Known] = {}
         wanted = actions or ("learn", "forget", "reserve", "release")
         some = ", ".join(f"'{action}'" for action in wanted)
-        others = "" if {"learn", "forget"} & set(wanted) else f"{_OTHERS} AND "
+        others = "" if {"learn", "forget"} & set(wanted) else f"{OTHERS} AND "
         for event in self._events(f"{others}action IN ({some}) ORDER BY seq"):
             if event.action in ("forget", "release", "unjudged"):
                 result.pop(event.fingerprint or "", None)
             else:
                 result[event.fingerprint or ""] = event.action, event.label or "", event.source or event.seq
         return result
+
+    def learnt_together(self) -> set[int]:
+        """Return the rows of messages that were learnt, and moved no weights, after these were last set."""
+        weighed = max([event.seq for event in self.of_actions("settings") if event.label == "weights"], default=0)
+        reader = "reader" if self._head == _HEAD else "NULL"
+        steps = f"substr(body, CASE WHEN {reader} IS NULL THEN 5 ELSE 1 END, 4)"  # their number, as bodies begin
+        rows = f"seq > ? AND action = 'learn' AND source IS NULL AND {steps} = x'00000000'"
+        with errors_named(self.path):
+            return {seq for (seq,) in self._db.execute(f"SELECT seq FROM events WHERE {rows}", (weighed,))}
 
     def latest(self, fingerprint: str | None = None, limit: int | None = None) -> list[Event]:
         """Return rows, of one message or all, the latest first."""
@@ -326,7 +330,7 @@ class Journal:
 
         Of the latest rows; what a training brought along is left out.
         """
-        rows = f"SELECT * FROM (SELECT {_LESSON} FROM events ORDER BY seq DESC LIMIT ?)"
+        rows = "SELECT * FROM (SELECT seq, time, action, label, who FROM events ORDER BY seq DESC LIMIT ?)"
         query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
         with errors_named(self.path):
             lessons = self._db.execute(query, (limit,)).fetchall()
@@ -335,7 +339,7 @@ class Journal:
     def of_actions(self, *actions: str) -> list[Event]:
         """Return the rows of actions other than learning and forgetting."""
         some = ", ".join(f"'{action}'" for action in actions)
-        return list(self._events(f"{_OTHERS} AND action IN ({some}) ORDER BY seq"))
+        return list(self._events(f"{OTHERS} AND action IN ({some}) ORDER BY seq"))
 
     def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
         """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
@@ -369,9 +373,7 @@ class Journal:
 
     def content(self, seq: int) -> tuple[bytes, int | None]:
         """Return the body of a row, checked, and the version of the reader whose content it is."""
-        for body, reader in self.bodies([seq]):
-            return body, reader
-        raise AssertionError("there is one body for each row")
+        return next(self.bodies([seq]))
 
     def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
         """Yield what `content` returns for each of many rows."""
@@ -392,16 +394,15 @@ class Journal:
     def times(self, action: str) -> dict[int, float]:
         """Return when the rows of an action other than learning and forgetting were written, by their numbers."""
         with errors_named(self.path):
-            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {_OTHERS} AND action = ?", (action,)))
+            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {OTHERS} AND action = ?", (action,)))
 
     def lessons(self) -> tuple[int, float | None]:
         """Return how many messages are learnt, and when the latest lesson was."""
         with errors_named(self.path):
-            query = "SELECT sum(action = 'learn') - sum(action = 'forget') FROM events"
-            learnt = self._db.execute(query).fetchone()[0] or 0
-            last = "SELECT time FROM events WHERE action IN ('learn', 'forget') ORDER BY seq DESC LIMIT 1"
-            row = self._db.execute(last).fetchone()
-        return int(learnt), None if row is None else float(row[0])
+            lessons = "events WHERE action IN ('learn', 'forget')"
+            query = f"SELECT 2 * sum(action = 'learn') - count(*), max(seq), time FROM {lessons}"  # that row's time
+            learnt, _, last = self._db.execute(query).fetchone()
+        return learnt or 0, last
 
     # ---- the whole
 

@@ -20,9 +20,30 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = "journal.sqlite"
+PAGE, SMALL_PAGE = 16384, 4096
+"""Bytes of a page of a new file: few messages need more than one of the larger ones, so that SQLite takes a third less
+of a training; a file of few messages takes a quarter of the room with the smaller ones."""
+LOG = 4 * 2**20
+"""Bytes of the write-ahead log from which on it is moved into the main file, as far as readers allow."""
+
+EVENTS = """CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
+    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL,
+    reader INTEGER, message_id BLOB, chain INTEGER, body BLOB NOT NULL
+)"""  # the body comes last, so that reading the rest of a row doesn't read its pages
+FACTS = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+OTHERS = "action NOT IN ('learn', 'forget')"
+INDEXES = {
+    "by_fingerprint": "ON events (fingerprint) WHERE fingerprint IS NOT NULL",
+    "by_message_id": "ON events (message_id) WHERE message_id IS NOT NULL",
+    "by_action": f"ON events (action) WHERE {OTHERS}",
+}
+MADE_BY_1 = {("table", "facts"), ("index", "sqlite_autoindex_facts_1"), ("table", "events")}
+MADE = MADE_BY_1 | {("index", name) for name in INDEXES}
+"""What the file has made in it: tables and indexes, and what those of version 1 are."""
 
 
-def open_for_writing(folder: str, create: bool = False) -> sqlite3.Connection:
+def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sqlite3.Connection:
     """Open the journal's file; what is written to it is on disk when a transaction has ended."""
     path = os.path.join(folder, NAME)
     if create:
@@ -36,7 +57,11 @@ def open_for_writing(folder: str, create: bool = False) -> sqlite3.Connection:
     with errors_named(path):
         connection = _connect(path, "rw")
         try:
+            if create:
+                connection.execute(f"PRAGMA page_size={page}")
             connection.execute("PRAGMA journal_mode=WAL")
+            pages = LOG // connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA wal_autocheckpoint={pages}")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import BinaryIO, NamedTuple
+from binascii import crc32
+from collections import namedtuple
+from collections.abc import Sequence
 
-from surebayes.pool.document import Rows, joined
+from surebayes.filter.disk.bodies import pack_rows, unpack_content
+from surebayes.pool.document import Rows, joined, packable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
 
 HELD = 256 * 2**20
 """Bytes of terms that a training holds in memory before it goes on in a file."""
 _CHUNK = 2**32  # a place is the number of a chunk times this, and the place in the chunk
 
 
-class SpooledMessage(NamedTuple):
+class SpooledMessage(namedtuple("SpooledMessage", ("fingerprint", "label", "rows", "content", "message_id"))):
     """A message of a training.
 
     Attributes
@@ -28,6 +35,8 @@ class SpooledMessage(NamedTuple):
         The Message-ID of a mail.
     """
 
+    __slots__ = ()
+
     fingerprint: str
     label: str
     rows: list[Rows]
@@ -35,7 +44,7 @@ class SpooledMessage(NamedTuple):
     message_id: str
 
 
-class SpooledGroup(NamedTuple):
+class SpooledGroup(namedtuple("SpooledGroup", ("rows", "places", "fingerprints", "labels"))):
     """Messages that lie together.
 
     Attributes
@@ -48,6 +57,8 @@ class SpooledGroup(NamedTuple):
         What they are, and their classes.
     """
 
+    __slots__ = ()
+
     rows: list[Rows]
     places: Sequence[int]
     fingerprints: list[str]
@@ -58,18 +69,23 @@ class Chunk:
     """Some messages, and the rows and what is kept of each: in memory, or in a file."""
 
     def __init__(
-        self, rows: list[Rows], fingerprints: list[str], labels: list[str], contents: Sequence[bytes] = ()
+        self,
+        rows: list[Rows],
+        fingerprints: list[str],
+        labels: list[str],
+        bodies: Sequence[bytearray] = (),
+        checks: Sequence[int] = (),
     ) -> None:
         self.rows, self.fingerprints, self.labels = rows, fingerprints, labels
         self.repeated: set[int] = set()  # the places of messages that had come before
-        self.contents: list[bytes] = list(contents)
-        self.content_places: list[tuple[int, int]] = []
+        self.bodies, self.checks = bodies, checks
+        self.body_places: list[tuple[int, int]] = []
         self.file: BinaryIO | None = None
         self.places: list[tuple[int, int | None]] = []  # in the file: where the columns of a view are, and the times
 
     def size(self) -> int:
         """Return how many bytes the rows take."""
-        return sum(map(len, self.contents)) + sum(
+        return sum(map(len, self.bodies)) + sum(
             memoryview(part).nbytes for rows in self.rows for part in (rows.columns, rows.times) if part is not None
         )
 
@@ -82,19 +98,22 @@ class Chunk:
                 starts.append(None if part is None else at)
                 at += 0 if part is None else file.write(memoryview(part).cast("B"))
             self.places.append((starts[0] or 0, starts[1]))
-        for content in self.contents:
-            self.content_places.append((at, len(content)))
-            at += file.write(content)
-        self.rows, self.contents = [Rows(rows.indptr, b"") for rows in self.rows], []
+        for body in self.bodies:
+            self.body_places.append((at, len(body)))
+            at += file.write(body)
+        self.rows, self.bodies = [Rows(rows.indptr, b"") for rows in self.rows], ()
         return at
 
-    def content(self, i: int) -> bytes:
-        """Return what is kept of one message; nothing where nothing is."""
-        if self.file is None or not self.content_places:
-            return self.contents[i] if self.contents else b""
-        at, size = self.content_places[i]
+    def body(self, i: int) -> tuple[bytes | bytearray, int]:
+        """Return the body of the row that holds a message, and its checksum: what is kept of it, or its terms."""
+        if not self.checks:
+            body: bytes | bytearray = pack_rows(packable(self.of(i)))
+            return body, crc32(body)
+        if self.file is None:
+            return self.bodies[i], self.checks[i]
+        at, size = self.body_places[i]
         self.file.seek(at)
-        return self.file.read(size)
+        return self.file.read(size), self.checks[i]
 
     def batch(self) -> list[Rows]:
         """Return the rows of all messages."""
@@ -147,16 +166,21 @@ class Spool:
         self.contradictory: set[str] = set()
         self.held = self.end = 0
 
-    def add(self, rows: list[Rows], messages: Sequence[tuple[str, str, bytes, str]]) -> int:
-        """Keep messages, (fingerprint, label, content, Message-ID) of each; return how many were there with that label.
+    def add(
+        self,
+        rows: list[Rows],
+        messages: Sequence[tuple[str, str, str]],
+        kept: tuple[Sequence[bytearray], Sequence[int]] = ((), ()),
+    ) -> int:
+        """Keep messages, (fingerprint, label, Message-ID) of each; return how many were there with that label.
 
         One that comes with two labels is left out: neither can be trusted.
         """
         if not messages:
             return 0
-        fingerprints, labels, contents, ids = map(list, zip(*messages))
+        fingerprints, labels, ids = map(list, zip(*messages))
         self.ids.update([(fingerprint, name) for fingerprint, name in zip(fingerprints, ids) if name])
-        chunk = Chunk(rows, fingerprints, labels, contents if any(contents) else ())
+        chunk = Chunk(rows, fingerprints, labels, *kept)
         first = len(self.chunks) * _CHUNK
         self.chunks.append(chunk)
         already = 0
@@ -205,6 +229,21 @@ class Spool:
         chunk, i = self.found(fingerprint)
         return chunk.labels[i]
 
+    def labels_of(self, fingerprints: Iterable[str]) -> list[str]:
+        """Return the classes that messages were given as."""
+        chunks = self.chunks
+        return [chunks[place >> 32].labels[place & 0xFFFFFFFF] for place in map(self.places.__getitem__, fingerprints)]
+
+    def bodies_of(self, fingerprints: Iterable[str]) -> tuple[list[bytes | bytearray], list[int]]:
+        """Return the bodies of rows that hold messages, and their checksums."""
+        bodies: list[bytes | bytearray] = []
+        checks: list[int] = []
+        for place in map(self.places.__getitem__, fingerprints):
+            body, check = self.chunks[place >> 32].body(place & 0xFFFFFFFF)
+            bodies.append(body)
+            checks.append(check)
+        return bodies, checks
+
     def found(self, fingerprint: str) -> tuple[Chunk, int]:
         """Return where a message is: a chunk, and its place there."""
         number, i = divmod(self.places[fingerprint], _CHUNK)
@@ -212,13 +251,9 @@ class Spool:
 
     def message(self, fingerprint: str) -> SpooledMessage:
         """Return a message with its rows."""
-        label, content, message_id = self.kept_of(fingerprint)
-        return SpooledMessage(fingerprint, label, self.rows_of(fingerprint), content, message_id)
-
-    def kept_of(self, fingerprint: str) -> tuple[str, bytes, str]:
-        """Return the class of a message, what the journal keeps of it, and its Message-ID."""
         chunk, i = self.found(fingerprint)
-        return chunk.labels[i], chunk.content(i), self.ids.get(fingerprint, "")
+        content = unpack_content(bytes(chunk.body(i)[0]))[0] if chunk.checks else b""
+        return SpooledMessage(fingerprint, chunk.labels[i], chunk.of(i), content, self.ids.get(fingerprint, ""))
 
     def rows_of(self, fingerprint: str) -> list[Rows]:
         """Return the rows of a message."""

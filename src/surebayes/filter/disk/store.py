@@ -23,7 +23,7 @@ from surebayes.pool.table import FileTable, Table, file_parts, merged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from surebayes.filter.lean.judge import Judge
@@ -44,10 +44,10 @@ Lesson = list[bytes]
 
 
 def write_tables(
-    folder: str, tables: dict[str, bytes], pack: bool = False
+    folder: str, tables: Mapping[str, bytes | bytearray], pack: bool = False
 ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
     """Write the entries of tables as one file; return its manifest entry, and where in it each table's parts lie."""
-    parts: dict[str, bytes] = {}
+    parts: dict[str, bytes | bytearray] = {}
     places: dict[str, dict[str, int]] = {}
     prepared = side_by_side(file_parts, list(tables.values()), sum(map(len, tables.values())))
     for name, (written, about) in zip(tables, prepared):
@@ -62,7 +62,7 @@ def write_tables(
     return {**write_file(folder, "tables", ".table", packed(whole)), "unpacked": len(whole)}, places
 
 
-def _header(parts: dict[str, bytes]) -> tuple[bytes, dict[str, int]]:
+def _header(parts: Mapping[str, bytes | bytearray]) -> tuple[bytes, dict[str, int]]:
     """Return the header of a safetensors file of uint32 arrays, one after the other, and where each begins.
 
     Written here and not by the library, which would copy all of them twice: a model is written every few seconds.
@@ -274,16 +274,18 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], size: in
     """Call a function with each item; on threads where there are many bytes to go through."""
     if size < _MANY_BYTES:
         return [function(item) for item in items]
-    from surebayes.pool.threads import ahead
+    from surebayes.pool.threads import at_once
 
-    return list(ahead(function, items))
+    return at_once(function, items)
 
 
-def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes:
+def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes | bytearray:
     """Return the entries of a table in memory, or of tables in files added up, with so many values each."""
     stack, each = stack_and_each
     if isinstance(stack[0], Table):
         return stack[0].entries()
+    if len(stack) == 1 and stack[0].plain is not None:
+        return stack[0].plain
     return merged([table for table in stack if isinstance(table, FileTable)], each)
 
 

@@ -14,7 +14,7 @@ from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.layers.base import checked_link
+from surebayes.filter.layers.link import BaseLink
 from surebayes.filter.live.durable import RENEW_AFTER, Durable
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
@@ -87,7 +87,7 @@ def erase(
             now = time.time()
             try:
                 write.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
-                journal.append(write.events, blank=[row.seq for row in rows])
+                journal.append_rows(write.rows, blank=[row.seq for row in rows])
             except BaseException:
                 durable.state, durable.ahead = None, True  # memory is ahead of the journal: it must not be written
                 raise
@@ -152,7 +152,7 @@ def _add_rows_that_came_with_the_model(durable: Durable) -> None:
     durable.add_pending(manifest)
 
 
-def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], dict[str, Any] | None]:
+def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
     """Return what documents are, the classes, the views and the base of a layer.
 
     All of it is in the journal; where an earlier release wrote it, in the manifest.
@@ -169,7 +169,7 @@ def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[Vi
         views = tuple(ViewSpec.from_json(view) for view in described)
         names = check_classes(about["classes"], max(view.width for view in views))
         base = about.get("base")
-        return str(about["reader"]), names, views, None if base is None else checked_link(base)
+        return str(about["reader"]), names, views, None if base is None else BaseLink.from_json(base)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise

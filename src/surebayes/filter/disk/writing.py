@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 
 from surebayes.filter.disk.bodies import pack_stages
-from surebayes.filter.disk.events import Event, number_rows
+from surebayes.filter.disk.events import Event, event_of, number_rows, row_of
 from surebayes.persist.manifest import dumped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from surebayes.filter.disk.events import MessageRows, Row
     from surebayes.filter.disk.journal import Journal, Known
     from surebayes.filter.live.state import State
     from surebayes.pool.document import Rows
@@ -22,7 +23,7 @@ class Writing:
 
     def __init__(self, state: State, journal: Journal) -> None:
         self.state, self.journal = state, journal
-        self.events: list[Event] = []
+        self.rows: list[Row] = []
         self._messages: dict[str, Known | None] = {}  # what these rows say, which the journal hasn't got yet
         self._judged: dict[str, tuple[str, int] | None] = {}
 
@@ -33,7 +34,7 @@ class Writing:
     def add_many(self, events: list[Event]) -> None:
         """Do for many rows what `add` does for one."""
         self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
-        self.events += events
+        self.rows += [row_of(event) for event in events]
         for event in events:
             fingerprint, action = event.fingerprint or "", event.action
             if action in ("learn", "reserve"):
@@ -43,6 +44,19 @@ class Writing:
             elif action in ("judged", "unjudged"):
                 truth = event.label or "", event.source or event.seq
                 self._judged[fingerprint] = truth if action == "judged" else None
+
+    def add_messages(self, messages: MessageRows) -> None:
+        """Do for messages that are learnt or set aside what `add_many` does."""
+        rows, chain = messages.numbered(self.state.seq, self.state.chain)
+        self.state.note_messages(rows, chain)
+        self.rows += rows
+        known = zip(messages.actions, messages.labels, [row[0] for row in rows])
+        self._messages.update(zip(messages.fingerprints, known))
+
+    @property
+    def events(self) -> list[Event]:
+        """The rows, each with its names."""
+        return [event_of(row) for row in self.rows]
 
     def known(self, fingerprint: str) -> Known | None:
         """Return what is known of a message; "bulk" and its label if it was learnt without journal."""
@@ -66,10 +80,10 @@ class Writing:
 
     def content(self, row: int) -> tuple[bytes, int | None]:
         """Return the body of a row, and the version of the reader whose content it is."""
-        first = self.events[0].seq if self.events else row + 1
+        first = self.rows[0][0] if self.rows else row + 1
         if row < first:
             return self.journal.content(row)
-        event = self.events[row - first]
+        event = event_of(self.rows[row - first])
         return event.body, event.reader
 
     def terms(self, row: int) -> tuple[list[Rows], list[int]]:
@@ -78,7 +92,8 @@ class Writing:
 
     def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
         """Change settings."""
-        was = {name: getattr(self.state.settings, name) for name in change}
+        before = self.state.settings.to_json()
+        was = {name: before.get(name) for name in change}
         self.state.change(change, self.body)
         body = dumped({"set": change, "was": was})
         self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
@@ -94,5 +109,5 @@ class Writing:
 
     def commit(self) -> None:
         """Write the rows."""
-        if self.events:
-            self.journal.append(self.events)
+        if self.rows:
+            self.journal.append_rows(self.rows)

@@ -166,5 +166,5 @@ def _reversal(state: State, seen: Seen, label: str) -> float:
     else:
         other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
     judge = state.judge
-    times = 1 if state.settings.base is None else state.settings.base["own_weight"]
+    times = 1 if state.settings.base is None else state.settings.base.own_weight
     return reversal(state.pool, seen.rows, other, lambda now: judge.decide(now)[0] != label, times)

@@ -95,7 +95,9 @@ class LearningFilter(OpenFilter):
         If they are at least as many as the filter has learnt before, its experts are weighed as `ViewPool.fit` does it:
         by how they score a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
         for mail, "stack" for text). What a text filter has of a second stage is fitted then. Fewer documents are
-        lessons like any others: each is judged, moves the weights a step, and is learnt; `retune` weighs anew.
+        lessons like any others: each is judged, moves the weights a step, and is learnt; `retune` weighs anew. Where a
+        training was cut short before it weighed the experts (`unweighed`), the same documents again end as it would
+        have.
 
         Parameters
         ----------

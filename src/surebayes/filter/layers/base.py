@@ -12,7 +12,8 @@ import os
 from math import isfinite
 
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter.layers.counting import MOST_WEIGHT, lacking, no_steps, over, stepped
+from surebayes.filter.layers.counting import lacking, no_steps, over, stepped
+from surebayes.filter.layers.link import BaseLink, check_weight
 from surebayes.filter.lean.judge import Judge, MappedModel
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.engine import Engine
@@ -29,25 +30,6 @@ ON_BASE, ON_LAST, ON_PART, ALONE = "base", "last base", "part of the base", "own
 itself stands on, or without it."""
 
 
-def checked_link(link: object) -> "dict[str, Any]":
-    """Return what a filter's settings say of its base; BadModel where they can't."""
-    wanted = {"path": str, "near": str, "id": str, "own_weight": int, "tuned": str}
-    if not isinstance(link, dict) or set(link) != set(wanted):
-        raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
-    if not all(type(link[name]) is kind for name, kind in wanted.items()):
-        raise BadModel("The settings of the filter name its base by values that can't be.")
-    if "\0" in link["path"] + link["near"] or not 1 <= link["own_weight"] <= MOST_WEIGHT:
-        raise BadModel("The settings of the filter name its base by values that can't be.")
-    return link
-
-
-def check_weight(weight: object) -> int:
-    """Check how often own lessons count."""
-    if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= MOST_WEIGHT:
-        raise ValueError(f"own_weight must be a whole number from 1 to {MOST_WEIGHT:,}. Got {weight!r}.")
-    return weight
-
-
 def stamp_of(folder: str) -> "tuple[int, int]":
     """Return what changes when a folder's manifest is replaced; zeros where there is none."""
     try:
@@ -55,12 +37,6 @@ def stamp_of(folder: str) -> "tuple[int, int]":
     except OSError:
         return 0, 0
     return stat.st_mtime_ns, stat.st_ino
-
-
-def places_of(folder: str, link: "dict[str, Any]") -> "list[str]":
-    """Return where a base may be: where it was, and at the same place as seen from the layer, if both were moved."""
-    near = os.path.normpath(os.path.join(os.path.abspath(folder), link["near"])) if link["near"] else link["path"]
-    return [link["path"]] if near == link["path"] else [link["path"], near]
 
 
 class Base:
@@ -115,14 +91,14 @@ class Base:
 
 
 def opened(
-    folder: str, link: "dict[str, Any]", layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
+    folder: str, link: BaseLink, layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
     before: "Base | None" = None,
 ) -> Base:  # fmt: skip
     """Open the base of a layer in a folder; StoreError, BadModel or OSError where it can't be its base any more."""
     problem: Exception | None = None
-    for place in places_of(folder, link):
+    for place in link.places(folder):
         try:
-            if identity_of(place) != link["id"]:
+            if identity_of(place) != link.id:
                 raise BadModel(f"{place!r} is another filter than the one that this layer was made on.")
             return open_base(place, folder, layer, hold, above, before)
         except (StoreError, OSError) as error:
@@ -200,16 +176,16 @@ def _check_same(base: Base, layer: Engine) -> None:
 # ---------------------------------------------------------------------- judging on it
 
 
-def steps_of(layer: Engine, link: "dict[str, Any]", base: Base) -> PoolWeights:
+def steps_of(layer: Engine, link: BaseLink, base: Base) -> PoolWeights:
     """Return the steps of own lessons; none where the base has been weighed anew since."""
-    if link["tuned"] != base.tuned:
+    if link.tuned != base.tuned:
         return no_steps(len(layer.contrasts), layer.n_experts)
     return layer.weights
 
 
-def pool_on(base: Base, layer: Engine, link: "dict[str, Any]", lacks: "list[int] | None" = None) -> Engine:
+def pool_on(base: Base, layer: Engine, link: BaseLink, lacks: "list[int] | None" = None) -> Engine:
     """Return the pool that a layer judges by."""
-    engine = over(base.judge.engine, layer, link["own_weight"], lacks)
+    engine = over(base.judge.engine, layer, link.own_weight, lacks)
     engine.weights = stepped(base.judge.engine.weights, steps_of(layer, link, base).units)
     return engine
 
@@ -243,14 +219,14 @@ class Standing:
     __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
 
     def __init__(
-        self, folder: str, link: "dict[str, Any]", layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
+        self, folder: str, link: BaseLink, layer: Engine, hold: bool, above: "tuple[str, ...]" = (),
         before: "Standing | None" = None,
     ) -> None:  # fmt: skip
         self.folder, self.link, self.hold, self._above = folder, link, hold, above
         self.base: Base | None = None
         self.problem, self._is_last = "", False
         self._looked = self._stamps()
-        last = before.base if before is not None and before.link["id"] == link["id"] else None
+        last = before.base if before is not None and before.link.id == link.id else None
         if last is not None and last.is_current:
             self.base, self.problem = last, last.problem
             return
@@ -261,7 +237,7 @@ class Standing:
             self.base, self.problem, self._is_last = last, str(error), True
 
     def _stamps(self) -> "list[tuple[int, int]]":
-        return [stamp_of(place) for place in places_of(self.folder, self.link)]
+        return [stamp_of(place) for place in self.link.places(self.folder)]
 
     @property
     def is_current(self) -> bool:
@@ -308,7 +284,7 @@ class Standing:
         """Return how a layer stands, as plain values."""
         version = None if self.base is None else self.base.version
         return {
-            "path": self.link["path"], "own_weight": self.link["own_weight"], "version": version, "basis": self.basis,
+            "path": self.link.path, "own_weight": self.link.own_weight, "version": version, "basis": self.basis,
             "problem": self.problem or None,
         }  # fmt: skip
 
@@ -334,10 +310,8 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**31
 
 
-def link_to(base: Base, folder: str, own_weight: int) -> "dict[str, Any]":
+def link_to(base: Base, folder: str, own_weight: int) -> BaseLink:
     """Return what a layer's settings say of its base."""
     path = os.path.abspath(base.folder)
-    return {
-        "path": path, "near": os.path.relpath(path, os.path.abspath(folder)), "id": identity_of(base.folder),
-        "own_weight": check_weight(own_weight), "tuned": base.tuned,
-    }  # fmt: skip
+    near = os.path.relpath(path, os.path.abspath(folder))
+    return BaseLink(path, near, identity_of(base.folder), check_weight(own_weight), base.tuned)

@@ -6,7 +6,7 @@ import shlex
 from typing import NamedTuple
 
 from surebayes.errors import NoModel
-from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of, places_of
+from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of
 from surebayes.filter.live.state import State
 
 _UNREADABLE = "?"
@@ -48,15 +48,15 @@ def health(state: State, path: str) -> Health | None:
             "problem", f"the base stands badly ({standing.problem}) Mail is {judged}: surebayes doctor -m {below}"
         )
     what = "can't be used"
-    ids = [_identity(place) for place in places_of(path, link)]
+    ids = [_identity(place) for place in link.places(path)]
     if not any(ids):
-        what = f"is gone or was moved from {link['path']}"
-    elif link["id"] not in ids and _UNREADABLE in ids:
-        what = f"at {link['path']} can't be read"
+        what = f"is gone or was moved from {link.path}"
+    elif link.id not in ids and _UNREADABLE in ids:
+        what = f"at {link.path} can't be read"
         advice = f"mend it or put a copy back, or say where it is: surebayes rebase -m {mine} --base DIR"
-    elif link["id"] not in ids:
-        what = f"is not at {link['path']}: another filter is there"
-        advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link['path'])}"
+    elif link.id not in ids:
+        what = f"is not at {link.path}: another filter is there"
+        advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link.path)}"
     elif "views" in standing.problem or "reader" in standing.problem or "classes" in standing.problem:
         what = "has other views than this layer"
         advice = (
@@ -67,20 +67,20 @@ def health(state: State, path: str) -> Health | None:
 
 def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
     seen = (state.noted or {}).get("rows", 0)
-    link = state.settings.base or {}
+    link = state.settings.base
     if isinstance(seen, int) and rows < seen:
         return Health(
             "problem",
             f"the base {folder} is older than what this layer has seen of it (row {rows:,}, and it was at {seen:,}): a "
             "copy was restored. Teach the base again what it lost; the layer goes on with it as it is.",
         )
-    if folder != link.get("path"):
+    if link is None or folder != link.path:
         return Health(
             "note",
             f"the base was moved to {folder} together with this layer. Make that known: "
             f"surebayes rebase -m {mine} --base {shlex.quote(folder)}",
         )
-    lessons, times = sum(state.engine.documents), link.get("own_weight", 1)
+    lessons, times = sum(state.engine.documents), link.own_weight
     counted = "1 own lesson," if lessons == 1 else f"{lessons:,} own lessons, each"
     return Health("ok", f"{counted} {times} times, on {folder}")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from surebayes.errors import BadInput, BadModel
 from surebayes.filter.disk.writing import Writing
-from surebayes.filter.layers.base import check_weight, identity_of, link_to, open_whole
+from surebayes.filter.layers.base import identity_of, link_to, open_whole
+from surebayes.filter.layers.link import BaseLink, check_weight
 from surebayes.filter.live.durable import Durable
 from surebayes.pool.specs import views_of
 
@@ -57,15 +58,15 @@ def move_base(durable: Durable, base: str, own_weight: int | None = None, who: s
     below = open_whole(base, durable.path, state.engine)
     if list(below.judge.names) != list(state.names):
         raise BadModel(f"The base {base!r} has other classes: {below.judge.names!r}, not {state.names!r}.")
-    wanted = link_to(below, durable.path, link["own_weight"] if own_weight is None else own_weight)
-    if identity_of(base) == link["id"]:
-        wanted["tuned"] = link["tuned"]
+    wanted = link_to(below, durable.path, link.own_weight if own_weight is None else own_weight)
+    if identity_of(base) == link.id:
+        wanted = wanted.steps_from(link.tuned)
     if wanted == link:
         return False
     durable.submit(lambda write: _move(write, wanted, who))
-    durable.absorb_all(f"stands on {os.path.basename(wanted['path'])}", renew=True)
+    durable.absorb_all(f"stands on {os.path.basename(wanted.path)}", renew=True)
     return True
 
 
-def _move(write: Writing, link: dict[str, Any], who: str | None) -> None:
-    write.settings({"base": link}, who, weights=True)
+def _move(write: Writing, link: BaseLink, who: str | None) -> None:
+    write.settings({"base": link.to_json()}, who, weights=True)

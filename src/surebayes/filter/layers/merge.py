@@ -22,7 +22,8 @@ from surebayes.filter.disk.writing import Writing
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import batch_of
 from surebayes.filter.live.state import State
-from surebayes.filter.training import BATCH, batched, turns_of
+from surebayes.filter.training import BATCH, batched
+from surebayes.filter.weighing import in_order, turns_of
 from surebayes.persist.folder import flush_folder
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
@@ -230,9 +231,10 @@ def _copy(
 def _fit(target: Durable, known: dict[str, Lesson]) -> None:
     """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
     state = target.loaded()
-    learnt = sorted((f, state.code(lesson.label)) for f, lesson in known.items() if lesson.action == "learn")
-    turns = turns_of(state.engine, [f for f, _ in learnt], [code for _, code in learnt])
-    weighing = [learnt[i][1] for turn in turns for i in turn]
+    learnt = sorted([f for f, lesson in known.items() if lesson.action == "learn"], key=in_order(state.engine))
+    codes = [state.code(known[f].label) for f in learnt]
+    turns = turns_of(state.engine, learnt, codes)
+    weighing = [codes[i] for turn in turns for i in turn]
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, "merge")
     else:  # too few to weigh by: all the same, and no lesson's step is counted twice

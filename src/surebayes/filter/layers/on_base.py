@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from surebayes.filter.disk.writing import Writing
     from surebayes.filter.layers.base import Standing
+    from surebayes.filter.layers.link import BaseLink
     from surebayes.filter.live.model_settings import Settings
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Engine
@@ -58,11 +59,11 @@ class OnBase:
         judge, standing = self.own_judge, self.standing
         return judge if standing is None else standing.judge(judge, self.pool, self.noted)
 
-    def become_layer(self, base: dict[str, Any]) -> None:
+    def become_layer(self, base: BaseLink) -> None:
         """Stand on a base from the first lesson on: weights are steps from the base's."""
         units = [[0] * len(units) for units in self.engine.weights.units]
         bias = [0.0] * len(units)
-        self.settings = self.settings.replace({"base": base, "weights": units, "bias": bias})
+        self.settings = self.settings.replace({"base": base.to_json(), "weights": units, "bias": bias})
         self.engine.weights = weights_of(units, bias, len(units), self.engine.n_experts)
 
     def stand(self, folder: str, hold: bool = True) -> None:
@@ -70,7 +71,7 @@ class OnBase:
         link = self.settings.base
         if link is None:
             return
-        if self.standing is None or self.standing.link is not link or not self.standing.is_current:
+        if self.standing is None or self.standing.link != link or not self.standing.is_current:
             from surebayes.filter.layers.base import Standing
 
             is_as_written = self.standing is None and self.version == 0
@@ -110,9 +111,10 @@ class OnBase:
     def drop_old_steps(self, write: Writing) -> None:
         """Drop the steps of a layer's lessons where its base has been weighed anew since."""
         standing, link = self.standing, self.settings.base
-        if standing is None or standing.base is None or link is None or link["tuned"] == standing.base.tuned:
+        if standing is None or standing.base is None or link is None or link.tuned == standing.base.tuned:
             return
         none = [[0] * len(units) for units in self.engine.weights.units]
-        change = {"base": {**link, "tuned": standing.base.tuned}, "weights": none, "weights_since": self.seq + 1}
+        steps = link.steps_from(standing.base.tuned).to_json()
+        change = {"base": steps, "weights": none, "weights_since": self.seq + 1}
         write.settings(change, "base tuned", weights=True)
         self.stand(standing.folder, standing.hold)

@@ -1,1 +1,1 @@
-"""Judging from a folder's files alone, without numpy: one mail in milliseconds, many documents by several processes."""
+"""The lean ways: judging from a folder's files alone, without numpy; a lesson, or a script's training, by command."""

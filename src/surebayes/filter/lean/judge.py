@@ -9,6 +9,7 @@ from surebayes.persist.manifest import read_manifest
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
+from surebayes.pool.second_stage import intercepts_of
 from surebayes.pool.specs import READERS, ViewSpec
 from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic, weights_of
@@ -182,8 +183,8 @@ def stages_of(about: "dict[str, Any]", view: ViewSpec, classes: int, files: Tabl
         if stage is None:
             result.append((None, reals(())))
             continue
-        intercepts = reals(stage["intercepts"])
-        if len(intercepts) != contrasts or not all(isfinite(value) for value in intercepts):
+        intercepts = intercepts_of(stage["intercepts"])
+        if len(intercepts) != contrasts:
             raise BadModel(f"The view {view.name!r} of the manifest has a second stage with wrong intercepts.")
         result.append((files.stage(stage["table"]), intercepts))
     return result
@@ -241,9 +242,10 @@ class MappedModel:
         before: "MappedModel | None",
     ) -> None:  # fmt: skip
         """Judge by what this layer stands on too."""
-        from surebayes.filter.layers.base import Standing, checked_link
+        from surebayes.filter.layers.base import Standing
+        from surebayes.filter.layers.link import BaseLink
 
-        link, noted = checked_link(manifest["settings"]["base"]), manifest.get("standing")
+        link, noted = BaseLink.from_json(manifest["settings"]["base"]), manifest.get("standing")
         known = None if before is None else before.standing
         self.standing = standing = Standing(folder, link, self.own.engine, hold, above, known)
         pool = standing.pool(self.own.engine, standing.lacks(self.own.engine, noted))

@@ -195,8 +195,8 @@ def _marked(write: Writing, outcome: str) -> str:
 
     from surebayes.filter.disk.events import Event
 
-    if write.events:
-        write.add(Event("mark", label=f"taught {len(write.events)}", time=time()))
+    if write.rows:
+        write.add(Event("mark", label=f"taught {len(write.rows)}", time=time()))
     return outcome
 
 

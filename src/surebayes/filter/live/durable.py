@@ -10,6 +10,7 @@ import time
 
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.disk.journal import Event, Journal
+from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import unpack_events
 from surebayes.filter.disk.writing import Writing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from surebayes.filter.layers.link import BaseLink
     from surebayes.filter.lean.judge import Judge
     from surebayes.filter.live.queue import WaitingLesson
     from surebayes.pool.specs import ViewSpec
@@ -86,16 +88,17 @@ class Durable:
         views: Sequence[ViewSpec],
         renew: bool = True,
         content: bool = True,
-        base: dict[str, Any] | None = None,
+        base: BaseLink | None = None,
     ) -> Durable:
         """Make the folder of a filter that has learnt nothing; `base` says what a layer stands on."""
-        from surebayes.filter.live.new_folder import clear_unfinished, remove_files
+        from surebayes.filter.live.new_folder import clear_unfinished, make_folder, remove_files
 
-        os.makedirs(path, exist_ok=True)
+        make_folder(path)
         self = cls(path, renew)
         with locked(path):
             clear_unfinished(path)
-            self.journal = Journal(path, create=True)  # an error where somebody else was quicker
+            page = PAGE if base is None else SMALL_PAGE  # there may be thousands of layers
+            self.journal = Journal(path, create=True, page=page)  # an error where somebody else was quicker
             try:
                 self.state = State.new(reader, names, views)
                 self.journal.set_fact("content", "yes" if content else "no")
@@ -384,7 +387,7 @@ class Durable:
                 self.renew_certificate(RENEW_AFTER)
                 self.absorb_locked()
             return
-        self._taught += len(write.events)
+        self._taught += len(write.rows)
         if self._in_bulk:
             return
         if write.state.seq - self.absorbed >= ABSORB_AFTER and self._may_absorb():

@@ -8,6 +8,8 @@ TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cos
 if TYPE_CHECKING:
     from typing import Any
 
+    from surebayes.filter.layers.link import BaseLink
+
 
 class Settings:
     """What a filter is set to, besides what it has learnt: thresholds, the promise they keep, how it weighs.
@@ -28,7 +30,7 @@ class Settings:
         The promises of the thresholds, by class.
     certified_at : int
         The number of lessons when it was made.
-    base : dict or None
+    base : BaseLink or None
         Of a layer, the filter that it stands on; the weights are then the steps of own lessons.
     """
 
@@ -47,7 +49,7 @@ class Settings:
         probability: list[float] | None = None,
         certificates: dict[str, dict[str, Any]] | None = None,
         certified_at: int = 0,
-        base: dict[str, Any] | None = None,
+        base: BaseLink | None = None,
     ) -> None:
         self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
         self.thresholds: dict[str, float] = thresholds or {}
@@ -57,8 +59,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
-        names = [name for name in self.__slots__ if name != "base" or self.base is not None]
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "base"}
+        return values if self.base is None else {"base": self.base.to_json(), **values}
 
     def replace(self, change: dict[str, Any]) -> Settings:
         """Return settings that differ in some; BadModel for one that there isn't."""
@@ -70,11 +72,11 @@ class Settings:
         value = _of_now(value)
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or of another release.")
-        settings = cls(**value)
-        if settings.base is not None:
-            from surebayes.filter.layers.base import checked_link
+        if value.get("base") is not None:
+            from surebayes.filter.layers.link import BaseLink
 
-            checked_link(settings.base)
+            value = {**value, "base": BaseLink.from_json(value["base"])}
+        settings = cls(**value)
         whole = settings.weights_since, settings.second_stage, settings.certified_at
         if not all(isinstance(n, int) and 0 <= n < 2**53 for n in whole) or not all(
             isinstance(by_class, dict) for by_class in (settings.thresholds, settings.certificates)

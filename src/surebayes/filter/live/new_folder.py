@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
 
 from surebayes.errors import StoreError
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import has_rows
 from surebayes.persist.folder import locked
 from surebayes.pool.table import MAX_KEYS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def check_classes(classes: Any, width: Any) -> list[str]:
@@ -20,7 +23,7 @@ def check_classes(classes: Any, width: Any) -> list[str]:
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
         raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
-    from surebayes.kernels.pool_twin import key_bits
+    from surebayes.kernels.pool_tables_twin import key_bits
 
     bits = key_bits(len(names) + (len(names) > 2))  # a second stage keeps one number more for each column
     if width << bits > MAX_KEYS:
@@ -41,6 +44,14 @@ def remove_unused(path: str) -> None:
         finally:
             journal.close()
         remove_files(path)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of a filter, where it isn't there; StoreError where a file is in its place."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise StoreError(f"{path!r} can't be a filter's folder: a file is in its place. Name another folder.") from None
 
 
 def clear_unfinished(path: str) -> None:

@@ -104,11 +104,11 @@ def carry_out(batch: Sequence[WaitingLesson], write: Writing) -> None:
     """Carry lessons out in a transaction that has begun; one that is refused keeps its error, and the others go on."""
     state = write.state
     for request in batch:
-        before = state.version, len(write.events)
+        before = state.version, len(write.rows)
         request.error = None
         try:
             request.result = request.lesson(write)
         except Exception as error:
-            if (state.version, len(write.events)) != before:
+            if (state.version, len(write.rows)) != before:
                 raise HalfDoneError(request, error) from error
             request.error = error  # refused before anything was changed

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from surebayes.filter.disk.events import Row
     from surebayes.filter.disk.journal import Journal
     from surebayes.filter.disk.store import Lesson, ModelFolder
     from surebayes.filter.lean.judge import Decision
@@ -37,8 +38,9 @@ LEARNING = ("learn", "forget", "bulk")
 _UNDOING = {"forget": "learn", "release": "reserve"}
 RELOADING = ("bulk", "rebuild", "erase")
 """Actions after which the model's files have what the journal alone hasn't."""
-FEW_LESSONS = 48
-"""Lessons that counts in files take as tables on top of each other, before all of them are read into memory."""
+FEW_LESSONS = 16
+"""Lessons that counts in files take as tables on top of each other, before all of them are read into memory: by then it
+would have paid to read those of SpamAssassin at once."""
 MOST_BYTES = 32 * 2**20
 """Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
 
@@ -186,7 +188,7 @@ class State(OnBase):
         views = [view.to_json() for view in self.engine.views]
         about: dict[str, Any] = {"reader": self.engine.reader, "classes": self.names, "views": views}
         if self.settings.base is not None:
-            about["base"] = self.settings.base
+            about["base"] = self.settings.base.to_json()
         return about
 
     def into_memory(self) -> State:
@@ -225,16 +227,22 @@ class State(OnBase):
 
     def note_many(self, events: Sequence[Event], chain: int) -> None:
         """Do so for many rows; `chain` is the running checksum with all of them."""
-        alike: dict[tuple[str, str | None], int] = {}
         for event in events:
-            key = event.action, event.label
-            alike[key] = alike.get(key, 0) + 1
+            self._remember(event.action, event.label)
             if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
                 self.learnt_at = event.seq
-        for (action, label), times in alike.items():
-            self._remember(action, label, times)
         if events:
             self.seq, self.chain = events[-1].seq, chain
+
+    def note_messages(self, rows: Sequence[Row], chain: int) -> None:
+        """Do so for rows, as the journal's table has them, of messages that are learnt or set aside."""
+        from collections import Counter
+
+        for (action, label), times in Counter([(row[1], row[3]) for row in rows]).items():
+            self._remember(action, label, times)
+        self.learnt_at = max([row[0] for row in rows if row[1] == "learn"], default=self.learnt_at)
+        if rows:
+            self.seq, self.chain = rows[-1][0], chain
 
     def _remember(self, action: str, label: str | None, times: int = 1) -> None:
         """Take note of so many rows of an action and a label."""
@@ -331,7 +339,8 @@ class State(OnBase):
         """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
         absorbed = manifest["journal"]["absorbed"] if manifest is not None else -1
         if self.lessons_since is None or not self.since <= absorbed <= self.seq:
-            self.into_memory()
+            if not all(sums.is_one_table for sums in self.engine.sums):
+                self.into_memory()
             return None
         return [lesson for seq, lesson in self.lessons_since if seq > absorbed]
 
@@ -349,9 +358,14 @@ class State(OnBase):
 
     def count_batches(self, batches: Sequence[Batch]) -> None:
         """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
-        self.into_memory().write_all()
-        self._lacks = None
+        self.into_memory()
         self.engine.learn_many(batches)
+        self.counted_anew()
+
+    def counted_anew(self) -> None:
+        """Take note that counts are others than those of single lessons."""
+        self.write_all()
+        self._lacks = None
         self.version += 1
 
     # ---- judging
@@ -401,7 +415,3 @@ class State(OnBase):
             body, reader = pack_rows(packable(seen.rows), moved), None
         name = seen.hashed_id or self._hashed(seen.message_id)
         return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
-
-    def hashed(self, message_id: str) -> bytes | None:
-        """Return what a row of the journal has of a Message-ID."""
-        return self._hashed(message_id)

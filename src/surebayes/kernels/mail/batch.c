@@ -102,8 +102,8 @@ static Status put_tokens(Batch *batch, Mail *mail, const MailHead *head, Py_ssiz
     const unsigned char *start = batch->reader.base;
     size_t before = batch->made.size;
     Status status = put_plain_tokens(batch->tokens, (Span){start, head->end - start}, (Span){batch->text.at, subject},
-                                     batch->limits.headers, batch->limits.header_length, &batch->lower, &batch->made,
-                                     &mail->plain);
+                                     batch->reader.plain, batch->reader.n_plain, batch->limits.headers,
+                                     batch->limits.header_length, &batch->lower, &batch->made, &mail->plain);
     mail->listed = batch->made.size - before;
     return status == OK && mail->plain ? put_columns(batch, mail) : status;
 }

@@ -72,19 +72,44 @@ static void take_block(uint64_t state[8], const uint8_t *block, uint64_t so_far,
         state[i] ^= v[i] ^ v[i + 8];
 }
 
-void fingerprint_digits(const uint8_t *data, size_t size, char *out)
+/* Take in all there is, after `before` bytes, which are whole blocks. */
+static void take_all(uint64_t state[8], const uint8_t *data, size_t size, uint64_t before)
 {
     uint8_t last[BLOCK] = {0};
-    uint64_t state[8], so_far = 0;
-    memcpy(state, initial, sizeof state);
-    state[0] ^= UINT64_C(0x01010000) ^ FINGERPRINT; /* no key, and how long the digest is */
+    size_t so_far = 0;
     for (; size - so_far > BLOCK && so_far < size; data += BLOCK) {
         so_far += BLOCK;
-        take_block(state, data, so_far, false);
+        take_block(state, data, before + so_far, false);
     }
     if (size > so_far)
         memcpy(last, data, size - so_far);
-    take_block(state, last, size, true);
+    take_block(state, last, before + size, true);
+}
+
+void keyed_start(const uint8_t *key, size_t size, uint64_t state[8])
+{
+    uint8_t block[BLOCK] = {0};
+    memcpy(block, key, size);
+    memcpy(state, initial, sizeof initial);
+    state[0] ^= UINT64_C(0x01010000) ^ (uint64_t)size << 8 ^ FINGERPRINT;
+    take_block(state, block, BLOCK, false);
+}
+
+void keyed_digest(const uint64_t start[8], const uint8_t *data, size_t size, uint8_t *out)
+{
+    uint64_t state[8];
+    memcpy(state, start, sizeof state);
+    take_all(state, data, size, BLOCK);
+    for (int i = 0; i < FINGERPRINT; i++)
+        out[i] = (uint8_t)(state[i / 8] >> 8 * (i % 8));
+}
+
+void fingerprint_digits(const uint8_t *data, size_t size, char *out)
+{
+    uint64_t state[8];
+    memcpy(state, initial, sizeof state);
+    state[0] ^= UINT64_C(0x01010000) ^ FINGERPRINT; /* no key, and how long the digest is */
+    take_all(state, data, size, 0);
     for (int i = 0; i < FINGERPRINT; i++) {
         unsigned byte = (unsigned)(state[i / 8] >> 8 * (i % 8)) & 255;
         *out++ = "0123456789abcdef"[byte >> 4];

@@ -1,4 +1,4 @@
-/* BLAKE2b (RFC 7693) without a key: what names content. */
+/* BLAKE2b (RFC 7693): what names content, and with a key what hides a name. */
 #ifndef SUREBAYES_MAIL_BLAKE2_H
 #define SUREBAYES_MAIL_BLAKE2_H
 
@@ -12,6 +12,13 @@ enum { FINGERPRINT = 16, FINGERPRINT_DIGITS = 2 * FINGERPRINT }; /* bytes, and h
 
 /* Write the digest of some bytes as hexadecimal digits. */
 void fingerprint_digits(const uint8_t *data, size_t size, char *out);
+
+enum { LONGEST_KEY = 64 };
+
+/* What digests with a key start from. */
+void keyed_start(const uint8_t *key, size_t size, uint64_t state[8]);
+/* Write the digest of at least one byte, of FINGERPRINT bytes. */
+void keyed_digest(const uint64_t start[8], const uint8_t *data, size_t size, uint8_t *out);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -1,6 +1,6 @@
 /* What a fingerprint is of. */
 #include "fingerprint.h"
-
+#include "blake2.h"
 #include "module.h"
 
 /* Copy with runs of ASCII white space as one blank, and none at the ends; `out` has room for size + 16. */
@@ -115,7 +115,46 @@ done:
     return folded;
 }
 
+PyDoc_STRVAR(hash_names_doc, "hash_names(key, names, /)\n--\n\n"
+                             "The BLAKE2b of each of a list of str, in UTF-8, with a key: 16 bytes; None for \"\".");
+
+static PyObject *hash_names(PyObject *module, PyObject *args)
+{
+    const uint8_t *key;
+    Py_ssize_t size;
+    PyObject *names;
+    uint64_t start[8];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y#O!:hash_names", &key, &size, &PyList_Type, &names))
+        return NULL;
+    if (size < 1 || size > LONGEST_KEY) {
+        PyErr_SetString(PyExc_ValueError, "a key has 1 to 64 bytes");
+        return NULL;
+    }
+    keyed_start(key, (size_t)size, start);
+    PyObject *result = PyList_New(PyList_Size(names));
+    for (Py_ssize_t i = 0; result && i < PyList_Size(result); i++) {
+        PyObject *name = i < PyList_Size(names) ? PyList_GetItem(names, i) : Py_None, *owner = NULL, *hashed = NULL;
+        const char *data = NULL;
+        uint8_t digest[FINGERPRINT];
+        if (!PyUnicode_Check(name))
+            PyErr_SetString(PyExc_TypeError, "a name must be str");
+        else
+            data = any_utf8(name, &size, &owner);
+        if (data && size) {
+            keyed_digest(start, (const uint8_t *)data, (size_t)size, digest);
+            hashed = PyBytes_FromStringAndSize((const char *)digest, FINGERPRINT);
+        } else if (data)
+            hashed = Py_NewRef(Py_None);
+        Py_XDECREF(owner);
+        if (!hashed || PyList_SetItem(result, i, hashed) < 0)
+            Py_CLEAR(result);
+    }
+    return result;
+}
+
 PyMethodDef fingerprint_functions[] = {
+    {"hash_names", hash_names, METH_VARARGS, hash_names_doc},
     {"fold_mail", (PyCFunction)(void (*)(void))fold_mail, METH_FASTCALL, fold_mail_doc},
     {NULL, NULL, 0, NULL},
 };

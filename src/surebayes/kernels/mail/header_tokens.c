@@ -638,14 +638,19 @@ void tokens_close(Tokens *t)
     free(t);
 }
 
-Status put_plain_tokens(Tokens *t, Span head, Span subject, Py_ssize_t most, Py_ssize_t longest, Scratch *scratch,
-                        Scratch *out, bool *plain)
+Status put_plain_tokens(Tokens *t, Span head, Span subject, const PlainAttachment *attachments, int n_attachments,
+                        Py_ssize_t most, Py_ssize_t longest, Scratch *scratch, Scratch *out, bool *plain)
 {
     bool ascii = is_ascii(subject.at, subject.at + subject.size);
     if (reserve(&scratch->at, &scratch->room, (size_t)head.size + (size_t)subject.size + PADDING, 1) != OK)
         return NO_MEMORY;
     *plain = put_all(t, scratch->at, (const char *)head.at, (size_t)head.size, (const char *)subject.at,
                      ascii ? subject.size : -1, NULL, most, (size_t)longest, NULL) == TOKENS_MADE;
+    for (const PlainAttachment *one = attachments; *plain && one < attachments + n_attachments; one++) {
+        token_put(t, "attachment:", (const uint8_t *)one->type, one->type_size);
+        if (one->has_ending)
+            token_put(t, "attachment:.", (const uint8_t *)one->ending, one->ending_size);
+    }
     if (t->no_memory || reserve(&out->at, &out->room, out->size + listed_room(t), 1) != OK)
         return NO_MEMORY;
     if (*plain)

@@ -1,7 +1,5 @@
 #include "kind.h"
 
-enum { LONGEST_NAME = 100 }; /* of a type or a character set */
-
 PartType part_type(const char *name, Py_ssize_t size)
 {
     if (size >= 5 && !memcmp(name, "text/", 5))
@@ -31,10 +29,18 @@ static bool lower_name(const unsigned char *p, const unsigned char *end, char *o
     return true;
 }
 
-static PartType type_of(const unsigned char *p, const unsigned char *end, bool *plain)
+static bool is_printable(Span text)
 {
-    const unsigned char *stop = p, *blank;
-    char name[LONGEST_NAME];
+    for (Py_ssize_t i = 0; i < text.size; i++)
+        if (text.at[i] < ' ' || text.at[i] > '~')
+            return false;
+    return true;
+}
+
+/* Read the type; false if it takes more than its plain form. */
+static bool read_type(Span value, Kind *kind)
+{
+    const unsigned char *p = value.at, *end = p + value.size, *stop = p, *blank;
     int slashes = 0;
     while (stop < end && *stop != ';' && *stop != '(')
         stop++;
@@ -47,10 +53,14 @@ static PartType type_of(const unsigned char *p, const unsigned char *end, bool *
         stop = blank; /* a missing semicolon */
     for (const unsigned char *q = p; q < stop; q++)
         slashes += *q == '/';
+    Span name = {p, stop - p};
     if (slashes != 1)
-        return PART_TEXT; /* RFC 2045, 5.2: text/plain */
-    *plain = lower_name(p, stop, name);
-    return *plain ? part_type(name, stop - p) : PART_OTHER;
+        name = (Span){(const unsigned char *)"text/plain", 10}; /* RFC 2045, 5.2 */
+    if (!lower_name(name.at, name.at + name.size, kind->name))
+        return false;
+    kind->name_size = (size_t)name.size;
+    kind->type = part_type(kind->name, name.size);
+    return true;
 }
 
 /* Find a parameter; false where it takes more than its plain form to read it. `found` has at NULL where there is none.
@@ -117,11 +127,10 @@ static MailSet set_of(Span label)
 
 bool plain_kind(Span value, Kind *kind)
 {
-    bool plain = true;
     Span label;
-    kind->type = type_of(value.at, value.at + value.size, &plain);
     kind->boundary = (Span){(const unsigned char *)"", 0};
-    if (!plain || !plain_parameter(value, "charset", &label) || (kind->set = set_of(label)) == SET_OTHER)
+    if (!read_type(value, kind) || !plain_parameter(value, "charset", &label) ||
+        (kind->set = set_of(label)) == SET_OTHER)
         return false;
     if (kind->type != PART_MULTIPART && kind->type != PART_DIGEST)
         return true;
@@ -132,4 +141,20 @@ bool plain_kind(Span value, Kind *kind)
     while (kind->boundary.size && is_blank(kind->boundary.at[kind->boundary.size - 1]))
         kind->boundary.size--;
     return true;
+}
+
+bool plain_filename(Span disposition, Span type, Span *name)
+{
+    const Span values[] = {disposition, type};
+    static const char *const keys[] = {"filename", "name"};
+    *name = (Span){NULL, 0};
+    for (int i = 0; i < 4 && !name->size; i++) /* an empty one is none */
+        if (values[i / 2].at && !plain_parameter(values[i / 2], keys[i % 2], name))
+            return false;
+    while (name->size && name->at[name->size - 1] == ' ')
+        name->size--;
+    for (Py_ssize_t i = 1; i < name->size; i++)
+        if (name->at[i - 1] == '=' && name->at[i] == '?')
+            return false; /* there may be encoded words */
+    return is_printable(*name);
 }

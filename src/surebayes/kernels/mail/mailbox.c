@@ -153,29 +153,33 @@ PyDoc_STRVAR(
 
 static PyObject *mailbox_messages(PyObject *module, PyObject *args)
 {
-    PyObject *block;
-    char *data;
-    Py_ssize_t size, place;
+    Py_buffer block;
+    Py_ssize_t place;
     int quoted, last;
     Mailbox box;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Snnpnp:mailbox_messages", &block, &box.begin, &place, &quoted, &box.kept, &last) ||
-        PyBytes_AsStringAndSize(block, &data, &size) < 0)
+    if (!PyArg_ParseTuple(args, "y*nnpnp:mailbox_messages", &block, &box.begin, &place, &quoted, &box.kept, &last))
         return NULL;
+    const char *data = block.buf;
+    Py_ssize_t size = block.len;
     if (box.begin < 0 || place < box.begin || place > size || box.kept < 0) {
         PyErr_SetString(PyExc_ValueError, "mailbox_messages: places must be in the block, and kept not negative");
+        PyBuffer_Release(&block);
         return NULL;
     }
     box.data = data;
     box.quoted = quoted;
-    if (!(box.found = PyList_New(0)))
+    if (!(box.found = PyList_New(0))) {
+        PyBuffer_Release(&block);
         return NULL;
+    }
     if (!last)
         place = add_messages(&box, size, place);
     else if (has_content(data + box.begin, size - box.begin)) {
         box.quoted = true;
         place = add_message(&box, size) ? size : -1;
     }
+    PyBuffer_Release(&block);
     if (place < 0) {
         Py_DECREF(box.found);
         return NULL;

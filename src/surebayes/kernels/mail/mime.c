@@ -116,10 +116,35 @@ static MailStatus read_text(MailReader *r, const unsigned char *start, const uns
     return status;
 }
 
-static MailStatus put_attachment(MailReader *r, PyObject *kind, Span disposition, Span type)
+/* Take note of an attachment without Python; MAIL_OTHER where its type or its name isn't plain. */
+static MailStatus put_plain_attachment(MailReader *r, const Kind *kind, Span disposition, Span type)
+{
+    Span name;
+    if (!plain_filename(disposition, type, &name))
+        return MAIL_OTHER;
+    for (size_t i = 0; i < kind->name_size; i++)
+        if (kind->name[i] <= ' ' || kind->name[i] > '~')
+            return MAIL_OTHER;
+    if (r->n_plain == MOST_ATTACHMENTS)
+        return MAIL_READ;
+    PlainAttachment *one = r->plain + r->n_plain++;
+    one->type_size = kind->name_size < sizeof one->type ? kind->name_size : sizeof one->type;
+    memcpy(one->type, kind->name, one->type_size);
+    Py_ssize_t dot = name.size;
+    while (dot && name.at[dot - 1] != '.')
+        dot--;
+    one->has_ending = dot > 0;
+    size_t left = (size_t)(name.size - dot);
+    one->ending_size = left < sizeof one->ending ? left : sizeof one->ending;
+    for (size_t i = 0; i < one->ending_size; i++)
+        one->ending[i] = (char)to_lower(name.at[(size_t)dot + i]);
+    return MAIL_READ;
+}
+
+static MailStatus put_attachment(MailReader *r, const Kind *plain, PyObject *kind, Span disposition, Span type)
 {
     if (!r->helpers)
-        return MAIL_OTHER;
+        return put_plain_attachment(r, plain, disposition, type);
     PyObject *name = PyObject_CallFunction(PyTuple_GetItem(r->helpers, FILENAME), "y#y#",
                                            disposition.at ? (const char *)disposition.at : "", disposition.size,
                                            type.at ? (const char *)type.at : "", type.size);
@@ -238,7 +263,7 @@ static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned 
     case PART_HTML:
         status = read_text(r, head->body, end, kind->type == PART_HTML, kind->set, charset, coding);
         if (status == MAIL_READ && value_starts(disposition, 99, "attachment"))
-            status = put_attachment(r, name, disposition, type);
+            status = put_attachment(r, kind, name, disposition, type);
         return status;
     case PART_MULTIPART:
     case PART_DIGEST: {
@@ -254,7 +279,7 @@ static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned 
         MailHead inner;
         return read_part(r, head->body, end, depth + 1, false, &inner);
     }
-    default: return put_attachment(r, name, disposition, type);
+    default: return put_attachment(r, kind, name, disposition, type);
     }
 }
 
@@ -344,6 +369,7 @@ MailStatus read_whole(MailReader *r, const char *data, Py_ssize_t size, const Ma
     r->room = limits->decoded;
     r->boundaries = r->parts < PY_SSIZE_T_MAX / 10 ? 10 * r->parts : PY_SSIZE_T_MAX;
     r->size = 0;
+    r->n_plain = 0;
     r->started = r->truncated = false;
     /* a mail without \n at its start may have line ends of old */
     if (size > limits->bytes || !memchr(data, '\n', size < 65536 ? (size_t)size : 65536))

@@ -3,6 +3,7 @@
 #define SUREBAYES_MAIL_MIME_H
 
 #include "header.h"
+#include "header_tables.h"
 #include "kind.h"
 
 typedef enum { MAIL_READ, MAIL_OTHER, MAIL_ERROR } MailStatus;
@@ -11,6 +12,13 @@ typedef struct {
     Py_ssize_t bytes, parts, depth, headers, header_length, decoded;
 } MailLimits;
 
+/* What tokens are made of: the start of an attachment's type, and how its name ends, after the last dot. */
+typedef struct {
+    char type[60], ending[12];
+    size_t type_size, ending_size;
+    bool has_ending;
+} PlainAttachment;
+
 typedef struct {
     const unsigned char *base;
     Py_ssize_t parts, boundaries, depth, room, longest;
@@ -18,6 +26,8 @@ typedef struct {
     PyObject *fallback, *helpers; /* borrowed; no helpers: then Python's lock isn't held, and a mail that needs them is
                                      MAIL_OTHER */
     PyObject *attachments;        /* a list, or NULL */
+    PlainAttachment plain[MOST_ATTACHMENTS]; /* without helpers: the first of them */
+    int n_plain;
     unsigned char *text;
     size_t size, capacity;
     bool started;   /* whether there is a text, be it empty */

@@ -16,6 +16,7 @@ enum {
     FARTHEST = 65535,
     LEAST_BITS = 8,
     MOST_BITS = 13,
+    ROOM_TO_SPARE = 32,
     PATIENCE = 5 /* after so many (as a power of two) places without a match, the steps grow by one */
 };
 static const uint8_t MARK = 'L';
@@ -44,7 +45,10 @@ static uint8_t *put_sequence(uint8_t *out, const uint8_t *from, size_t literals,
     *token = (uint8_t)((literals < 15 ? literals : 15) << 4);
     if (literals >= 15)
         out = put_length(out, literals - 15);
-    memcpy(out, from, literals);
+    if (literals <= 16 && literals + length + LAST_LITERALS >= 16 && length) /* so many can be read, and written */
+        memcpy(out, from, 16);
+    else
+        memcpy(out, from, literals);
     out += literals;
     if (length) {
         *out++ = (uint8_t)back;
@@ -86,9 +90,10 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
     int bits = table_bits(n);
     size_t from = 0, at = 1, missed = 1 << PATIENCE;
     memset(table, 0, sizeof *table << bits);
-#define SLOT(place) (word(data + (place)) * UINT32_C(2654435761) >> (32 - bits))
+    /* by six bytes: shorter matches save little and cost as much */
+#define SLOT(place) ((two_words(data + (place)) << 16) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - bits))
     while (at + LAST_MATCH <= n) {
-        uint32_t slot = SLOT(at);
+        uint64_t slot = SLOT(at);
         size_t before = table[slot];
         table[slot] = (uint32_t)at;
         if (word(data + before) != word(data + at) || at - before > FARTHEST) {
@@ -109,66 +114,147 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
     return put_sequence(out, data + from, n - from, 0, 0);
 }
 
-const char compress_doc[] = "compress(contents)\n--\n\nEach of a list of bytes compressed: a mark, its size as uint32, "
-                            "and a block of LZ4.";
-PyObject *pool_compress(PyObject *module, PyObject *contents)
+/* A content: parts that follow each other, and what becomes of it. */
+typedef struct {
+    const uint8_t *data; /* of the one part, or NULL */
+    PyObject *parts;
+    size_t size, packed;
+} Content;
+
+/* The memory of a part: bytes, or str of ASCII alone; NULL with an exception. */
+static const char *part_data(PyObject *part, size_t *size)
 {
-    typedef struct {
-        const uint8_t *data;
-        Py_ssize_t size;
-        size_t packed;
-    } Content;
-    size_t room = 0;
-    (void)module;
-    if (!PyList_Check(contents)) {
-        PyErr_SetString(PyExc_TypeError, "contents must be a list of bytes");
-        return NULL;
+    char *data = NULL;
+    Py_ssize_t n = 0;
+    if (!PyUnicode_Check(part))
+        data = PyBytes_AsStringAndSize(part, &data, &n) < 0 ? NULL : data;
+    else if ((data = (char *)(uintptr_t)PyUnicode_AsUTF8AndSize(part, &n)) && n != PyUnicode_GetLength(part)) {
+        PyErr_SetString(PyExc_ValueError, "a part that is str must be ASCII");
+        data = NULL;
     }
-    Py_ssize_t n = PyList_Size(contents);
+    *size = (size_t)n;
+    return data;
+}
+
+static int content_open(Content *content, PyObject *from)
+{
+    if (!PyTuple_Check(from)) {
+        if (PyUnicode_Check(from))
+            PyErr_SetString(PyExc_TypeError, "a content must be bytes, or a tuple of parts");
+        return PyErr_Occurred() || !(content->data = (const uint8_t *)part_data(from, &content->size)) ? -1 : 0;
+    }
+    content->parts = from;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(from); i++) {
+        size_t size;
+        if (!part_data(PyTuple_GetItem(from, i), &size))
+            return -1;
+        content->size += size;
+    }
+    return 0;
+}
+
+/* Write the parts one after the other. What was looked at once is there: nothing can fail. */
+static void content_join(const Content *content, uint8_t *out)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(content->parts); i++) {
+        size_t size;
+        const char *data = part_data(PyTuple_GetItem(content->parts, i), &size);
+        memcpy(out, data, size);
+        out += size;
+    }
+}
+
+/* Compress contents one after the other, each after a prefix. */
+static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t n_prefix, uint8_t *out)
+{
     uint32_t table[1 << MOST_BITS];
-    uint8_t *packed = NULL;
-    PyObject *result = NULL, *held = PyList_GetSlice(contents, 0, n); /* what others do to the list is nothing to us */
-    Content *all = calloc((size_t)n + 1, sizeof *all);
-    if (!all || !held) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        char *data;
-        if (PyBytes_AsStringAndSize(PyList_GetItem(held, i), &data, &all[i].size) < 0)
-            goto done;
-        if (all[i].size > INT32_MAX) {
-            PyErr_SetString(PyExc_ValueError, "a content can have up to 2**31 - 1 bytes");
-            goto done;
-        }
-        all[i].data = (const uint8_t *)data;
-        room += HEAD + (size_t)all[i].size + (size_t)all[i].size / 255 + 16;
-    }
-    if (!(packed = malloc(room + 1))) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    PyThreadState *let_go = let_others_run((size_t)n, room);
-    uint8_t *out = packed;
     for (Py_ssize_t i = 0; i < n; i++) {
         uint32_t size = (uint32_t)all[i].size;
         uint8_t *start = out;
+        memcpy(out, prefix, n_prefix);
+        out += n_prefix;
         *out++ = MARK;
         memcpy(out, &size, 4);
         out = put_block(all[i].data, size, out + 4, table);
         all[i].packed = (size_t)(out - start);
     }
-    run_again(let_go);
-    result = PyList_New(n);
-    const uint8_t *p = packed;
-    for (Py_ssize_t i = 0; result && i < n; p += all[i++].packed) {
-        PyObject *one = PyBytes_FromStringAndSize((const char *)p, (Py_ssize_t)all[i].packed);
-        if (!one || PyList_SetItem(result, i, one) < 0)
+}
+
+/* What was compressed, as bytes; or as bytearrays, with the checksum of each. */
+static PyObject *packed_objects(const Content *all, Py_ssize_t n, const uint8_t *packed, int as_bodies)
+{
+    PyObject *result = PyList_New(n), *checks = as_bodies && result ? PyList_New(n) : NULL;
+    for (Py_ssize_t i = 0; result && i < n; packed += all[i++].packed) {
+        const char *p = (const char *)packed;
+        Py_ssize_t size = (Py_ssize_t)all[i].packed;
+        PyObject *one = as_bodies ? PyByteArray_FromStringAndSize(p, size) : PyBytes_FromStringAndSize(p, size);
+        PyObject *check = checks ? PyLong_FromUnsignedLong(crc32_of(packed, all[i].packed)) : NULL;
+        if (!one || PyList_SetItem(result, i, one) < 0 ||
+            (as_bodies && (!check || PyList_SetItem(checks, i, check) < 0)))
             Py_CLEAR(result);
     }
+    if (as_bodies && !(result && checks)) {
+        Py_XDECREF(result);
+        Py_XDECREF(checks);
+        return NULL;
+    }
+    return as_bodies ? Py_BuildValue("(NN)", result, checks) : result;
+}
+
+const char compress_doc[] =
+    "compress(contents, prefix=None)\n--\n\n"
+    "Each of a list of contents compressed: a mark, its size as uint32, and a block of LZ4. A content is bytes, or a "
+    "tuple of parts that\n"
+    "follow each other: bytes, and str of ASCII. With a prefix two lists: bytearrays that begin with it, and their "
+    "CRC-32.";
+PyObject *pool_compress(PyObject *module, PyObject *args)
+{
+    PyObject *contents, *prefix_given = Py_None, *result = NULL, *held = NULL;
+    char *prefix = "";
+    Py_ssize_t n_prefix = 0;
+    size_t room = 0, joined = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!|O:compress", &PyList_Type, &contents, &prefix_given) ||
+        (prefix_given != Py_None && PyBytes_AsStringAndSize(prefix_given, &prefix, &n_prefix) < 0))
+        return NULL;
+    Py_ssize_t n = PyList_Size(contents);
+    uint8_t *packed = NULL, *whole = NULL;
+    Content *all = calloc((size_t)n + 1, sizeof *all);
+    held = PyList_GetSlice(contents, 0, n); /* what others do to the list is nothing to us */
+    if (!all || !held) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (content_open(all + i, PyList_GetItem(held, i)) < 0)
+            goto done;
+        if (all[i].size > INT32_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a content can have up to 2**31 - 1 bytes");
+            goto done;
+        }
+        joined += all[i].parts ? all[i].size : 0;
+        room += (size_t)n_prefix + HEAD + all[i].size + all[i].size / 255 + ROOM_TO_SPARE;
+    }
+    packed = malloc(room + 1);
+    whole = malloc(joined + 1);
+    if (!packed || !whole) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t i = 0, at = 0; i < n; i++)
+        if (all[i].parts) {
+            content_join(all + i, whole + at);
+            all[i].data = whole + at;
+            at += (Py_ssize_t)all[i].size;
+        }
+    PyThreadState *let_go = let_others_run((size_t)n, room);
+    put_contents(all, n, prefix, (size_t)n_prefix, packed);
+    run_again(let_go);
+    result = packed_objects(all, n, packed, prefix_given != Py_None);
 done:
     Py_XDECREF(held);
     free(packed);
+    free(whole);
     free(all);
     return result;
 }

@@ -1,7 +1,8 @@
 /* The kernel of the pool: documents' columns against tables of counts, learning them and the opinions of experts on
  * them.
  *
- * tables.c has the tables, in memory and in a file, stack.c those that add up; score.c what experts say of a document;
+ * tables.c has the tables, in memory and in a file, counting.c makes some of many documents at once, stack.c has those
+ * that add up; score.c what experts say of a document;
  * machine.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
  * the journal keeps of a document. `pool_twin.py` is all of it in Python;
  * keep them equal, to the last bit of a score.
@@ -66,7 +67,13 @@ int whole_attr(PyObject *object, const char *name, int64_t low, int64_t high, in
     return 0;
 }
 
-int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uint64_t width)
+static int outside(void)
+{
+    PyErr_SetString(PyExc_ValueError, "a document or a column lies outside of what was given");
+    return -1;
+}
+
+int rows_open_unseen(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which)
 {
     size_t ends, n_times;
     memset(rows, 0, sizeof *rows);
@@ -98,15 +105,23 @@ int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uin
             size_t length = (size_t)(rows->indptr[d + 1] - rows->indptr[d]);
             rows->longest = length > rows->longest ? length : rows->longest;
             rows->total += length;
-            uint32_t beyond = 0;
-            for (const int32_t *c = rows->columns + rows->indptr[d], *last = c + length; c < last; c++)
-                beyond |= (uint32_t)((uint32_t)*c >= width);
-            good = !beyond;
         }
     }
-    if (!good)
-        PyErr_SetString(PyExc_ValueError, "a document or a column lies outside of what was given");
-    return good ? 0 : -1;
+    return good ? 0 : outside();
+}
+
+int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uint64_t width)
+{
+    if (rows_open_unseen(rows, buffers, from, which) < 0)
+        return -1;
+    uint32_t beyond = 0;
+    for (size_t i = 0; i < rows->n_which; i++) {
+        const int64_t d = rows_at(rows, i);
+        for (const int32_t *c = rows->columns + rows->indptr[d], *last = rows->columns + rows->indptr[d + 1]; c < last;
+             c++)
+            beyond |= (uint32_t)((uint32_t)*c >= width);
+    }
+    return beyond ? outside() : 0;
 }
 
 /* A mapped file that is cut short by somebody else can't be read on; the process can only end, and say that it has to
@@ -142,6 +157,7 @@ static PyMethodDef functions[] = {
     {"end_on_bus_error", pool_end_on_bus_error, METH_NOARGS, end_on_bus_error_doc},
     {"add", pool_add, METH_VARARGS, add_doc},
     {"take", pool_take, METH_VARARGS, take_doc},
+    {"count", pool_count, METH_VARARGS, count_doc},
     {"load", pool_load, METH_VARARGS, load_doc},
     {"totals", pool_totals, METH_O, totals_doc},
     {"pack_entries", pool_pack_entries, METH_VARARGS, pack_entries_doc},
@@ -159,8 +175,9 @@ static PyMethodDef functions[] = {
     {"unpack_columns", pool_unpack_columns, METH_VARARGS, unpack_columns_doc},
     {"hash_tokens", pool_hash_tokens, METH_VARARGS, hash_tokens_doc},
     {"hash_listed", pool_hash_listed, METH_VARARGS, hash_listed_doc},
-    {"compress", pool_compress, METH_O, compress_doc},
+    {"compress", pool_compress, METH_VARARGS, compress_doc},
     {"decompress", pool_decompress, METH_VARARGS, decompress_doc},
+    {"number_messages", pool_number_messages, METH_VARARGS, number_messages_doc},
     {NULL, NULL, 0, NULL}};
 
 static int start(PyObject *module)

@@ -24,6 +24,10 @@
 #define HIDDEN
 #endif
 
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define COUNTS_BITS __attribute__((target("popcnt")))
+#endif
+
 enum { CHUNK = 64, AHEAD = 32, BLOCK = 512, ENTRIES = BLOCK / 8 };
 
 static inline uint32_t word(const uint8_t *p)
@@ -61,6 +65,8 @@ typedef struct {
     size_t n_columns, n_documents, n_which, longest, total;
 } Rows;
 
+/* Take rows over, the columns unseen; -1 with an exception. */
+HIDDEN int rows_open_unseen(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which);
 /* Take rows over and check them against the width of what they are looked up in; -1 with an exception. */
 HIDDEN int rows_open(Rows *rows, Buffers *buffers, PyObject *from, PyObject *which, uint64_t width);
 
@@ -83,7 +89,7 @@ typedef struct {
     size_t width, rows;
     const uint8_t *entries, *fences, *entry_crcs, *fence_crcs; /* may lie anywhere: read through memcpy */
     const uint8_t *guide;                                      /* or NULL */
-    uint32_t guide_shift;
+    uint32_t guide_shift;                                      /* EXACT: it says for every key where its entry is */
     size_t n, blocks, guides;
     uint8_t *checked; /* blocks of entries, then of fences, whose checksum is known to be right */
     size_t each;
@@ -98,6 +104,46 @@ HIDDEN int table_gather(Table *table, const int32_t *columns, size_t n, int32_t 
 /* Whether a block of the entries of a table in a file matches its checksum. */
 HIDDEN int table_block(Table *table, size_t block);
 HIDDEN extern const char table_damaged[];
+
+/* A guide with this shift has for every 32 keys a word of bits, one for each key that there is, and the number of the
+ * first of their entries. */
+enum { EXACT = 32 };
+
+/* How many bits of a word are set; by the processor's own instruction where the caller knows that it has one. */
+static ALWAYS_INLINE uint32_t bits_in(uint32_t x, const int by_instruction)
+{
+#ifdef COUNTS_BITS
+    if (by_instruction)
+        return (uint32_t)__builtin_popcount(x);
+#else
+    (void)by_instruction;
+#endif
+    x -= x >> 1 & 0x55555555u;
+    x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
+    return ((x + (x >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
+}
+
+/* Which values of a column an exact guide has, as bits; the number of the first one's entry. */
+static ALWAYS_INLINE uint32_t guided_to(const Table *t, uint32_t column, size_t *entry, const int by_instruction)
+{
+    const uint64_t key = (uint64_t)column << t->bits, place = key >> 5;
+    const uint32_t low = (uint32_t)key & 31;
+    if (place >= t->guides) { /* always where a column has more than 32 values */
+        *entry = 0;
+        return 0;
+    }
+    const uint32_t many = (uint32_t)(((uint64_t)1 << ((uint32_t)1 << t->bits)) - 1);
+    const uint32_t bits = word(t->guide + 8 * place);
+    const size_t first = word(t->guide + 8 * place + 4) +
+                         (size_t)bits_in(bits & (((uint32_t)1 << low) - 1), by_instruction);
+    *entry = first < t->n ? first : t->n - 1;
+    return bits >> low & many;
+}
+
+/* Whether an exact guide is worth its size: for so many entries, so many times 32 keys and so many bits of a key. */
+HIDDEN int pays_exactly(size_t n, size_t words, int bits);
+/* The guide to n entries of a table with `each` values a column, as bytes; NULL with an exception. */
+HIDDEN PyObject *guide_to(const uint8_t *entries, size_t n, size_t each);
 
 /* Tables whose counts, each times its weight, add up. */
 typedef struct {
@@ -146,6 +192,7 @@ static inline double how_often(uint32_t n)
 
 HIDDEN PyObject *pool_add(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_take(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_count(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_load(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_totals(PyObject *module, PyObject *from);
 HIDDEN PyObject *pool_pack_entries(PyObject *module, PyObject *args);
@@ -163,12 +210,21 @@ HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);
 HIDDEN PyObject *pool_unpack_columns(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_listed(PyObject *module, PyObject *args);
-HIDDEN PyObject *pool_compress(PyObject *module, PyObject *contents);
+HIDDEN PyObject *pool_compress(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_number_messages(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
     guide_doc[], score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
     hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
-    merge_doc[], checksum_doc[];
+    merge_doc[], checksum_doc[], count_doc[], number_messages_doc[];
+
+/* The CRC-32 of what came before and n bytes more, and of n bytes alone. */
+HIDDEN uint32_t crc32_on(uint32_t before, const uint8_t *p, size_t n);
 HIDDEN void make_crc_table(void);
+
+static inline uint32_t crc32_of(const uint8_t *p, size_t n)
+{
+    return crc32_on(0, p, n);
+}
 
 #endif

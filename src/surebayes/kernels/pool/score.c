@@ -119,6 +119,56 @@ static inline void gather_one(Asked *q, int64_t d, const size_t classes)
     q->n = used;
 }
 
+/* From one table of entries with an exact guide. */
+static ALWAYS_INLINE void gather_entries(Asked *q, int64_t d, const size_t classes, const int by_instruction)
+{
+    enum { ON_THE_WAY = 32 };
+    size_t at[ON_THE_WAY];
+    uint32_t there[ON_THE_WAY];
+    const Table *t = &q->stack.tables[0];
+    const int32_t *columns = q->rows.columns + q->rows.indptr[d], *last = q->rows.columns + q->rows.n_columns;
+    const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
+    size_t used = 0;
+    int32_t negative = 0;
+    for (size_t start = 0; start < n; start += ON_THE_WAY) {
+        const size_t some = n - start < ON_THE_WAY ? n - start : ON_THE_WAY;
+        for (size_t i = 0; i < some; i++) {
+            if (columns + start + i + ON_THE_WAY < last)
+                PREFETCH(t->guide + 8 * ((uint64_t)(uint32_t)columns[start + i + ON_THE_WAY] << t->bits >> 5));
+            there[i] = guided_to(t, (uint32_t)columns[start + i], &at[i], by_instruction);
+            PREFETCH(t->entries + 8 * at[i]);
+        }
+        for (size_t i = 0; i < some; i++) {
+            int32_t *copy = q->counts + used * classes;
+            uint32_t all = 0;
+            size_t entry = at[i];
+            for (size_t k = 0; k < classes; k++) { /* no branch on what there is */
+                const uint32_t is_there = there[i] >> k & 1;
+                const int32_t value = (int32_t)(word(t->entries + 8 * entry + 4) & (0u - is_there));
+                copy[k] = value;
+                negative |= value;
+                all += (uint32_t)value;
+                entry += is_there && entry + 1 < t->n;
+            }
+            q->all[used] = all;
+            used += all > 0;
+        }
+    }
+    if (negative < 0)
+        q->wrong = "a table has counts below zero";
+    q->n = used;
+}
+
+#ifdef COUNTS_BITS
+static COUNTS_BITS void gather_entries_quickly(Asked *q, int64_t d, size_t classes)
+{
+    if (classes == 2)
+        gather_entries(q, d, 2, 1);
+    else
+        gather_entries(q, d, classes, 1);
+}
+#endif
+
 /* From any tables, and with copies of the document. */
 static void gather_all(Asked *q, int64_t d)
 {
@@ -324,7 +374,13 @@ static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_
 
 static inline void score_documents(Asked *q, const size_t classes)
 {
-    const int plain = q->stack.n == 1 && !q->stack.tables[0].in_file && q->stack.weights[0] == 1 && !q->copies;
+    const int alone = q->stack.n == 1 && q->stack.weights[0] == 1 && !q->copies;
+    const int plain = alone && !q->stack.tables[0].in_file;
+    const Table *first = &q->stack.tables[0];
+    const int exact = alone && first->n && first->bits <= 5 && first->guide && first->guide_shift >= EXACT;
+#ifdef COUNTS_BITS
+    const int quick = __builtin_cpu_supports("popcnt");
+#endif
     for (size_t i = 0; i < q->rows.n_which && !q->wrong; i++) {
         int64_t d = rows_at(&q->rows, i);
         size_t length = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
@@ -333,6 +389,13 @@ static inline void score_documents(Asked *q, const size_t classes)
             gather_one(q, d, classes);
             int64_t next = rows_at(&q->rows, i + 1 < q->rows.n_which ? i + 1 : i);
             q->next = q->rows.columns + q->rows.indptr[next], q->next_end = q->rows.columns + q->rows.indptr[next + 1];
+        } else if (exact) {
+#ifdef COUNTS_BITS
+            if (quick)
+                gather_entries_quickly(q, d, classes);
+            else
+#endif
+                gather_entries(q, d, classes, 0);
         } else
             gather_all(q, d);
         for (size_t k = 0; k < q->n_contrasts && !q->wrong; k++)

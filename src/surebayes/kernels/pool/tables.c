@@ -76,9 +76,9 @@ static CLMUL uint32_t crc32_folded(const uint8_t *p, size_t n, uint32_t c)
 }
 #endif
 
-static uint32_t crc32_of(const uint8_t *p, size_t n)
+uint32_t crc32_on(uint32_t before, const uint8_t *p, size_t n)
 {
-    uint32_t c = 0xFFFFFFFFu;
+    uint32_t c = ~before;
 #ifdef FOLDS
     if (can_fold && n >= 64) {
         size_t whole = n & ~(size_t)15;
@@ -206,9 +206,11 @@ static int open_in_file(Table *t, Buffers *buffers, PyObject *from)
     if (t->guides < 2)
         t->guide = NULL;
     else {
-        t->guide_shift = word(t->guide) & 31;
+        t->guide_shift = word(t->guide) & 63;
         t->guide += 4;
         t->guides--;
+        if (t->guide_shift >= EXACT)
+            t->guides = t->n && t->bits <= 5 ? t->guides / 2 : 0;
     }
     t->width = (size_t)(0xFFFFFFFFu >> t->bits);
     if (t->width > INT32_MAX)
@@ -415,11 +417,46 @@ static void gather_guided(Table *t, const int32_t *columns, size_t n, uint32_t m
     }
 }
 
+/* The same with an exact guide: no entry is looked at that isn't the column's. */
+static void gather_exactly(Table *t, const int32_t *columns, size_t n, int32_t *out)
+{
+    size_t at[BLOCKS_AHEAD];
+    uint32_t there[BLOCKS_AHEAD];
+    for (size_t i = 0; i < n + BLOCKS_AHEAD; i++) {
+        if (i >= BLOCKS_AHEAD) {
+            const size_t j = i - BLOCKS_AHEAD;
+            size_t entry = at[j % BLOCKS_AHEAD];
+            for (uint32_t left = there[j % BLOCKS_AHEAD], k = 0; left && k < t->each; left >>= 1, k++)
+                if (left & 1 && entry < t->n)
+                    out[j * t->each + k] = (int32_t)word(t->entries + 8 * entry++ + 4);
+        }
+        if (i < n) {
+            there[i % BLOCKS_AHEAD] = guided_to(t, (uint32_t)columns[i], &at[i % BLOCKS_AHEAD], 0);
+            PREFETCH(t->entries + 8 * at[i % BLOCKS_AHEAD]);
+        }
+    }
+}
+
+/* Fill in the words of an exact guide: for every 32 keys which of them there are, and how many entries come before. */
+static void guide_exactly(const uint8_t *entries, size_t n, size_t words, uint8_t *out)
+{
+    size_t i = 0;
+    for (size_t w = 0; w < words; w++) {
+        uint32_t bits = 0, first = (uint32_t)i;
+        for (; i < n && word(entries + 8 * i) >> 5 == w; i++)
+            bits |= (uint32_t)1 << (word(entries + 8 * i) & 31);
+        memcpy(out + 8 * w, &bits, 4);
+        memcpy(out + 8 * w + 4, &first, 4);
+    }
+}
+
 const char guide_doc[] = "guide(entries, each)\n--\n\n"
                          "Where to look for a column among entries, as uint32: a shift, then for each value of column "
                          ">> shift the number of "
                          "the first entry that\n"
-                         "is not before it. `each`: the values of a column.";
+                         "is not before it. Of many entries the shift is 32; then for every 32 keys a word of bits, "
+                         "one for each key that there\n"
+                         "is, and the number of the first of their entries. `each`: the values of a column.";
 PyObject *pool_guide(PyObject *module, PyObject *args)
 {
     PyObject *from, *result = NULL;
@@ -428,30 +465,48 @@ PyObject *pool_guide(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "On:guide", &from, &each) || PyObject_GetBuffer(from, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    const uint8_t *entries = view.buf;
-    const size_t n = (size_t)view.len / 8;
-    const int bits = key_bits(each < 1 ? 1 : (size_t)each);
-    const uint64_t last = n ? (uint64_t)word(entries + 8 * (n - 1)) >> bits : 0;
-    uint32_t shift = 0;
-    while ((last >> shift) > n / 4)
-        shift++;
-    const size_t buckets = (size_t)(last >> shift) + 1;
-    if (each < 1 || view.len % 8 || n > UINT32_MAX)
+    if (each < 1 || view.len % 8 || (uint64_t)view.len / 8 > UINT32_MAX)
         PyErr_SetString(PyExc_ValueError, "entries have 8 bytes each, and columns at least one value");
-    else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * (buckets + 1))))) {
-        uint8_t *out = (uint8_t *)PyBytes_AsString(result);
-        size_t bucket = 0;
-        memcpy(out, &shift, 4);
-        for (size_t i = 0; i < n; i++)
-            for (const uint64_t here = ((uint64_t)word(entries + 8 * i) >> bits) >> shift;
-                 bucket <= here && bucket < buckets; bucket++) {
-                const uint32_t start = (uint32_t)i;
-                memcpy(out + 4 * (bucket + 1), &start, 4);
-            }
-        for (; bucket < buckets; bucket++)
-            memset(out + 4 * (bucket + 1), 0, 4);
-    }
+    else
+        result = guide_to(view.buf, (size_t)view.len / 8, (size_t)each);
     PyBuffer_Release(&view);
+    return result;
+}
+
+int pays_exactly(size_t n, size_t words, int bits)
+{
+    return n && n >= words / 4 && bits <= 5;
+}
+
+PyObject *guide_to(const uint8_t *entries, size_t n, size_t each)
+{
+    const int bits = key_bits(each);
+    const uint32_t last = n ? word(entries + 8 * (n - 1)) : 0;
+    const uint64_t last_column = (uint64_t)last >> bits;
+    const size_t words = n ? (size_t)(last >> 5) + 1 : 0;
+    const int exact = pays_exactly(n, words, bits);
+    uint32_t shift = exact ? EXACT : 0;
+    while (!exact && (last_column >> shift) > n / 4)
+        shift++;
+    const size_t buckets = exact ? 2 * words : (size_t)(last_column >> shift) + 1;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * (buckets + 1)));
+    if (!result)
+        return NULL;
+    uint8_t *out = (uint8_t *)PyBytes_AsString(result);
+    memcpy(out, &shift, 4);
+    if (exact) {
+        guide_exactly(entries, n, words, out + 4);
+        return result;
+    }
+    size_t bucket = 0;
+    for (size_t i = 0; i < n; i++)
+        for (const uint64_t here = ((uint64_t)word(entries + 8 * i) >> bits) >> shift;
+             bucket <= here && bucket < buckets; bucket++) {
+            const uint32_t start = (uint32_t)i;
+            memcpy(out + 4 * (bucket + 1), &start, 4);
+        }
+    for (; bucket < buckets; bucket++)
+        memset(out + 4 * (bucket + 1), 0, 4);
     return result;
 }
 
@@ -474,7 +529,10 @@ static int gather_in_file(Table *t, const int32_t *columns, size_t n, int32_t *o
     if (t->n < n / 2 && rise(columns, n))
         return gather_few(t, columns, n, mask, out);
     if (t->guide) {
-        gather_guided(t, columns, n, mask, out);
+        if (t->guide_shift >= EXACT)
+            gather_exactly(t, columns, n, out);
+        else
+            gather_guided(t, columns, n, mask, out);
         return 0;
     }
     if (fence(t, 0, &first) < 0)

@@ -27,6 +27,9 @@ Status find_word_columns(Workspace *ws, size_t n);
 /* Sort columns below a width; the sorted array, `from` or `spare`, is returned. */
 uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width);
 
+/* Sorted columns, each once, as a row, and how often each comes where that is wanted; the row's length. */
+size_t put_distinct(const uint32_t *sorted, size_t n, uint32_t *row, uint32_t *counts);
+
 /* The columns found become a row at the end of ws->ids. */
 Status settle_columns(Workspace *ws, bool counted);
 

@@ -68,12 +68,12 @@ Status find_word_columns(Workspace *ws, size_t n)
     return OK;
 }
 
-/* Least digit first, digits of `width` bits; the sorted array is the one that is returned. */
-static inline uint32_t *sort_by_digits(uint32_t *from, uint32_t *to, size_t n, int bits, const int width)
+/* Least digit first, so many digits of `width` bits, both of which the compiler is to know; the sorted array is the one
+ * that is returned. */
+static ALWAYS_INLINE uint32_t *sort_by_digits(uint32_t *from, uint32_t *to, size_t n, const int passes, const int width)
 {
     uint32_t count[4][2048];
     const uint32_t last = (1u << width) - 1;
-    int passes = (bits + width - 1) / width;
     for (int pass = 0; pass < passes; pass++)
         memset(count[pass], 0, sizeof(uint32_t) << width);
     for (size_t i = 0; i < n; i++)
@@ -110,7 +110,32 @@ uint32_t *sort_columns(uint32_t *from, uint32_t *spare, size_t n, uint32_t width
     int bits = 0;
     while (bits < 31 && (width - 1) >> bits)
         bits++;
-    return n < 1000 ? sort_by_digits(from, spare, n, bits, 8) : sort_by_digits(from, spare, n, bits, 11);
+    if (n < 1000)
+        return bits <= 24 ? sort_by_digits(from, spare, n, 3, 8) : sort_by_digits(from, spare, n, 4, 8);
+    return bits <= 22 ? sort_by_digits(from, spare, n, 2, 11) : sort_by_digits(from, spare, n, 3, 11);
+}
+
+size_t put_distinct(const uint32_t *sorted, size_t n, uint32_t *row, uint32_t *counts)
+{
+    size_t used = 0, from = 0;
+    if (!n)
+        return 0;
+    /* no branch on whether two are the same, which nobody could foretell */
+    for (size_t i = 1; !counts && i < n; i++) {
+        row[used] = sorted[i - 1];
+        used += sorted[i - 1] != sorted[i];
+    }
+    for (size_t i = 1; counts && i < n; i++) {
+        const size_t last = sorted[i - 1] != sorted[i];
+        row[used] = sorted[i - 1];
+        counts[used] = (uint32_t)(i - from);
+        from = last ? i : from;
+        used += last;
+    }
+    row[used] = sorted[n - 1];
+    if (counts)
+        counts[used] = (uint32_t)(n - from);
+    return used + 1;
 }
 
 /* The columns found become a row at the end of ws->ids, and how often each was found at the end of ws->counts if that
@@ -125,18 +150,7 @@ Status settle_columns(Workspace *ws, bool counted)
     if (!n)
         return OK;
     const uint32_t *sorted = sort_columns(ws->found, ws->spare, n, ws->columns);
-    uint32_t *row = ws->ids + ws->used;
-    int32_t *often = counted ? ws->counts + ws->used : NULL;
-    size_t used = 0, from = 0;
-    for (size_t i = 0; i < n; i++) {
-        row[used] = sorted[i];
-        size_t last = i + 1 == n || sorted[i] != sorted[i + 1];
-        if (counted) {
-            often[used] = (int32_t)(i + 1 - from);
-            from = last ? i + 1 : from;
-        }
-        used += last;
-    }
-    ws->used += used;
+    uint32_t *counts = counted ? (uint32_t *)ws->counts + ws->used : NULL;
+    ws->used += put_distinct(sorted, n, ws->ids + ws->used, counts);
     return OK;
 }

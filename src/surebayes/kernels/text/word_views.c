@@ -49,17 +49,8 @@ static Status settle_view(Workspace *ws, View *view, size_t words, const uint32_
     if (reserve(&ws->spare, &ws->spare_room, n + 1, sizeof *ws->spare) != OK)
         return NO_MEMORY;
     const uint32_t *sorted = sort_columns(ws->found, ws->spare, n, ws->columns);
-    uint32_t *row = view->columns + view->used, *counts = view->counted ? view->counts + view->used : NULL;
-    size_t used = 0, from = 0;
-    for (size_t i = 0; i < n; i++) {
-        row[used] = sorted[i];
-        if (i + 1 < n && sorted[i] == sorted[i + 1])
-            continue;
-        if (counts)
-            counts[used] = (uint32_t)(i + 1 - from);
-        from = i + 1;
-        used++;
-    }
+    uint32_t *counts = view->counted ? view->counts + view->used : NULL;
+    const size_t used = put_distinct(sorted, n, view->columns + view->used, counts);
     view->lengths[index] = (uint32_t)used;
     view->used += used;
     return OK;

@@ -1,0 +1,55 @@
+"""Which messages the experts of a filter are weighed on, in which order, and how: as `ViewPool.fit` does it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+TYPE_CHECKING = False  # a script's training goes this way
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from surebayes.filter.live.state import State
+    from surebayes.pool.buffers import Numbers
+    from surebayes.pool.engine import Engine
+
+HELD_OUT = 1 / 3
+"""The share of messages, chosen by fingerprint, that the experts are weighed on."""
+WEIGHING = {"mail": "reliability", "text": "stack"}
+"""How experts are weighed, by what documents are."""
+
+
+def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
+    """Choose the messages that the experts are weighed on: places of those that are held out together.
+
+    As `ViewPool.fit` chooses them; the fingerprints are `in_order`.
+    """
+    import numpy as np
+
+    from surebayes.pool.choosing import digests_of_names, turns
+
+    staged = bool(engine.stages)
+    deciding = None if staged else digests_of_names(fingerprints, staged)
+    once = np.ones(len(labels), np.int64)
+    return [list(turn) for turn in turns(np.array(labels, np.int64), once, staged, None, deciding)]
+
+
+def in_order(engine: Engine) -> Callable[[str], str]:
+    """Return the key of fingerprints by which messages are in the order that `ViewPool.fit` weighs experts in."""
+    from surebayes.pool.choosing import name_in_order
+
+    return partial(name_in_order, staged=bool(engine.stages))
+
+
+def is_weighable(state: State) -> bool:
+    """Whether a filter has weights that trainings find: a layer has its base's, and steps."""
+    return state.engine.n_experts > 1 and state.settings.base is None
+
+
+def chosen(labels: Numbers, n: int) -> list[int]:
+    """Return the places of the documents that second stages are fitted on."""
+    import numpy as np
+
+    from surebayes.pool.choosing import sample
+
+    places: list[int] = sample(np.array(labels), np.arange(n)).tolist()
+    return places
