@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -62,6 +63,32 @@ def test_two_trainings_started_together(journal, halves, tmp_path):
             code, _, err = finished(start(tmp_path / "f", half, journal))
         assert code == 0, err
     assert_knows(tmp_path / "f", halves)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_filter_is_read_before_the_row_of_a_training_is_in_the_journal(is_open, tmp_path, monkeypatch):
+    """A training without journal writes the model, then its rows: who reads between the two waits for them."""
+    commit, known = Writing.commit, []
+
+    def look():
+        with sb.Filter.open(tmp_path / "f") if other is None else other as reading:
+            known.append((sum(reading.status()["documents"].values()), reading._durable.reading().last()))
+
+    looking = threading.Thread(target=look)
+
+    def commit_while_others_look(write):
+        looking.start()
+        looking.join(0.3)
+        commit(write)
+
+    with sb.Filter.create(tmp_path / "f", width=4096) as mine:
+        other = sb.Filter.open(tmp_path / "f") if is_open else None
+        with monkeypatch.context() as slow:
+            slow.setattr(Writing, "commit", commit_while_others_look)
+            assert mine.train(mails(40), reserve=0, journal=False)["learnt"] == 40
+        looking.join()
+        assert known == [(40, mine._durable.reading().last())]
+        assert mine.problems() == []
 
 
 def kill_one_of_two(folder, halves, journal, dice):

@@ -20,7 +20,6 @@ from surebayes.filter.live.seen import Seen, batch_of
 from surebayes.filter.live.state import State
 from surebayes.filter.teaching import teach
 from surebayes.filter.weighing import WEIGHING, chosen, in_order, is_weighable, turns_of
-from surebayes.persist.folder import locked
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.threads import ahead
 
@@ -378,7 +377,7 @@ def train(
 
 def _without_journal(durable: Durable, training: _Training) -> None:
     """Learn messages that nobody will ask back: one row of the journal for all of them, which comes with the model."""
-    with durable.writer, locked(durable.path), durable.mutex:
+    with durable.writer, durable.locked():
         state = durable.ready_to_write()
         try:
             write = Writing(state, durable.open_journal())

@@ -8,6 +8,7 @@ left behind by a crash, it reads a copy.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 
@@ -124,7 +125,7 @@ def _copy(path: str) -> sqlite3.Connection:
     scratch = tempfile.TemporaryDirectory(prefix="surebayes-")
     try:
         copied = os.path.join(scratch.name, NAME)
-        if os.path.exists(path + "-wal"):
+        with contextlib.suppress(FileNotFoundError):  # whoever had it open may close it now: then the file has it all
             shutil.copyfile(path + "-wal", copied + "-wal")
         shutil.copyfile(path, copied)
         with errors_named(path):

@@ -25,7 +25,6 @@ from surebayes.filter.live.model_settings import Settings
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
 from surebayes.filter.training import BATCH, batched
-from surebayes.persist.folder import locked
 from surebayes.persist.manifest import NAME as MANIFEST
 from surebayes.pool.document import Rows, unpackable
 from surebayes.pool.specs import ViewSpec
@@ -154,7 +153,7 @@ def _clear(path: str) -> None:
 
 def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iterator[dict[str, Any]]) -> Durable:
     durable = Durable(path)
-    with durable.writer, locked(path), durable.mutex:
+    with durable.writer, durable.locked():
         check_new(path)
         journal = durable.journal = Journal(path, create=True)
         journal.set_fact("content", "yes" if header.get("content", True) else "no")

@@ -19,7 +19,6 @@ from surebayes.filter.live.durable import RENEW_AFTER, Durable
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
 from surebayes.filter.teaching import forget
-from surebayes.persist.folder import locked
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import Document
 from surebayes.pool.specs import ViewSpec, views_of
@@ -38,7 +37,7 @@ def size_of(folder: str) -> int:
 def compact(durable: Durable) -> dict[str, int]:
     """See `Filter.compact`."""
     before = size_of(durable.path)
-    with durable.writer, locked(durable.path), durable.mutex:
+    with durable.writer, durable.locked():
         durable.ready_to_write().write_all()
         durable.absorb_locked(keep_replaced=False)
         durable.open_journal().vacuum()
@@ -76,7 +75,7 @@ def erase(
         return done
 
     done: dict[str, int] = durable.submit(without)
-    with durable.writer, locked(durable.path), durable.mutex:
+    with durable.writer, durable.locked():
         state, journal = durable.ready_to_write(), durable.open_journal()
         state.write_all()
         durable.absorb_locked(keep_replaced=False)
@@ -109,7 +108,7 @@ def rebuild(
     """See `Filter.rebuild`."""
     durable = Durable(path)
     try:
-        with durable.writer, locked(path), durable.mutex:
+        with durable.writer, durable.locked():
             journal = durable.journal = Journal(path)
             _add_rows_that_came_with_the_model(durable)
             reader, names, views, base = _about(durable, journal)

@@ -8,7 +8,6 @@ from typing import Any
 
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import several
-from surebayes.persist.folder import locked
 
 
 class MaintainedFilter(OpenFilter):
@@ -36,7 +35,7 @@ class MaintainedFilter(OpenFilter):
             the folder. False: columns, which can't be read, and can't be counted anew with other views.
         """
         durable = self._durable
-        with durable.writer, locked(durable.path), durable.mutex:
+        with durable.writer, durable.locked():
             state, journal = durable.ready_to_write(), durable.open_journal()
             journal.set_fact("content", "yes" if keep else "no")
             state.belong_to(journal)

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 
-from surebayes.errors import BadModel, StoreError
+from surebayes.errors import BadModel, Busy, StoreError
 from surebayes.filter.disk.journal import Event, Journal
 from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
 from surebayes.filter.disk.store import ModelFolder
@@ -37,6 +37,8 @@ ABSORB_AFTER = 100
 the clock or of the processor ..."""
 ABSORB_SECONDS = 5.0
 """... and the seconds after which it does in any case."""
+WAIT = 10.0
+"""Seconds that a reader waits for rows that a writer has brought with the model, and is about to add to the journal."""
 RENEW_AFTER = 100
 """Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
 
@@ -75,6 +77,7 @@ class Durable:
         self._stamp = (0, 0)
         self._closed = False
         self._in_bulk = False
+        self._is_locked = False  # whether a thread of this process holds the folder's lock
         self.ahead = False  # whether the journal has more than the model's files
         self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
         self.next_renewal = 0.0
@@ -142,8 +145,8 @@ class Durable:
         if self.journal is not None:
             last = self.journal.last()
             if last < self.absorbed:
-                with locked(path):
-                    self.add_pending(self.folder.manifest())
+                with contextlib.suppress(PermissionError):  # who may only read has what is needed in the model's files
+                    self._complete_journal(manifest)
             if last > self.absorbed:
                 self.load()
         return self
@@ -223,15 +226,40 @@ class Durable:
             self.journal = Journal(self.path, write=False)
         return self.journal
 
-    def add_pending(self, manifest: dict[str, Any]) -> None:
-        """Add rows to the journal that came with the model, where its writer didn't live to do it."""
-        journal = self.reading()
+    def _complete_journal(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Wait until the journal has all rows that the model was made with, and return the manifest of then.
+
+        A writer who brings rows with the model adds them to the journal right after it, while it holds the lock: who
+        has the lock finds rows missing only where that writer didn't live to do it, and adds them.
+        """
+        end = time.monotonic() + WAIT
+        while self._lacks_rows(manifest):
+            try:
+                if self._is_locked:  # by this thread, or by one that waits for `mutex`, which this one has
+                    self.add_pending(manifest)
+                    break
+                with locked(self.path, wait=0.05):
+                    manifest = self.folder.manifest()
+                    self.add_pending(manifest)
+            except Busy:
+                if time.monotonic() >= end:
+                    raise
+                manifest = self.folder.manifest()
+        return manifest
+
+    def _lacks_rows(self, manifest: dict[str, Any]) -> bool:
+        """Whether the journal has fewer rows than a model was made with."""
         try:
-            last, absorbed = journal.last(), manifest["journal"]["absorbed"]
-            if last >= absorbed:
-                return
+            return bool(self.reading(anew=True).last() < manifest["journal"]["absorbed"])
         except (KeyError, TypeError) as error:
             raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
+
+    def add_pending(self, manifest: dict[str, Any]) -> None:
+        """Add rows to the journal that came with the model, where its writer didn't live to do it; the lock is held."""
+        if not self._lacks_rows(manifest):
+            return
+        journal, absorbed = self.reading(), manifest["journal"]["absorbed"]
+        last = journal.last()
         packed = self.folder.read_pending(manifest)
         events = unpack_events(packed, journal.chain_at(last) or 0) if packed else []
         if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
@@ -245,11 +273,9 @@ class Durable:
         """Read the state from the folder."""
         known = self.mapped.files if self.mapped is not None else None
         for attempt in range(3):
-            manifest = self.folder.manifest()
-            journal = self.reading(anew=True)  # after the manifest, so that it has what the model has
-            self.add_pending(manifest)
+            manifest = self._complete_journal(self.folder.manifest())
             try:
-                self.state = State.load(self.folder, manifest, self.journal or journal, not self.brief, known)
+                self.state = State.load(self.folder, manifest, self.reading(), not self.brief, known)
                 break
             except BadModel:  # a writer may have replaced the files after the manifest was read
                 if attempt == 2 or self.folder.manifest() == manifest:
@@ -261,13 +287,30 @@ class Durable:
 
     # ---- writing
 
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock, and what is in memory: from reading what others have written to the end of a change.
+
+        The caller holds `writer`.
+        """
+        with locked(self.path):
+            self._is_locked = True
+            try:
+                with self.mutex:
+                    try:
+                        yield
+                    finally:
+                        self._is_locked = False  # before others have their turn with `mutex`
+            finally:
+                self._is_locked = False  # where waiting for it was interrupted
+
     def absorb_all(self, note: str | None, renew: bool = False) -> None:
         """Write the model with all that was taught; with `renew` a stale certificate is renewed in any case."""
         with self.writer:
             self._absorb(note, renew)
 
     def _absorb(self, note: str | None, renew: bool = False) -> None:
-        with locked(self.path), self.mutex:
+        with self.locked():
             state = self.ready_to_write()
             if renew:
                 self.next_renewal = 0.0
@@ -373,7 +416,7 @@ class Durable:
         return self._queue.submit(lesson, self._write_lessons, self._drop_state)
 
     def _write_lessons(self, lessons: Sequence[WaitingLesson]) -> None:
-        with locked(self.path), self.mutex:
+        with self.locked():
             self._after_writing(self._write_batch(lessons))
 
     def _drop_state(self) -> None:
