@@ -15,6 +15,7 @@ from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.layers.link import BaseLink
+from surebayes.filter.live import pending
 from surebayes.filter.live.durable import RENEW_AFTER, Durable
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
@@ -148,7 +149,7 @@ def _add_rows_that_came_with_the_model(durable: Durable) -> None:
         manifest = durable.folder.manifest()
     except StoreError:  # damaged: then the journal is all there is
         return
-    durable.add_pending(manifest)
+    pending.add(durable, manifest)
 
 
 def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:

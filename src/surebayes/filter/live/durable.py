@@ -8,13 +8,13 @@ import os
 import threading
 import time
 
-from surebayes.errors import BadModel, Busy, StoreError
+from surebayes.errors import BadModel, StoreError
 from surebayes.filter.disk.journal import Event, Journal
 from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
 from surebayes.filter.disk.store import ModelFolder
-from surebayes.filter.disk.unjournaled import unpack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.live import pending
 from surebayes.filter.live.queue import LessonQueue, carry_out
 from surebayes.filter.live.state import State
 from surebayes.persist.folder import flush_folder, locked
@@ -37,8 +37,6 @@ ABSORB_AFTER = 100
 the clock or of the processor ..."""
 ABSORB_SECONDS = 5.0
 """... and the seconds after which it does in any case."""
-WAIT = 10.0
-"""Seconds that a reader waits for rows that a writer has brought with the model, and is about to add to the journal."""
 RENEW_AFTER = 100
 """Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
 
@@ -77,7 +75,7 @@ class Durable:
         self._stamp = (0, 0)
         self._closed = False
         self._in_bulk = False
-        self._is_locked = False  # whether a thread of this process holds the folder's lock
+        self.is_locked = False  # whether a thread of this process holds the folder's lock
         self.ahead = False  # whether the journal has more than the model's files
         self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
         self.next_renewal = 0.0
@@ -146,7 +144,7 @@ class Durable:
             last = self.journal.last()
             if last < self.absorbed:
                 with contextlib.suppress(PermissionError):  # who may only read has what is needed in the model's files
-                    self._complete_journal(manifest)
+                    pending.complete(self, manifest)
             if last > self.absorbed:
                 self.load()
         return self
@@ -226,54 +224,11 @@ class Durable:
             self.journal = Journal(self.path, write=False)
         return self.journal
 
-    def _complete_journal(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Wait until the journal has all rows that the model was made with, and return the manifest of then.
-
-        A writer who brings rows with the model adds them to the journal right after it, while it holds the lock: who
-        has the lock finds rows missing only where that writer didn't live to do it, and adds them.
-        """
-        end = time.monotonic() + WAIT
-        while self._lacks_rows(manifest):
-            try:
-                if self._is_locked:  # by this thread, or by one that waits for `mutex`, which this one has
-                    self.add_pending(manifest)
-                    break
-                with locked(self.path, wait=0.05):
-                    manifest = self.folder.manifest()
-                    self.add_pending(manifest)
-            except Busy:
-                if time.monotonic() >= end:
-                    raise
-                manifest = self.folder.manifest()
-        return manifest
-
-    def _lacks_rows(self, manifest: dict[str, Any]) -> bool:
-        """Whether the journal has fewer rows than a model was made with."""
-        try:
-            return bool(self.reading(anew=True).last() < manifest["journal"]["absorbed"])
-        except (KeyError, TypeError) as error:
-            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
-
-    def add_pending(self, manifest: dict[str, Any]) -> None:
-        """Add rows to the journal that came with the model, where its writer didn't live to do it; the lock is held."""
-        if not self._lacks_rows(manifest):
-            return
-        journal, absorbed = self.reading(), manifest["journal"]["absorbed"]
-        last = journal.last()
-        packed = self.folder.read_pending(manifest)
-        events = unpack_events(packed, journal.chain_at(last) or 0) if packed else []
-        if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
-            raise BadModel(
-                f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
-                "Restore it from a copy."
-            )
-        self.open_journal().append(events)
-
     def load(self) -> State:
         """Read the state from the folder."""
         known = self.mapped.files if self.mapped is not None else None
         for attempt in range(3):
-            manifest = self._complete_journal(self.folder.manifest())
+            manifest = pending.complete(self, self.folder.manifest())
             try:
                 self.state = State.load(self.folder, manifest, self.reading(), not self.brief, known)
                 break
@@ -294,15 +249,15 @@ class Durable:
         The caller holds `writer`.
         """
         with locked(self.path):
-            self._is_locked = True
+            self.is_locked = True
             try:
                 with self.mutex:
                     try:
                         yield
                     finally:
-                        self._is_locked = False  # before others have their turn with `mutex`
+                        self.is_locked = False  # before others have their turn with `mutex`
             finally:
-                self._is_locked = False  # where waiting for it was interrupted
+                self.is_locked = False  # where waiting for it was interrupted
 
     def absorb_all(self, note: str | None, renew: bool = False) -> None:
         """Write the model with all that was taught; with `renew` a stale certificate is renewed in any case."""
@@ -350,8 +305,8 @@ class Durable:
             self._drop_state()  # it must not be written later
             raise
 
-    def absorb_locked(self, pending: bytes = b"", keep_replaced: bool = True) -> None:
-        """Write the model, and rows of the journal that come to be with it; the folder's lock is held."""
+    def absorb_locked(self, rows: bytes = b"", keep_replaced: bool = True) -> None:
+        """Write the model, and with it `rows` that are to come into the journal; the folder's lock is held."""
         state = self.state
         assert state is not None
         began = time.monotonic(), time.process_time()
@@ -360,10 +315,10 @@ class Durable:
         if state.standing is not None:
             state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
         before, judge = self._before(), state.own_judge
-        self.folder.write(judge, state.learnt, more, pending, before, state.lessons_after(before), keep_replaced)
+        self.folder.write(judge, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)
         state.written()
         self.open_journal().set_fact("about", dumped(state.about()).decode("ascii"))
-        if not pending:
+        if not rows:
             self.open_journal().settle()
         ended = time.monotonic(), time.process_time()
         self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
