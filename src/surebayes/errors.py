@@ -20,35 +20,19 @@
         ├── NotEnoughNegatives
         └── NotEnoughPositives
 
-The module imports nothing heavy: the command that filters one mail reads it too.
+The first five are in a module of their own, which is all that the command that filters one mail imports.
 """
 
 import math
 import sys
 
+from surebayes._store_errors import BadModel, Busy, NewerModel, NoModel, StoreError, SurebayesError
 
-class SurebayesError(Exception):
-    """Base of the errors that a user of surebayes may want to catch."""
-
-
-class StoreError(SurebayesError):
-    """Something on disk is not as it should be."""
-
-
-class NoModel(StoreError, FileNotFoundError):
-    """The folder has no model."""
-
-
-class BadModel(StoreError, ValueError):
-    """The model is damaged, truncated or not one of ours."""
-
-
-class NewerModel(StoreError, ValueError):
-    """The model was written by a later release."""
-
-
-class Busy(StoreError):
-    """Another process is writing to the folder."""
+__all__ = [
+    "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "MalformedCorpus", "NewerModel",
+    "NoInput", "NoModel", "NotEnoughNegatives", "NotEnoughPositives", "PartFailed", "QuotaReached", "StoreError",
+    "SurebayesError", "TooFewDocuments", "UnknownCorpus", "exit_code", "http_status", "smallest_rate",
+]  # fmt: skip
 
 
 class BadInput(SurebayesError, ValueError):

@@ -17,7 +17,7 @@ from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompr
 from surebayes.corpora.tables import SourceDocument, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
 from surebayes.kernels import kernel
-from surebayes.mail.message import MAX_BYTES
+from surebayes.mail.plain import MAX_BYTES
 from surebayes.pool.specs import PlainValue
 
 TYPE_CHECKING = False  # a training goes this way, and typing and dataclasses would be a twentieth of it

@@ -1,13 +1,14 @@
 """manifest.json: what a model folder holds, sealed with a checksum of its own bytes.
 
 Every program that reads a folder starts here, also the one that must start in milliseconds: so there is no `json`
-(it brings `re` along, a third of the start-up of Python) but the scanner below it, and no `zlib` but `binascii`.
+(it brings `re` along, a third of the start-up of Python) but the scanner below it, and no `zlib` but what the kernel
+has of it.
 """
 
 import os
-from binascii import crc32
 
-from surebayes.errors import BadModel, NewerModel, NoModel
+from surebayes._store_errors import BadModel, NewerModel, NoModel
+from surebayes.kernels import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def seal(body: bytes) -> bytes:
     if text[:1] != b"{" or text[-2:] != b"\n}":
         raise ValueError("Only a JSON object of more than one line can be sealed.")
     text = text[:-2]
-    return text + _SEAL + b'%08x"\n}\n' % crc32(text)
+    return text + _SEAL + b'%08x"\n}\n' % kernel("pool").checksum(text)
 
 
 def dumped(value: "dict[str, Any]") -> bytes:
@@ -99,7 +100,7 @@ def unseal(raw: bytes, where: str = NAME) -> "dict[str, Any]":
     end = len(raw) - len(_SEAL) - 12
     if end < 0 or raw[end : end + len(_SEAL)] != _SEAL or raw[-4:] != b'"\n}\n':
         raise BadModel(f"{where} is truncated, or no model of surebayes: it doesn't end with its checksum.")
-    if raw[-12:-4] != b"%08x" % crc32(raw[:end]):
+    if raw[-12:-4] != b"%08x" % kernel("pool").checksum(raw[:end]):
         raise BadModel(f"{where} is damaged: its bytes don't match its checksum. Restore it from a copy.")
     try:
         value, _ = _scanner()(raw.decode("ascii"), 0)

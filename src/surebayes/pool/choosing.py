@@ -299,7 +299,23 @@ def fit(
     weights: Numbers | None,
     digest: Digests | None,
 ) -> None:
-    """See `Engine.fit`."""
+    """Learn documents, weigh the experts by how they score those that they have not learnt, freeze the rest.
+
+    Parameters
+    ----------
+    engine : Engine
+        A pool that has learnt nothing.
+    contents : sequence of bytes or str
+        The documents. The rows of those that nothing is fitted on are let go of when they are counted.
+    labels, weights
+        As for `Engine.learn`.
+    turns : list of Numbers of int64
+        The documents that are held out together, for each turn; without any the weights stay as they are.
+    how : {"reliability", "stack", "equal"}
+        See `surebayes.pool.weights.weigh`.
+    digest : ndarray, optional
+        Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
+    """
     truth = np.frombuffer(labels, np.int64)
     times = None if weights is None else np.frombuffer(weights, np.int64)
     chosen = kept(truth, turns, bool(engine.stages), times, digest)
@@ -345,7 +361,7 @@ def weigh_and_freeze(
     rows, labels, times
         Of the documents that were kept.
     chosen, turns, how
-        As `kept` and `Engine.fit` have them.
+        As `kept` and `fit` have them.
     """
     told, copies, tail = memoryview(labels), _whole(times), memoryview(chosen.tail)
     if len(turns) > 1:  # all documents were kept

@@ -7,8 +7,7 @@ once for all views of words.
 from itertools import accumulate
 
 from surebayes.kernels import kernel
-from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
-from surebayes.mail.message import MAX_BYTES, Message, fingerprint_of, plain_head, read_message, read_messages
+from surebayes.mail.plain import MAX_BYTES, plain_head, read_messages
 from surebayes.pool.buffers import Numbers, from_zero, ints
 from surebayes.pool.specs import ViewSpec
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     import numpy.typing as npt
+
+    from surebayes.mail.message import Message
 MAX_WORD_CHARACTERS = 20_000
 """Characters of a text that views of words read: a longer one adds nothing but time."""
 
@@ -45,7 +46,7 @@ class Document:
         self.message: Message | None = None
         if reader == "mail":
             self._content = _bytes_of(content)
-            self.message = read_message(self._content)
+            self.message = _message_of(self._content)
             self.text = self.message.subject + "\n" + self.message.text
             return
         if isinstance(content, str):
@@ -68,12 +69,18 @@ class Document:
     @property
     def tokens(self) -> "list[str]":
         """The header tokens of a mail; a text has none."""
-        return [] if self.message is None else header_tokens(self.message)
+        if self.message is None:
+            return []
+        from surebayes.mail.header_tokens import header_tokens
+
+        return header_tokens(self.message)
 
     @property
     def listed_tokens(self) -> bytes:
         """The header tokens one after the other, each after its size as uint16; made once."""
         if self._listed is None:
+            from surebayes.mail.header_tokens import listed_tokens
+
             self._listed = b"" if self.message is None else listed_tokens(self.message)
         return self._listed
 
@@ -82,7 +89,11 @@ class Document:
         if self._listed is not None:
             columns: bytes = kernel("pool").hash_listed(self._listed, width)
             return columns
-        return b"" if self.message is None else header_columns(self.message, width)
+        if self.message is None:
+            return b""
+        from surebayes.mail.header_tokens import header_columns
+
+        return header_columns(self.message, width)
 
     @property
     def message_id(self) -> str:
@@ -92,7 +103,18 @@ class Document:
     @property
     def fingerprint(self) -> str:
         """What names the content, whatever a mail server did to its envelope."""
-        return fingerprint_of(self.text) if self.message is None else self.message.fingerprint
+        if self.message is not None:
+            return self.message.fingerprint
+        from surebayes.mail.message import fingerprint_of
+
+        return fingerprint_of(self.text)
+
+
+def _message_of(raw: bytes) -> "Message":
+    """Read a mail by the reader in Python, which one that the kernel reads alone needs not import."""
+    from surebayes.mail.message import read_message
+
+    return read_message(raw)
 
 
 def _bytes_of(content: "Any") -> bytes:
@@ -116,9 +138,9 @@ class PlainMail(Document):
         self.text, self._fingerprint, self._name, self._listed, self._columns = fields
 
     @property
-    def message(self) -> Message:  # type: ignore[override]
+    def message(self) -> "Message":  # type: ignore[override]
         """The mail, read anew: most never ask."""
-        return read_message(self._content)
+        return _message_of(self._content)
 
     @property
     def raw(self) -> bytes:
@@ -176,7 +198,7 @@ def documents_of(
     >>> [document.text for document in documents_of(views_of("words", "mail"), mails, "mail")]
     ['lunch\nAt nine?', 'café\nAt ten!']
     """
-    if reader != "mail" or len(contents) == 1:
+    if reader != "mail":
         return [Document(content, reader) for content in contents]
     mails = [content if type(content) is bytes else _bytes_of(content) for content in contents]
     width = max([view.width for view in views if view.tokens], default=0)

@@ -4,11 +4,10 @@
 without numpy. The same documents, views and weights give the same scores through all of them, to the last bit.
 """
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints, others, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
-from surebayes.pool.second_stage import MOST_IN_TURNS, SecondStage
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries
 from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh, weights_of
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from surebayes.pool.second_stage import SecondStage
+
     Batch = tuple[list[Rows], Numbers, "Numbers | None"]
     """Rows, the classes of all their documents, and which of these are meant."""
 
@@ -30,6 +31,13 @@ CHUNK = 256
 """Documents that are cut into terms together."""
 MANY = 512
 """Documents from which on views are worked on side by side."""
+
+
+def _stage_of(expert: ExpertSpec, view: ViewSpec) -> "SecondStage":
+    """Return an expert's second stage, of which mail has none: then its module isn't imported."""
+    from surebayes.pool.second_stage import SecondStage
+
+    return SecondStage(expert, view.times)
 
 
 class Engine:
@@ -66,7 +74,7 @@ class Engine:
         self.documents = ints([0] * classes)
         self.sums = [Sums.new(view.width, classes) for view in views] if sums is None else sums
         self.experts: list[list[ExpertSpec | SecondStage]] = [
-            [SecondStage(e, view.times) if e.second_stage else e for e in view.experts] for view in views
+            [_stage_of(e, view) if e.second_stage else e for e in view.experts] for view in views
         ]
         self.weights = PoolWeights.equal(len(self.contrasts), self.n_experts)
 
@@ -83,7 +91,7 @@ class Engine:
     @property
     def stages(self) -> "list[SecondStage]":
         """The second stages."""
-        return [expert for experts in self.experts for expert in experts if isinstance(expert, SecondStage)]
+        return [expert for experts in self.experts for expert in experts if not isinstance(expert, ExpertSpec)]
 
     # ---- reading
 
@@ -231,7 +239,7 @@ class Engine:
             if any(isinstance(table, FileTable) for table, _ in sums.stack):
                 self.sums[i] = sums.in_one_table(view.width, self.documents)
             for expert in experts:
-                if isinstance(expert, SecondStage) and isinstance(expert.table, FileTable):
+                if not isinstance(expert, ExpertSpec) and isinstance(expert.table, FileTable):
                     expert.table = Table.of_file(expert.table, view.width, 1 + len(self.contrasts))
 
     def fold(self) -> None:
@@ -283,21 +291,7 @@ class Engine:
         weights: "Numbers | None" = None,
         digest: "npt.NDArray[np.uint64] | None" = None,
     ) -> None:
-        """Learn documents, weigh the experts by how they score those that they have not learnt, freeze the rest.
-
-        Parameters
-        ----------
-        contents : sequence of bytes or str
-            The documents. The rows of those that nothing is fitted on are let go of when they are counted.
-        labels, weights
-            As for `learn`.
-        turns : list of Numbers of int64
-            The documents that are held out together, for each turn; without any the weights stay as they are.
-        how : {"reliability", "stack", "equal"}
-            See `surebayes.pool.weights.weigh`.
-        digest : ndarray, optional
-            Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
-        """
+        """Learn documents and all that is found from them: see `surebayes.pool.choosing.fit`."""
         from surebayes.pool.choosing import fit
 
         fit(self, contents, labels, turns, how, weights, digest)
@@ -312,6 +306,8 @@ class Engine:
         fewest: int = FEWEST,
     ) -> None:
         """Weigh the experts by opinions of documents that were learnt, each of experts that know none of its turn."""
+        from surebayes.pool.second_stage import MOST_IN_TURNS
+
         together = ints([d for tail in turns for d in tail])
         of_class, needed = self._by_class(labels, together, weights), fewest * len(turns)
         if all(min(of_class[c], sum(of_class) - of_class[c]) < needed for c in self.contrasts):
@@ -397,7 +393,7 @@ class Engine:
 
         def fit_view(v: int) -> None:
             for stage in self.experts[v]:
-                if isinstance(stage, SecondStage):
+                if not isinstance(stage, ExpertSpec):
                     stage.fit(self.sums[v], documents, rows[v], which, chosen, self.contrasts, times, most)
 
         self._each_view(fit_view, len(which))
@@ -432,7 +428,7 @@ class Engine:
         tables = [Table.of_entries(bytes(e), v.width, k, documents) for e, v in zip(state["tables"], views)]
         self.__init__(reader, views, k, [Sums.of_table(table) for table in tables])  # type: ignore[misc]
         self.documents = documents
-        widths = [v.width for v, experts in zip(views, self.experts) for e in experts if isinstance(e, SecondStage)]
+        widths = [v.width for v, experts in zip(views, self.experts) for e in experts if not isinstance(e, ExpertSpec)]
         if not len(self.stages) == len(state["stages"]) == len(state["intercepts"]):
             raise BadModel("The pool has not one table for each second stage.")
         for stage, width, entries, intercepts in zip(self.stages, widths, state["stages"], state["intercepts"]):

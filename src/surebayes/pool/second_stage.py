@@ -9,7 +9,7 @@ What is kept of a column is its strength, which a row's length is of, and a coef
 bytes: a table like that of counts, in memory or in a file.
 """
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Rows

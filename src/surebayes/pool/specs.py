@@ -6,7 +6,7 @@ which starts in milliseconds: no dataclasses, no numpy.
 
 from math import isfinite
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 
 READERS = ("mail", "text")
 """What documents can be: mails as they came, or plain text."""

@@ -7,7 +7,7 @@ knows of a column the same way: there the values are real numbers of 4 bytes.
 
 import mmap
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.kernels import kernel
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.document import Rows

@@ -5,7 +5,7 @@ Weights are whole numbers of 2**-40, so that what one lesson moved them by can b
 
 from math import exp, log
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.pool.buffers import Numbers, reals
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from surebayes import metrics
 from surebayes.errors import BadInput, NoInput
-from surebayes.mail.message import MAX_BYTES
+from surebayes.mail.plain import MAX_BYTES
 
 __all__ = [
     "FEEDBACK",

@@ -3,13 +3,12 @@
 import os
 from math import exp, isfinite
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.filter.lean.tables import TableFiles
 from surebayes.persist.manifest import read_manifest
 from surebayes.pool.buffers import Numbers, ints, reals
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
-from surebayes.pool.second_stage import intercepts_of
 from surebayes.pool.specs import READERS, ViewSpec
 from surebayes.pool.table import FileTable, Sums, Table
 from surebayes.pool.weights import logistic, weights_of
@@ -183,6 +182,8 @@ def stages_of(about: "dict[str, Any]", view: ViewSpec, classes: int, files: Tabl
         if stage is None:
             result.append((None, reals(())))
             continue
+        from surebayes.pool.second_stage import intercepts_of
+
         intercepts = intercepts_of(stage["intercepts"])
         if len(intercepts) != contrasts:
             raise BadModel(f"The view {view.name!r} of the manifest has a second stage with wrong intercepts.")
@@ -278,4 +279,4 @@ class MappedModel:
     def scores(self, content: "bytes | str") -> Numbers:
         """Score a document: one number for each contrast."""
         engine = self.judge.engine
-        return engine.scores(engine.rows([engine.read(content)]))
+        return engine.scores(engine.cut_together([content]))

@@ -107,7 +107,7 @@ class LessonCall:
 
     def read(self) -> bytes:
         """Read the document, as far as one is looked at."""
-        from surebayes.mail.message import MAX_BYTES
+        from surebayes.mail.plain import MAX_BYTES
 
         if self.path != "-":
             with open(self.path, "rb") as file:

@@ -175,15 +175,19 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
     """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
     from surebayes.filter.lean.judge import MappedModel
     from surebayes.kernels import kernel
+    from surebayes.pool.document import documents_of
 
     kernel("pool").end_on_bus_error()
     model = MappedModel(folder)
     judge, engine = model.judge, model.judge.engine
-    document = engine.read(raw)
-    scores = engine.scores(engine.rows([document]))
     budgets: dict[str, Any] = {}
     folders = [] if model.standing is None else model.standing.folders
-    if model.has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders)):
+    remembers = model.has_budget or any(
+        os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders)
+    )
+    (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
+    scores = engine.scores(engine.rows([document]))
+    if remembers:
         from surebayes.filter.memory.together import answer_once
 
         decision, budgets = answer_once(folder, folders, judge, list(scores), document.fingerprint, model.has_budget)

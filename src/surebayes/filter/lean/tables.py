@@ -7,7 +7,7 @@ can be put on each other: a filter that stands on another one is ``own.stack(abo
 import mmap
 import os
 
-from surebayes.errors import BadModel
+from surebayes._store_errors import BadModel
 from surebayes.pool.table import FileTable
 
 TYPE_CHECKING = False
