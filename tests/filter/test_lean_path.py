@@ -35,7 +35,7 @@ ALLOWED = {
     "surebayes.persist", "surebayes.persist.manifest",
     "surebayes.pool", "surebayes.pool.buffers", "surebayes.pool.document", "surebayes.pool.engine",
     "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights",
-    "_json", "gc", "itertools", "math", "mmap",
+    "_json", "gc", "math", "mmap",
 }  # fmt: skip
 
 

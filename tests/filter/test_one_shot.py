@@ -221,7 +221,15 @@ def run_without(modules, *words, stdin=MAIL):
 @pytest.mark.parametrize("strict", [[], ["--exit-code"]])
 @pytest.mark.parametrize(
     "missing",
-    ["filter.lean.judge", "mail", "mail.plain", "persist.manifest", "_store_errors", "kernels.pool_twin", "pool.engine"],
+    [
+        "filter.lean.judge",
+        "mail",
+        "mail.plain",
+        "persist.manifest",
+        "_store_errors",
+        "kernels.pool_twin",
+        "pool.engine",
+    ],
 )
 def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
     modules = [f"surebayes.{missing}", "surebayes.kernels._pool"]

@@ -4,8 +4,6 @@ A mail is read as it was before filters and servers handled it: verdict fields o
 once for all views of words.
 """
 
-from itertools import accumulate
-
 from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES, plain_head, read_messages
 from surebayes.pool.buffers import Numbers, from_zero, ints
@@ -268,6 +266,8 @@ def joined(parts: "list[Rows]") -> Rows:
     """
     if len(parts) == 1:
         return parts[0]
+    from itertools import accumulate
+
     lengths = (b - a for part in parts for a, b in zip(part.indptr, part.indptr[1:]))
     counted = bool(parts) and parts[0].times is not None
     return Rows(
@@ -352,7 +352,11 @@ def _words(part: "Buffer") -> memoryview:
 
 def _indptr(lengths: "Buffer") -> Numbers:
     words = _words(lengths)
-    return from_zero(words[0]) if len(words) == 1 else ints(accumulate(words, initial=0))
+    if len(words) == 1:
+        return from_zero(words[0])
+    from itertools import accumulate
+
+    return ints(accumulate(words, initial=0))
 
 
 # ---------------------------------------------------------------------- rows as the journal keeps them
@@ -364,6 +368,7 @@ def packable(rows: "list[Rows]", i: int = 0) -> "list[bytes]":
     Both ascend, so that the journal packs them alike.
     """
     from array import array
+    from itertools import accumulate
 
     columns, sums = [], []
     for batch in rows:
