@@ -14,8 +14,8 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent / "faults"
 SCENARIOS = [
-    "teach", "learn", "train", "train-no-journal", "create", "import", "export", "compact", "rebuild", "erase",
-    "rescue", "fold", "layer", "promote",
+    "teach", "learn", "train", "train-no-journal", "train-first", "create", "import", "export", "compact", "rebuild",
+    "erase", "rescue", "fold", "layer", "promote",
 ]  # fmt: skip
 MODES = ["kill", "eio", "enospc", "short", "power"]
 

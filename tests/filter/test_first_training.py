@@ -1,10 +1,17 @@
 """A first training counts all messages at once: the very filter that learns them bit by bit."""
 
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+
 import pytest
 
 import surebayes as sb
+from command_line import clean_environment
 from surebayes.filter import training
-from surebayes.filter.disk import spool
+from surebayes.filter.disk import journal_file, spool
 from surebayes.persist.manifest import read_manifest
 from surebayes.synthetic import mail_stream
 
@@ -139,3 +146,126 @@ def test_a_training_that_fails_has_learnt_nothing(tmp_path, monkeypatch, journal
         assert sum(mine.status()["documents"].values()) == 0
         assert mine.train(GIVEN, reserve=0, journal=journal)["learnt"] == 89
         assert mine.problems() == []
+
+
+# ---------------------------------------------------------------------- its rows go right into the journal's file
+
+
+@pytest.fixture
+def modes(monkeypatch):
+    """How the first rows of a journal were written: "delete" for right into the file, "wal" for through the log."""
+    written = []
+    real = journal_file.without_log
+
+    @contextlib.contextmanager
+    def noted(connection, folder, wanted=True):
+        with real(connection, folder, wanted):
+            if wanted:
+                written.append(connection.execute("PRAGMA journal_mode").fetchone()[0])
+            yield
+
+    monkeypatch.setattr(journal_file, "without_log", noted)
+    monkeypatch.setattr(journal_file, "MANY", 50)
+    return written
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_first_rows_go_into_the_file_unless_somebody_has_it_open(is_open, modes, tmp_path, monkeypatch):
+    other = None
+    if is_open:
+        sb.Filter.create(tmp_path / "f", width=2**14).close()
+        other = journal_file.open_for_writing(str(tmp_path / "f"))
+        other.execute("SELECT count(*) FROM events").fetchall()
+        mine = sb.Filter.open(tmp_path / "f")
+        monkeypatch.setattr(training, "FEWEST", 1)
+        mine.train(GIVEN)
+    else:
+        mine, *_ = trained(tmp_path / "f", monkeypatch, 1, journal=True)
+    with mine:
+        assert modes == ["wal" if is_open else "delete"]
+        assert mine._durable.open_journal()._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        mine.teach(*MAILS[100])  # by the log as ever
+        assert len(modes) == 1
+        assert mine.problems() == []
+    if other is not None:
+        other.close()
+    assert sum(sb.Filter.open(tmp_path / "f").status()["documents"].values()) > 60
+
+
+class AtTheEnd:
+    """A connection that has something done before a transaction ends."""
+
+    def __init__(self, connection, work):
+        self.connection, self.work = connection, work
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, text, *values):
+        if text == "COMMIT":
+            self.work()
+        return self.connection.execute(text, *values)
+
+
+def test_who_reads_while_first_rows_go_into_the_file_waits_for_them(modes, tmp_path, monkeypatch):
+    seen = []
+    looking = threading.Thread(target=lambda: seen.append(journal_rows(tmp_path / "f")))
+
+    def look():
+        if looking.ident is None:
+            looking.start()
+            looking.join(0.3)
+
+    monkeypatch.setattr(training, "FEWEST", 1)
+    with sb.Filter.create(tmp_path / "f", width=2**14, model="words") as mine:
+        journal = mine._durable.open_journal()
+        journal._db.execute("PRAGMA cache_size=1")  # rows are in the file before all of them are
+        journal._db = AtTheEnd(journal._db, look)
+        mine.train(MAILS)
+        looking.join()
+        assert modes == ["delete"]
+        assert seen[0] >= len(MAILS)
+        assert mine.problems() == []
+
+
+def journal_rows(folder):
+    connection = journal_file.open_for_reading(str(folder))
+    try:
+        return connection.execute("SELECT count(*) FROM events").fetchone()[0]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("pages", [2000, 1])
+def test_a_process_that_dies_while_first_rows_go_into_the_file_leaves_none(pages, tmp_path):
+    """Also where many of them were in the file already."""
+    program = f"""
+import os, signal, sys
+import surebayes as sb
+from surebayes.filter import training
+from surebayes.filter.disk import journal_file
+training.FEWEST, journal_file.MANY = 1, 50
+class Dying:
+    def __init__(self, db): self.db = db
+    def __getattr__(self, name): return getattr(self.db, name)
+    def execute(self, text, *more):
+        if text == "COMMIT": os.kill(os.getpid(), signal.SIGKILL)
+        return self.db.execute(text, *more)
+mine = sb.Filter.open(sys.argv[1])
+opened = mine._durable.open_journal()
+opened._db.execute("PRAGMA cache_size={pages}")
+opened._db = Dying(opened._db)
+mine.train(list(zip(*sb.synthetic.as_lists(200, 5))), reserve=0.1)
+"""
+    sb.Filter.create(tmp_path / "f", width=2**14, model="words").close()
+    ended = subprocess.run([sys.executable, "-c", program, tmp_path / "f"], env=clean_environment(), timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    assert (tmp_path / "f" / "journal.sqlite-journal").exists()
+    assert journal_rows(tmp_path / "f") == 0  # of a copy: to read leaves no trace
+    assert (tmp_path / "f" / "journal.sqlite-journal").exists()
+    with sb.Filter.open(tmp_path / "f") as mine:
+        assert mine.status()["documents"] == {"ham": 0, "spam": 0}
+        assert mine.problems() == []
+        mine.train(MAILS, reserve=0)
+        assert sum(mine.status()["documents"].values()) == len(MAILS)
+    assert not (tmp_path / "f" / "journal.sqlite-journal").exists()

@@ -16,6 +16,8 @@ import tempfile
 
 import surebayes as sb
 from surebayes.errors import StoreError
+from surebayes.filter import training
+from surebayes.filter.disk import journal_file
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.teaching import forget, teach
@@ -109,6 +111,21 @@ class Train(Scenario):
 
 class TrainWithoutJournal(Train):
     journal = False
+
+
+class FirstTraining(Train):
+    """The first documents of a filter, right into the journal's file: all of them or none."""
+
+    def prepare(self, place):
+        sb.Filter.create(place / "f", **SMALL).close()
+
+    def act(self, place, pipe):
+        training.FEWEST = journal_file.MANY = 1
+        super().act(place, pipe)
+
+    def check(self, place, done):
+        assert check_filter(place / "f")[0] in (0, len(MAILS))
+        super().check(place, done)
 
 
 class Create(Scenario):
@@ -346,7 +363,7 @@ SCENARIOS = {
     "fold": Fold(), "layer": Layer(), "promote": Promote(),
     "learn": Learn(), "compact": Compact(), "rebuild": Rebuild(), "erase": Erase(),
     "teach": Teach(), "train": Train(), "train-no-journal": TrainWithoutJournal(), "create": Create(),
-    "import": Import(), "export": Export(), "rescue": Rescue(),
+    "train-first": FirstTraining(), "import": Import(), "export": Export(), "rescue": Rescue(),
 }  # fmt: skip
 
 

@@ -216,7 +216,8 @@ class Journal:
 
         The content of the rows `blank` goes in the same transaction, overwritten with zeros.
         """
-        with errors_named(self.path):
+        many = rows[0][0] == 1 and len(rows) >= journal_file.MANY
+        with errors_named(self.path), journal_file.without_log(self._db, self.folder, many):
             try:
                 if not self._db.in_transaction:
                     self.begin()

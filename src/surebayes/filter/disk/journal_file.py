@@ -3,7 +3,8 @@
 A database with a write-ahead log has two more files while it is open, and whoever opens it makes them, even to read.
 In a folder that users share they would belong to a reader, and lock the others out. So a reader opens the file as one
 that doesn't change where there is no log; where there is one, it joins those who have it open; and where a log was
-left behind by a crash, it reads a copy.
+left behind by a crash, it reads a copy. Many first rows are written right into the main file (`without_log`), beside a
+file of what was there before, which a crash leaves behind, too.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from surebayes.persist.folder import adopt, adopt_named
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tempfile
+    from collections.abc import Iterator
     from typing import Any
 
 NAME = "journal.sqlite"
 PAGE, SMALL_PAGE = 16384, 4096
 """Bytes of a page of a new file: few messages need more than one of the larger ones, so that SQLite takes a third less
 of a training; a file of few messages takes a quarter of the room with the smaller ones."""
+MANY = 1000
+"""First rows of a file from which on they don't go through the log: that writes and reads them once more, half of
+SQLite's CPU time of a training."""
 LOG = 4 * 2**20
 """Bytes of the write-ahead log from which on it is moved into the main file, as far as readers allow."""
 
@@ -60,17 +65,46 @@ def open_for_writing(folder: str, create: bool = False, page: int = PAGE) -> sql
         try:
             if create:
                 connection.execute(f"PRAGMA page_size={page}")
-            connection.execute("PRAGMA journal_mode=WAL")
             pages = LOG // connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA wal_autocheckpoint={pages}")
-            connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten
-            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be
+            _use_log(connection)
         except BaseException:
             connection.close()
             raise
     adopt_named(folder, f"{NAME}-wal", f"{NAME}-shm")
     return connection
+
+
+@contextlib.contextmanager
+def without_log(connection: sqlite3.Connection, folder: str, wanted: bool = True) -> Iterator[None]:
+    """Have a transaction written right into the main file, where no other process or connection has it open.
+
+    Where one has, it goes through the log as ever; where one comes meanwhile, the next who opens the file to write goes
+    back to the log. One that has begun, and changed nothing, is given up. The caller holds the folder's lock.
+    """
+    if not wanted:
+        yield
+        return
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("PRAGMA synchronous=EXTRA")  # or a transaction that has ended might come undone
+    except sqlite3.OperationalError:
+        pass
+    try:
+        yield
+    finally:
+        with contextlib.suppress(sqlite3.OperationalError):
+            _use_log(connection)
+        adopt_named(folder, f"{NAME}-wal", f"{NAME}-shm")
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the files of the log, if need be
 
 
 def open_for_reading(folder: str) -> sqlite3.Connection:
@@ -80,9 +114,10 @@ def open_for_reading(folder: str) -> sqlite3.Connection:
     """
     path = os.path.join(folder, NAME)
     with errors_named(path):
-        if not _size(path + "-wal"):
+        in_place = os.path.exists(path + "-journal")  # rows are being written into the file, or a crash ended that
+        if not in_place and not _size(path + "-wal"):
             return _checked(_connect(path, "ro", "immutable=1"))
-        if os.path.exists(path + "-shm"):
+        if in_place or os.path.exists(path + "-shm"):
             try:
                 return _checked(_connect(path, "ro"))
             except sqlite3.OperationalError:
@@ -125,8 +160,9 @@ def _copy(path: str) -> sqlite3.Connection:
     scratch = tempfile.TemporaryDirectory(prefix="surebayes-")
     try:
         copied = os.path.join(scratch.name, NAME)
-        with contextlib.suppress(FileNotFoundError):  # whoever had it open may close it now: then the file has it all
-            shutil.copyfile(path + "-wal", copied + "-wal")
+        for log in ("-journal", "-wal"):
+            with contextlib.suppress(FileNotFoundError):  # whoever had it open may close it now: the file has it all
+                shutil.copyfile(path + log, copied + log)
         shutil.copyfile(path, copied)
         with errors_named(path):
             connection = _checked(_connect(copied, "rw", factory=_Copied))

@@ -114,58 +114,68 @@ static uint8_t *put_block(const uint8_t *data, size_t n, uint8_t *out, uint32_t 
     return put_sequence(out, data + from, n - from, 0, 0);
 }
 
+typedef struct {
+    const char *data;
+    size_t size;
+} Part;
+
 /* A content: parts that follow each other, and what becomes of it. */
 typedef struct {
-    const uint8_t *data; /* of the one part, or NULL */
-    PyObject *parts;
-    size_t size, packed;
+    const Part *parts;
+    size_t n, size, packed;
 } Content;
 
-/* The memory of a part: bytes, or str of ASCII alone; NULL with an exception. */
-static const char *part_data(PyObject *part, size_t *size)
+/* The memory of a part: bytes, or str of ASCII alone; -1 with an exception. */
+static int part_open(Part *part, PyObject *from)
 {
     char *data = NULL;
     Py_ssize_t n = 0;
-    if (!PyUnicode_Check(part))
-        data = PyBytes_AsStringAndSize(part, &data, &n) < 0 ? NULL : data;
-    else if ((data = (char *)(uintptr_t)PyUnicode_AsUTF8AndSize(part, &n)) && n != PyUnicode_GetLength(part)) {
+    if (!PyUnicode_Check(from))
+        data = PyBytes_AsStringAndSize(from, &data, &n) < 0 ? NULL : data;
+    else if ((data = (char *)(uintptr_t)PyUnicode_AsUTF8AndSize(from, &n)) && n != PyUnicode_GetLength(from)) {
         PyErr_SetString(PyExc_ValueError, "a part that is str must be ASCII");
         data = NULL;
     }
-    *size = (size_t)n;
-    return data;
+    part->data = data;
+    part->size = (size_t)n;
+    return data ? 0 : -1;
 }
 
-static int content_open(Content *content, PyObject *from)
+/* Take over a content, and its parts at `parts`, which has room for them. */
+static int content_open(Content *content, PyObject *from, Part *parts)
 {
-    if (!PyTuple_Check(from)) {
-        if (PyUnicode_Check(from))
-            PyErr_SetString(PyExc_TypeError, "a content must be bytes, or a tuple of parts");
-        return PyErr_Occurred() || !(content->data = (const uint8_t *)part_data(from, &content->size)) ? -1 : 0;
+    content->parts = parts;
+    if (PyUnicode_Check(from)) {
+        PyErr_SetString(PyExc_TypeError, "a content must be bytes, or a tuple of parts");
+        return -1;
     }
-    content->parts = from;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(from); i++) {
-        size_t size;
-        if (!part_data(PyTuple_GetItem(from, i), &size))
+    content->n = PyTuple_Check(from) ? (size_t)PyTuple_Size(from) : 1;
+    for (size_t i = 0; i < content->n; i++) {
+        if (part_open(parts + i, PyTuple_Check(from) ? PyTuple_GetItem(from, (Py_ssize_t)i) : from) < 0)
             return -1;
-        content->size += size;
+        content->size += parts[i].size;
+    }
+    if (content->size > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "a content can have up to 2**31 - 1 bytes");
+        return -1;
     }
     return 0;
 }
 
-/* Write the parts one after the other. What was looked at once is there: nothing can fail. */
-static void content_join(const Content *content, uint8_t *out)
+/* A content in one piece: its one part, or all of them copied to `scratch`. */
+static const uint8_t *in_one_piece(const Content *content, uint8_t *scratch)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_Size(content->parts); i++) {
-        size_t size;
-        const char *data = part_data(PyTuple_GetItem(content->parts, i), &size);
-        memcpy(out, data, size);
-        out += size;
-    }
+    size_t size = 0;
+    if (content->n == 1)
+        return (const uint8_t *)content->parts[0].data;
+    for (const Part *part = content->parts; part < content->parts + content->n; size += part++->size)
+        memcpy(scratch + size, part->data, part->size);
+    return scratch;
 }
 
 /* Compress contents one after the other, each after a prefix. */
-static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t n_prefix, uint8_t *out)
+static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t n_prefix, uint8_t *scratch,
+                         uint8_t *out)
 {
     uint32_t table[1 << MOST_BITS];
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -175,7 +185,7 @@ static void put_contents(Content *all, Py_ssize_t n, const char *prefix, size_t 
         out += n_prefix;
         *out++ = MARK;
         memcpy(out, &size, 4);
-        out = put_block(all[i].data, size, out + 4, table);
+        out = put_block(in_one_piece(all + i, scratch), size, out + 4, table);
         all[i].packed = (size_t)(out - start);
     }
 }
@@ -212,49 +222,47 @@ PyObject *pool_compress(PyObject *module, PyObject *args)
     PyObject *contents, *prefix_given = Py_None, *result = NULL, *held = NULL;
     char *prefix = "";
     Py_ssize_t n_prefix = 0;
-    size_t room = 0, joined = 0;
+    size_t room = 0, longest = 0, n_parts = 0;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!|O:compress", &PyList_Type, &contents, &prefix_given) ||
         (prefix_given != Py_None && PyBytes_AsStringAndSize(prefix_given, &prefix, &n_prefix) < 0))
         return NULL;
     Py_ssize_t n = PyList_Size(contents);
-    uint8_t *packed = NULL, *whole = NULL;
+    uint8_t *packed = NULL, *scratch = NULL;
+    Part *parts = NULL;
     Content *all = calloc((size_t)n + 1, sizeof *all);
     held = PyList_GetSlice(contents, 0, n); /* what others do to the list is nothing to us */
-    if (!all || !held) {
+    for (Py_ssize_t i = 0; held && i < n; i++) {
+        PyObject *from = PyList_GetItem(held, i);
+        n_parts += PyTuple_Check(from) ? (size_t)PyTuple_Size(from) : 1;
+    }
+    if (!all || !held || !(parts = calloc(n_parts + 1, sizeof *parts))) {
         PyErr_NoMemory();
         goto done;
     }
+    Part *next = parts;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (content_open(all + i, PyList_GetItem(held, i)) < 0)
+        if (content_open(all + i, PyList_GetItem(held, i), next) < 0)
             goto done;
-        if (all[i].size > INT32_MAX) {
-            PyErr_SetString(PyExc_ValueError, "a content can have up to 2**31 - 1 bytes");
-            goto done;
-        }
-        joined += all[i].parts ? all[i].size : 0;
+        next += all[i].n;
+        longest = all[i].size > longest ? all[i].size : longest;
         room += (size_t)n_prefix + HEAD + all[i].size + all[i].size / 255 + ROOM_TO_SPARE;
     }
     packed = malloc(room + 1);
-    whole = malloc(joined + 1);
-    if (!packed || !whole) {
+    scratch = malloc(longest + 1);
+    if (!packed || !scratch) {
         PyErr_NoMemory();
         goto done;
     }
-    for (Py_ssize_t i = 0, at = 0; i < n; i++)
-        if (all[i].parts) {
-            content_join(all + i, whole + at);
-            all[i].data = whole + at;
-            at += (Py_ssize_t)all[i].size;
-        }
     PyThreadState *let_go = let_others_run((size_t)n, room);
-    put_contents(all, n, prefix, (size_t)n_prefix, packed);
+    put_contents(all, n, prefix, (size_t)n_prefix, scratch, packed);
     run_again(let_go);
     result = packed_objects(all, n, packed, prefix_given != Py_None);
 done:
     Py_XDECREF(held);
     free(packed);
-    free(whole);
+    free(scratch);
+    free(parts);
     free(all);
     return result;
 }
