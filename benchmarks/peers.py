@@ -213,8 +213,8 @@ def one_by_one(name, raw, spam, views="pool"):
         seconds = (time.process_time() - start) / len(some)
         peer = (peer + _each_of_theirs(words, theirs[1::2])) / len(theirs)
         with sb.Filter.open(folder / "filter") as mine, mine.bulk():
-            mine.teach(*some[0])  # reads the model
-            bare = _each(mine, more) / len(more)
+            _each(mine, more[:AT_FIRST])  # reads the model
+            bare = _each(mine, more[AT_FIRST:]) / len(more[AT_FIRST:])
     what = f"judge and learn one message: {name}, {views} with journal, {len(some):,} in a row, bogofilter"
     return [
         (what, seconds, peer, peer / seconds, 5.0 if views == "pool" else None),
