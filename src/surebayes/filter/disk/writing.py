@@ -47,10 +47,11 @@ class Writing:
 
     def add_messages(self, messages: MessageRows) -> None:
         """Do for messages that are learnt or set aside what `add_many` does."""
+        first = self.state.seq + 1
         rows, chain = messages.numbered(self.state.seq, self.state.chain)
-        self.state.note_messages(rows, chain)
+        self.state.note_messages(messages.actions, messages.labels, chain)
         self.rows += rows
-        known = zip(messages.actions, messages.labels, [row[0] for row in rows])
+        known = zip(messages.actions, messages.labels, range(first, first + len(rows)))
         self._messages.update(zip(messages.fingerprints, known))
 
     @property

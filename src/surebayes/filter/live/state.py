@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from surebayes.filter.disk.events import Row
     from surebayes.filter.disk.journal import Journal
     from surebayes.filter.disk.store import Lesson, ModelFolder
     from surebayes.filter.lean.judge import Decision
@@ -234,15 +233,17 @@ class State(OnBase):
         if events:
             self.seq, self.chain = events[-1].seq, chain
 
-    def note_messages(self, rows: Sequence[Row], chain: int) -> None:
-        """Do so for rows, as the journal's table has them, of messages that are learnt or set aside."""
+    def note_messages(self, actions: Sequence[str], labels: Sequence[str], chain: int) -> None:
+        """Do so for rows of messages that are learnt or set aside, which come next."""
         from collections import Counter
 
-        for (action, label), times in Counter([(row[1], row[3]) for row in rows]).items():
+        for (action, label), times in Counter(zip(actions, labels)).items():
             self._remember(action, label, times)
-        self.learnt_at = max([row[0] for row in rows if row[1] == "learn"], default=self.learnt_at)
-        if rows:
-            self.seq, self.chain = rows[-1][0], chain
+        for place in range(len(actions), 0, -1):
+            if actions[place - 1] == "learn":
+                self.learnt_at = self.seq + place
+                break
+        self.seq, self.chain = self.seq + len(actions), chain
 
     def _remember(self, action: str, label: str | None, times: int = 1) -> None:
         """Take note of so many rows of an action and a label."""
