@@ -4,7 +4,8 @@ from surebayes import kernels
 from surebayes.kernels import _mail as kernel
 from surebayes.kernels import mail_twin
 from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
-from surebayes.mail.message import Limits, Message, read_message, read_messages
+from surebayes.mail.message import Limits, Message, read_message
+from surebayes.mail.plain import read_messages
 
 MAIL = b"From: a@b.c\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nContent-Type: %s\r\n\r\n%s"
 
