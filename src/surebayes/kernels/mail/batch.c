@@ -128,7 +128,8 @@ static Status make(Batch *batch, Mail *mail)
     mail->text = first_characters(text->at, text->size, batch->most);
     if (reserve(&made->at, &made->room, from + mail->text, 1) != OK)
         return NO_MEMORY;
-    memcpy(made->at + from, text->at, mail->text);
+    if (mail->text)
+        memcpy(made->at + from, text->at, mail->text);
     made->size += mail->text;
     mail->plain = true;
     Status status = batch->named ? put_names(batch, mail, head.value[4], subject) : OK;
