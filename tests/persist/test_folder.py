@@ -1,5 +1,6 @@
 """A folder that users share: whose files they are, who can read them, and what readers leave behind."""
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -11,7 +12,16 @@ import pytest
 from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Event, Journal, chained
-from surebayes.persist.folder import adopt_named, check_file, locked, put, put_manifest, read_file, write_file
+from surebayes.persist.folder import (
+    adopt_named,
+    check_file,
+    locked,
+    put,
+    put_manifest,
+    read_file,
+    size_of,
+    write_file,
+)
 
 
 @pytest.fixture
@@ -280,3 +290,24 @@ def test_a_large_file_is_named_by_its_content_whether_or_not_there_is_a_thread_t
     digest = hashlib.sha256(b"".join(parts)).hexdigest()
     assert entry == {"file": f"tables-{digest[:16]}.table", "size": sum(map(len, parts)), "sha256": digest}
     assert (tmp_path / entry["file"]).read_bytes() == b"".join(parts)
+
+
+def test_a_file_that_goes_while_a_folder_is_measured_has_no_size(tmp_path, monkeypatch):
+    """As the files of a log do, whenever the last who has it open closes it."""
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"12345")
+    (tmp_path / "inside").mkdir()
+    assert size_of(str(tmp_path)) == 15
+    real = os.scandir
+
+    @contextlib.contextmanager
+    def listed_before(folder):
+        with real(folder) as entries:
+            listed = list(entries)
+        (tmp_path / "b").unlink()
+        yield iter(listed)
+
+    monkeypatch.setattr(os, "scandir", listed_before)
+    assert size_of(str(tmp_path)) == 10
+    monkeypatch.undo()
+    assert size_of(str(tmp_path / "nowhere")) == 0

@@ -103,6 +103,16 @@ def _begin(work: Callable[[], None]) -> Callable[[], None]:
     return thread.join
 
 
+def size_of(folder: str) -> int:
+    """Return how many bytes the files of a folder have: none, one that goes meanwhile, or where there is no folder."""
+    size = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                size += entry.stat().st_size if entry.is_file() else 0
+    return size
+
+
 def put(folder: str, name: str, content: bytes) -> None:
     """Write a file under a temporary name, flush it to disk, and give it its name."""
     _put(folder, name, (content,), lambda: name)

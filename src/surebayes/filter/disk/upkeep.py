@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -20,16 +19,12 @@ from surebayes.filter.live.durable import RENEW_AFTER, Durable
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
 from surebayes.filter.teaching import forget
+from surebayes.persist.folder import size_of
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import Document
 from surebayes.pool.specs import ViewSpec, views_of
 
 Progress = Callable[[str, int, "int | None"], None]
-
-
-def size_of(folder: str) -> int:
-    """Return how many bytes the files of a folder have."""
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
 
 
 # ---------------------------------------------------------------------- less room

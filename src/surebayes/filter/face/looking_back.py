@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from surebayes.errors import StoreError
 from surebayes.filter import history, tuning
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.live.state import State
+from surebayes.persist.folder import size_of
 from surebayes.pool.document import Document
 
 
@@ -107,7 +107,7 @@ class RecordedFilter(OpenFilter):
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._durable.journal),
                 **({} if state.standing is None else {"base": state.standing.status()}),
-                "bytes": sum(entry.stat().st_size for entry in os.scandir(self.path) if entry.is_file()),
+                "bytes": size_of(self.path),
             }
 
     def unweighed(self) -> int:

@@ -75,19 +75,15 @@ class Quota:
                 f"The quota of {self.lessons:,} lessons is used up in {folder!r}: it has {known:,}. Forget some, or "
                 "raise quota_lessons."
             )
-        if self.size and (used := size_of(folder)) >= self.size:
+        if not self.size:
+            return
+        from surebayes.persist.folder import size_of
+
+        if (used := size_of(folder)) >= self.size:
             raise QuotaReached(
                 f"The quota of {self.size:,} bytes is used up in {folder!r}: it has {used:,}. Forget some, or raise "
                 "quota_bytes."
             )
-
-
-def size_of(folder: str) -> int:
-    """Return how many bytes the files of a folder have."""
-    try:
-        return sum([entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()])
-    except FileNotFoundError:
-        return 0
 
 
 class Persons:
@@ -175,6 +171,7 @@ class Persons:
         from surebayes.filter.disk.journal import Journal
         from surebayes.filter.memory import budgets as alarm_budgets
         from surebayes.filter.memory import together
+        from surebayes.persist.folder import size_of
 
         folder = own_folder(self.users, name)
         journal = Journal(folder, write=False)
