@@ -79,6 +79,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/structure.py --check
 	$(BIN)/python -m cogapp --check ARCHITECTURE.md docs/*.md docs/papers/*.md README.md
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
