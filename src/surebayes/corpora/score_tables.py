@@ -8,10 +8,7 @@ import os
 from surebayes.corpora.sources import Source
 from surebayes.corpora.tables import shown
 from surebayes.errors import BadInput
-
-_POSITIVE_NAMES = frozenset(
-    {"1", "true", "yes", "pos", "positive", "spam", "junk", "phish", "phishing", "bad", "alarm"}
-)
+from surebayes.promises.positive_class import positive_of
 
 
 def read_scores(source: Source) -> tuple[list[float], list[str]]:
@@ -74,7 +71,7 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
     labels : list of str
         Of all rows.
     wanted : str or None
-        What the caller says. None: of two, the one whose name says so (spam, junk, 1, true, yes, positive, ...).
+        What the caller gave. None: of two, the one whose name says so (spam, junk, 1, true, yes, positive, ...).
     where : str
         The table's name, for messages.
 
@@ -90,10 +87,9 @@ def positive_label(labels: list[str], wanted: str | None, where: str) -> tuple[s
     if not names:
         raise BadInput(f"{where} has no rows.")
     if wanted is None:
-        telling = [name for name in names if name.lower() in _POSITIVE_NAMES]
-        if len(telling) != 1 or len(names) > 2:  # a 1 among many numbers says nothing
+        wanted = positive_of(names)
+        if wanted is None:
             raise BadInput(f"{where} has the labels {listed}: name the positive one with --positive.")
-        wanted = telling[0]
     if wanted not in names:
         raise BadInput(f"{where} has no row with the label {wanted!r}; it has {listed}.")
     if len(names) == 1:

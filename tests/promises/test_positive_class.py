@@ -1,0 +1,52 @@
+"""The positive class of two, read from the labels."""
+
+import sys
+from itertools import permutations
+from subprocess import run
+
+import numpy as np
+import pytest
+
+from surebayes.promises.positive_class import doubt_about, positive_of
+
+PAIRS = [  # negative, positive
+    ("ham", "spam"), ("Ham", "SPAM"), ("no", "yes"), ("neg", "pos"), ("negative", "positive"), ("ok", "bad"),
+    ("good", "junk"), ("false", "true"), ("0", "1"), ("0.0", "1.0"), ("-1", "1"), (0, 1), (-1, 1), (0.0, 1.0),
+    (False, True), (np.False_, np.True_), (np.int64(0), np.int64(1)), (np.str_("ham"), np.str_("spam")),
+    ("newsletter", "phish"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_telling_labels_name_the_positive_class_in_either_order(pair):
+    negative, positive = pair
+    for order in permutations(pair):
+        assert positive_of(order) == positive
+        assert doubt_about(order, positive) == ""
+        assert "suggest the reverse" in doubt_about(order, negative)
+
+
+@pytest.mark.parametrize("labels", [
+    ("fraud", "legit"), ("a", "b"), (1, 2), ("1", "2"), (0, 2), ("1", "x"), ("spam", "junk"), ("ok", "risky"),
+    (float("nan"), 1.0), (None, "x"), (b"a", b"b"),
+])  # fmt: skip
+def test_other_labels_give_no_hint_and_the_sentence_names_both(labels):
+    for first, second in permutations(labels):
+        assert positive_of([first, second, first]) is None
+        sentence = doubt_about([first, second], second)
+        assert "do not say which one is positive" in sentence
+        assert str(first) in sentence
+        assert str(second) in sentence
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"), [([], None), (["spam"], "spam"), (["ham"], None), (["ham", "spam", "news"], None)]
+)
+def test_there_is_doubt_about_two_labels_only(labels, positive):
+    assert positive_of(labels) == positive
+    assert doubt_about(labels, labels[-1] if labels else None) == ""
+
+
+def test_it_imports_nothing_heavy():
+    check = "import sys, surebayes.promises.positive_class; sys.exit('numpy' in sys.modules or 'typing' in sys.modules)"
+    assert run([sys.executable, "-c", check], check=False).returncode == 0
