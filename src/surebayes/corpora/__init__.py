@@ -40,10 +40,11 @@ _NAMES = frozenset(
 
 __all__ = sorted(_NAMES)
 
+if not TYPE_CHECKING:  # an unknown name is an error for type checkers, not an object
 
-def __getattr__(name: str) -> object:
-    if name in _NAMES:
-        from surebayes.corpora import loading
+    def __getattr__(name: str) -> object:
+        if name in _NAMES:
+            from surebayes.corpora import loading
 
-        return getattr(loading, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(loading, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
