@@ -57,7 +57,7 @@ def test_lessons_that_do_not_arrive_are_named(folder, tmp_path):
     with Server(folder, doors=("spamd",)) as server, Server(other, doors=("milter",)) as stranger:
         ports = {"spamd": server.ports["spamd"], "milter": stranger.ports["milter"]}
         doors = {door: Address("127.0.0.1", port) for door, port in ports.items()}
-        links = list(prove(doors, seconds=1.0))
+        links = list(prove(doors, folder, seconds=1.0))
     assert [link.name for link in links if not link.holds] == ["spamd to milter"]
 
 
@@ -81,3 +81,9 @@ def test_a_bad_address_is_said(folder, words):
     ran = run_script("doctor", "-m", folder, "--mail", *words)
     assert ran.code == 78
     assert "host:port" in ran.err
+
+
+def test_the_folder_whose_key_signs_the_mail_is_needed():
+    ran = run_script("doctor", "--mail")
+    assert ran.code == 2
+    assert "-m DIR" in ran.err

@@ -174,9 +174,9 @@ def test_it_can_be_turned_off_and_is_bounded(folder):
         assert (facts["verdicts"], facts["always"], facts["details"]) == (count, False, False)
 
 
-def test_the_mail_of_doctor_counts_for_nothing(running):
+def test_the_mail_of_doctor_counts_for_nothing(running, folder):
     _, client = running
-    raw = marked_mail()
+    raw = marked_mail(str(folder))
     judge(client, raw)
     assert client.post("/v1/learn?as=spam", content=raw, headers=MAIL).json() == {"outcome": "learnt"}
     assert client.post("/v1/forget", content=raw, headers=MAIL).json() == {"outcome": "forgotten"}

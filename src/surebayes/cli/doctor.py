@@ -64,13 +64,17 @@ def doctor(
 
     Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
     """
+    if mail and model is None:
+        raise click.UsageError(
+            "--mail needs the folder of the server's filter, -m DIR: its key signs the mail, so that it counts nowhere."
+        )
     checks = _installation()
     if compact:
         checks.append(_compact(model))
     if model is not None:
         with _show.progress("checking the filter", unit="rows") as counter:
             checks += [_settings(model), *_filter(model, recount, counter)]
-    if mail:
+    if mail and model is not None:
         with _show.progress("going round the loop"):
             checks += _mail(model, {"http": http, "spamd": spamd, "milter": milter})
     if _show.wants_json(as_json):
@@ -115,7 +119,7 @@ def _installation() -> list[Finding]:
     return checks
 
 
-def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Finding]:
+def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
     """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
     from surebayes.filter import settings
     from surebayes.server.process.address import Address
@@ -126,7 +130,7 @@ def _mail(model: str | None, addresses: Mapping[str, str | None]) -> list[Findin
     doors = {door: Address.parse(text) for door, text in texts.items() if text}
     if not doors:
         doors = {"http": Address.parse("127.0.0.1:8025")}
-    links = prove(doors, token=os.environ.get("SUREBAYES_TOKEN", ""))
+    links = prove(doors, model, token=os.environ.get("SUREBAYES_TOKEN", ""))
     return [Finding(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
 
 

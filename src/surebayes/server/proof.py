@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from surebayes.errors import Busy
 from surebayes.server.mail.milter import ADD_HEADERS, CHANGE_HEADERS, QUARANTINE, length_of, packet
 from surebayes.server.process.address import Address
 from surebayes.server.scale import REQUIRED
@@ -32,19 +33,25 @@ class Link:
     detail: str
 
 
-def prove(doors: dict[str, Address], seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
+def prove(doors: dict[str, Address], folder: str, seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
     """Go round the loop through the given doors; yield its links as they are tried.
 
     Parameters
     ----------
     doors : dict of str to Address
         "http", "spamd" and "milter": where a server listens. Lessons go through the first two.
+    folder : str
+        The folder of the server's filter, whose key signs the mail: it counts in no budget.
     seconds : float, default=10
         How long a lesson may take to show.
     token : str, optional
         For HTTP, where the server has tokens.
     """
-    mail = marked_mail()
+    try:
+        mail = marked_mail(folder)
+    except (OSError, Busy) as error:
+        yield Link("signed", False, f"no key to sign the mail with: {error}")
+        return
     clients = {door: _CLIENTS[door](address, token) for door, address in doors.items()}
     scores: dict[str, float] = {}
     for door, address in doors.items():

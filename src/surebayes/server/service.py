@@ -173,6 +173,10 @@ class Service(Answers):
 
     # ---- the work
 
+    def _is_test(self, document: bytes | str) -> bool:
+        """Whether a document is the signed mail of `surebayes doctor --mail`, which counts for nothing."""
+        return is_test(document, self.options.model)
+
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], Answer]) -> Answer:
         """Do work in a thread; whoever waits for it is told when it takes too long (the work itself goes on)."""
         loop = asyncio.get_running_loop()
@@ -195,7 +199,7 @@ class Service(Answers):
         def judge_all() -> list[Verdict]:
             with self.filter_of(person) as mine:
                 return [
-                    mine.judge(document, remember=remember and not is_test(document), person=person)
+                    mine.judge(document, remember=remember and not self._is_test(document), person=person)
                     for document in documents
                 ]
 
@@ -236,7 +240,7 @@ class Service(Answers):
         def teach_all() -> list[str]:
             with self.filter_of(person, make=True) as mine:
                 return [
-                    mine.teach(document, label, who or person, person=person, remember=not is_test(document))
+                    mine.teach(document, label, who or person, person=person, remember=not self._is_test(document))
                     for document in documents
                 ]
 

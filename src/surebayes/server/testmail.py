@@ -1,33 +1,92 @@
-"""The mail by which `surebayes doctor --mail` tries the loop: made, and known again, so that it counts for nothing."""
+"""The signed mail by which `surebayes doctor --mail` tries the loop; it counts for nothing.
+
+Budgets, memory and drift take no notice of such a mail. Anybody can write a mail that looks like one, so only the
+signature is believed, and for an hour: a keyed hash of the whole mail in its Message-ID. The key is in the filter's
+folder.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
+import re
 import secrets
+import time
+
+from surebayes.persist.folder import locked, put
 
 TESTER = "surebayes-doctor"
 """Who teaches such mails, in the history and among persons."""
-_DOMAIN = "surebayes-doctor.localhost"
+KEY_NAME = "doctor.key"
+"""The file of the folder that holds the key."""
+VALID = 3600.0
+"""Seconds for which a signature is believed."""
+_DOMAIN = b"surebayes-doctor.localhost"
+_NAME = re.compile(rb"<([0-9a-f]{16}\.[0-9a-f]{8,16})\.([0-9a-f]{32})@" + re.escape(_DOMAIN) + rb">")
+_KEY_BYTES = 32
 _START = 8192
 
 
-def marked_mail() -> bytes:
-    """Return a mail that nobody else has: words made up for it alone."""
-    words = " ".join(secrets.token_hex(6) for _ in range(40))
-    name = secrets.token_hex(8)
-    return (
-        f"From: surebayes-doctor@localhost\r\nTo: surebayes-doctor@localhost\r\nSubject: surebayes doctor {name}\r\n"
-        f"Message-ID: <{name}@{_DOMAIN}>\r\nContent-Type: text/plain\r\n\r\n{words}\r\n"
-    ).encode()
+def marked_mail(folder: str, size: int = 0) -> bytes:
+    """Return a mail that nobody else has: words made up for it alone, signed with the folder's key.
 
-
-def is_test(document: bytes | str) -> bool:
-    """Whether a document is such a mail: no budget, memory or measure of drift takes notice of it.
-
-    Examples
-    --------
-    >>> is_test(marked_mail()), is_test("Subject: lunch")
-    (True, False)
+    Parameters
+    ----------
+    folder : str
+        The filter's folder; its key is made if there is none.
+    size : int, default=0
+        How many bytes of words it has at least.
     """
-    if isinstance(document, str):
-        return f"@{_DOMAIN}>" in document[:_START]
-    return b"@%s>" % _DOMAIN.encode() in document[:_START]
+    with locked(folder):
+        key = _key(folder) or _new_key(folder)
+    count = max(40, -(-size // 13))
+    words = " ".join(secrets.token_hex(6) for _ in range(count))
+    name = f"{secrets.token_hex(8)}.{int(time.time()):08x}"
+    head, tail = (
+        f"From: surebayes-doctor@localhost\r\nTo: surebayes-doctor@localhost\r\nSubject: surebayes doctor {name}\r\n"
+        f"Message-ID: <{name}.".encode(),
+        b"@%s>\r\nContent-Type: text/plain\r\n\r\n%s\r\n" % (_DOMAIN, words.encode()),
+    )
+    return head + _signature(key, head + tail) + tail
+
+
+def is_test(document: bytes | str, folder: str) -> bool:
+    """Return whether a document is such a mail, with a signature by the folder's key that is still valid.
+
+    Parameters
+    ----------
+    document : bytes or str
+        The document.
+    folder : str
+        The filter's folder.
+    """
+    raw = document if isinstance(document, bytes) else document.encode("utf-8", "replace")
+    found = _NAME.search(raw, 0, _START)
+    if found is None or (key := _key(folder)) is None:
+        return False
+    name, signature = found.groups()
+    made = int(name.partition(b".")[2], 16)
+    expected = _signature(key, raw[: found.start(2)] + raw[found.end(2) :])
+    return abs(time.time() - made) <= VALID and hmac.compare_digest(signature, expected)
+
+
+def _signature(key: bytes, mail: bytes) -> bytes:
+    """Sign a mail without white space, which mail servers change."""
+    return hmac.new(key, mail.translate(None, b" \t\r\n"), hashlib.sha256).hexdigest()[:32].encode()
+
+
+def _key(folder: str) -> bytes | None:
+    """Return the folder's key; None where there is none for this user to read."""
+    try:
+        with open(os.path.join(folder, KEY_NAME), "rb") as file:
+            key = file.read(_KEY_BYTES + 1)
+    except OSError:
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _new_key(folder: str) -> bytes:
+    key = secrets.token_bytes(_KEY_BYTES)
+    put(folder, KEY_NAME, key)
+    return key
