@@ -51,6 +51,15 @@ def lines(draw):
     return [list(column) for column in zip(*rows)] if rows else [[], [], [], []]
 
 
+@st.composite
+def score_streams(draw, most=400):
+    """Draw scores with ties, and the places where the stream is cut into batches."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(0, most))
+    scores = np.round(generator.normal(size=n), draw(st.integers(0, 2)))
+    return scores, sorted(draw(st.lists(st.integers(0, n), max_size=6)))
+
+
 # ---------------------------------------------------------------------- text
 
 vectorizer_options = st.fixed_dictionaries(

@@ -7,7 +7,9 @@ __version__: str
 
 # public name -> the module that defines it
 _HOME = {
+    "AlarmAudit": "promises.running_audit",
     "AlarmBudget": "promises.budget",
+    "AnytimeCertificate": "promises.anytime",
     "BernoulliNB": "estimators.joint",
     "BudgetedThreshold": "promises.budgeted_threshold",
     "CentroidClassifier": "estimators.class_normalized",

@@ -28,12 +28,14 @@ from surebayes.mail.message import read_message as read_message
 from surebayes.persist.estimators import load as load
 from surebayes.persist.estimators import save as save
 from surebayes.pool.view_pool import ViewPool as ViewPool
+from surebayes.promises.anytime import AnytimeCertificate as AnytimeCertificate
 from surebayes.promises.budget import AlarmBudget as AlarmBudget
 from surebayes.promises.budgeted_threshold import BudgetedThreshold as BudgetedThreshold
 from surebayes.promises.certifying import certify as certify
 from surebayes.promises.drift import DriftMonitor as DriftMonitor
 from surebayes.promises.drift import ScoreMonitor as ScoreMonitor
 from surebayes.promises.guaranteed_threshold import GuaranteedThreshold as GuaranteedThreshold
+from surebayes.promises.running_audit import AlarmAudit as AlarmAudit
 from surebayes.research.compare import compare as compare
 from surebayes.text.count_vectorizer import CountVectorizer as CountVectorizer
 from surebayes.text.hashing_vectorizer import HashingVectorizer as HashingVectorizer

@@ -1,0 +1,148 @@
+"""A running audit: bounds on the true false-alarm rate so far, valid at all times, while a filter learns and drifts.
+
+Each known negative was judged by the model and the threshold of its moment, and these depend on the past alone. With
+p_i the conditional rate at document i and k the alarms among n documents, for any fixed number l
+
+    exp(l k) / prod(1 + p_i (e^l - 1))
+
+is a martingale that starts at 1, however p_i moved. The logarithm is concave, so the product is at most
+(1 + m (e^l - 1))^n, m the mean of the p_i. A mixture over l of exp(l k) (1 + m (e^l - 1))^-n therefore ever reaches
+2 / delta with probability at most delta / 2, once with positive l and once with negative: what it excludes for m bounds
+the mean rate from both sides, at all times at once. No sameness of the documents or of the model is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from surebayes.core.checks import fraction
+
+_EXPONENTS = np.geomspace(0.003, 3, 40)
+"""The mixed values of l: small ones are sharp after many alarms, large ones after few."""
+_HALVINGS = 60
+
+
+class AlarmAudit:
+    r"""Bounds on the mean false-alarm rate that a filter had so far, whatever it learnt in between.
+
+    Parameters
+    ----------
+    confidence : float, default=0.95
+        The probability that both bounds hold at all times, in (0, 1).
+
+    Attributes
+    ----------
+    n, alarms : int
+        Known negatives so far, and those of them that were flagged.
+    lower, upper : float
+        Bounds on the mean of the conditional false-alarm rates of the n judgements.
+
+    Examples
+    --------
+    >>> audit = AlarmAudit(confidence=0.95).add([False] * 7972 + [True] * 28)
+    >>> print(audit)
+    a true false-alarm rate of 0.16% to 0.63% so far, 95% confidence (28 alarms of 8,000)
+    >>> AlarmAudit().add([False] * 3000).upper < 0.0022
+    True
+    """
+
+    def __init__(self, confidence: float = 0.95) -> None:
+        self.confidence = fraction(confidence, "confidence", zero=False, one=False)
+        self.n = 0
+        self.alarms = 0
+
+    def add(self, alarms: ArrayLike) -> Self:
+        """Add whether known negatives were flagged, each once, by the verdict of its time.
+
+        Parameters
+        ----------
+        alarms : bool or array-like of bool, shape (n,)
+            True (or 1) for a false alarm.
+
+        Returns
+        -------
+        self : object
+            The audit.
+        """
+        flags = np.atleast_1d(np.asarray(alarms))
+        if flags.ndim != 1:
+            raise ValueError(f"alarms must be a truth value or a vector of them. Got shape {flags.shape}.")
+        if flags.dtype.kind != "b":
+            strange = [flag for flag in flags.tolist() if flag not in (0, 1)]
+            if strange:
+                raise ValueError(f"alarms must be true (or 1) and false (or 0). Got {strange[0]!r}.")
+        self.n += len(flags)
+        self.alarms += sum(map(int, flags.tolist())) if flags.dtype.kind == "O" else int(flags.sum())
+        return self
+
+    def merge(self, other: AlarmAudit) -> Self:
+        """Add what another audit of the same filter has seen, as one audit would that saw both."""
+        if other.confidence != self.confidence:
+            raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")
+        self.n, self.alarms = self.n + other.n, self.alarms + other.alarms
+        return self
+
+    @property
+    def upper(self) -> float:
+        """The upper bound on the mean rate so far; 1 before the first document."""
+        return 1.0 if self.n == 0 else self._bound(self.alarms / self.n, 1.0, -_EXPONENTS)
+
+    @property
+    def lower(self) -> float:
+        """The lower bound on the mean rate so far."""
+        return 0.0 if self.alarms == 0 else self._bound(self.alarms / self.n, 0.0, _EXPONENTS)
+
+    def sentence(self) -> str:
+        """Return the bounds as a sentence, rounded outwards."""
+        low = math.floor(10_000 * self.lower) / 100
+        high = math.ceil(10_000 * self.upper) / 100
+        return (
+            f"a true false-alarm rate of {low:g}% to {high:g}% so far, {100 * self.confidence:g}% confidence "
+            f"({self.alarms:,} alarms of {self.n:,})"
+        )
+
+    __str__ = sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain values, for JSON."""
+        return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` returned."""
+        made = cls(state["confidence"])
+        made.n, made.alarms = int(state["n"]), int(state["alarms"])
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AlarmAudit) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"AlarmAudit(confidence={self.confidence}, n={self.n}, alarms={self.alarms})"
+
+    def _bound(self, inside: float, outside: float, exponents: np.ndarray) -> float:
+        """Return the mean rate from which on the mixture excludes all means, between a plausible one and the end."""
+        enough = math.log(2 / (1 - self.confidence))
+        if log_mixture(self.n, self.alarms, outside, exponents) < enough:
+            return outside
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            if log_mixture(self.n, self.alarms, middle, exponents) >= enough:
+                outside = middle
+            else:
+                inside = middle
+        return outside
+
+
+def log_mixture(n: int, alarms: int, mean: float, exponents: np.ndarray) -> float:
+    """Return the log of the mean over l of exp(l k) (1 + m (e^l - 1))^-n, for a mean rate m."""
+    with np.errstate(divide="ignore"):
+        terms = exponents * alarms - n * np.log1p(mean * np.expm1(exponents))
+    return float(special.logsumexp(terms)) - math.log(len(exponents))
