@@ -137,7 +137,7 @@ sanitize: setup
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
 	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/corpora/test_sources.py tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py tests/filter/test_first_training.py
 
-# Coverage-guided fuzzing of the kernels and of the mail reader against their Python twins, FUZZ_SECONDS each: first the C code, with
+# Coverage-guided fuzzing of the kernels and of the mail reader against Python, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with
 # libFuzzer (installed here where apt-get can).
 FUZZ_SECONDS ?= 60

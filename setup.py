@@ -1,4 +1,4 @@
-"""Build the kernels where there is a C compiler; without one their pure-Python twins take over."""
+"""Build the kernels where there is a C compiler; without one their references in Python take over."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from glob import glob
 from setuptools import Extension, setup
 
 KERNELS = "src/surebayes/kernels"
-# no contraction: a score is the same to the last bit on the Python twin
+# no contraction: a score is the same to the last bit in Python
 flags = [] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden", "-ffp-contract=off"]
 flags += os.environ.get("SUREBAYES_CFLAGS", "").split()
 

@@ -1,4 +1,4 @@
-"""What fuzzing asks of the text kernel: for any bytes, the same answers as its Python twin.
+"""What fuzzing asks of the text kernel: for any bytes, the same answers as its Python reference.
 
 Standard library only, so that it runs inside the fuzzer's own interpreter. The first four bytes choose the options, the
 rest is documents; whatever the fuzzer finds can be given to `check` again, and `fuzz/regressions` keeps it.
@@ -7,7 +7,7 @@ rest is documents; whatever the fuzzer finds can be given to `check` again, and 
 from array import array
 
 from surebayes.kernels import _text as kernel
-from surebayes.kernels import text_twin as twin
+from surebayes.kernels.reference import text as reference
 
 KINDS = ("word", "char", "char_wb", "bytes")
 BETWEEN = b"\x1d"  # a character that text doesn't need
@@ -119,7 +119,7 @@ def vocabularies(module, terms):
 
 
 def check(data):
-    """Compare kernel and twin on an input; AssertionError where they differ."""
+    """Compare kernel and reference on an input; AssertionError where they differ."""
     head, documents = data[:4].ljust(4, b"\0"), data[4:].split(BETWEEN)[:50]
     kind = KINDS[head[0] & 3]
     low = 1 + (head[1] & 3)
@@ -134,23 +134,23 @@ def check(data):
     }
     if kind != "bytes" or head[0] & 32:
         documents = [document.decode("utf-8", "surrogateescape") for document in documents]
-    ours, theirs = cut(kernel, options, documents), cut(twin, options, documents)
+    ours, theirs = cut(kernel, options, documents), cut(reference, options, documents)
     assert ours[:3] == theirs[:3], (options, documents)
     n_features = (1, 3, 1000, 2**31 - 1)[head[3] & 3]
     hashed = hashes(kernel, options, documents, n_features, bool(head[3] & 4))
     if hashed is not None:  # the kernel refuses more: a surrogate in a document, not only in a token
-        assert hashed == hashes(twin, options, documents, n_features, bool(head[3] & 4)), (options, documents)
+        assert hashed == hashes(reference, options, documents, n_features, bool(head[3] & 4)), (options, documents)
     how = head[3] >> 2
-    in_c, in_python = (rows_of_views(module, options, documents, n_features, how) for module in (kernel, twin))
-    for mine, theirs_too in zip(in_c, in_python):  # what the kernel refuses the twin may take
+    in_c, in_python = (rows_of_views(module, options, documents, n_features, how) for module in (kernel, reference))
+    for mine, theirs_too in zip(in_c, in_python):  # what the kernel refuses the reference may take
         assert mine is None or mine == theirs_too, (options, documents)
     some = [term.encode("latin-1") for term in ours[1][:40]]
-    found = [vocabularies(module, some) for module in (kernel, twin)]
+    found = [vocabularies(module, some) for module in (kernel, reference)]
     assert [tuple(map(bytes, one[1])) for one in found].count(tuple(map(bytes, found[0][1]))) == 2, some
     assert (found[0][0], *found[0][2:]) == (found[1][0], *found[1][2:]), (some, found)
     if len(ours[3]) == len(theirs[3]):
         vocabulary = kernel.Vocabulary(*theirs[3].dump())  # the same ids in both
         for a, b in zip(
-            scores(kernel, options, documents, vocabulary, how), scores(twin, options, documents, theirs[3], how)
+            scores(kernel, options, documents, vocabulary, how), scores(reference, options, documents, theirs[3], how)
         ):
             assert abs(a - b) <= 1e-9 * (1 + abs(b)), (options, documents, a, b)

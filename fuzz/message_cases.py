@@ -2,7 +2,7 @@
 
 from surebayes import kernels
 from surebayes.kernels import _mail as kernel
-from surebayes.kernels import mail_twin
+from surebayes.mail import readers
 from surebayes.mail.header_tokens import header_columns, header_tokens, listed_tokens
 from surebayes.mail.message import Limits, Message, read_message
 from surebayes.mail.plain import read_messages
@@ -31,7 +31,7 @@ LIMITS = (Limits(), Limits(headers=4, header_length=30))
 def both(function, *arguments):
     """Call a function with the kernel and without."""
     found = []
-    for chosen in (mail_twin, kernel):
+    for chosen in (readers, kernel):
         kernels._chosen["mail"] = chosen
         found.append(function(*arguments))
     return found
@@ -63,12 +63,12 @@ def check(data):
             in_python, in_c = both(function, block, *arguments)
             assert in_c == in_python, data
     names = kernel.FILTER_FIELDS
-    assert kernel.without_fields(data, names) == mail_twin.without_fields(data, names), data
+    assert kernel.without_fields(data, names) == readers.without_fields(data, names), data
     for last in (False, True):
         cut = data, 0, 0, False, 1000, last
-        assert kernel.mailbox_messages(*cut) == mail_twin.mailbox_messages(*cut), data
-    assert kernel.is_from_line(data, 0) == mail_twin.is_from_line(data, 0), data
-    assert kernel.unquote_from(data) == mail_twin.unquote_from(data), data
+        assert kernel.mailbox_messages(*cut) == readers.mailbox_messages(*cut), data
+    assert kernel.is_from_line(data, 0) == readers.is_from_line(data, 0), data
+    assert kernel.unquote_from(data) == readers.unquote_from(data), data
     html = data[:20000].decode("utf-8", "replace")
     for flags in (0, 7):
-        assert kernel.html_text(html, flags) == mail_twin.html_text(html, flags), (html, flags)
+        assert kernel.html_text(html, flags) == readers.html_text(html, flags), (html, flags)

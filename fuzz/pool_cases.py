@@ -1,15 +1,15 @@
-"""What fuzzing asks of the pool's kernel: for any bytes, the answers of its Python twin, or a ValueError.
+"""What fuzzing asks of the pool's kernel: for any bytes, the answers of its Python reference, or a ValueError.
 
 The first byte chooses what is asked: content of the journal compressed and read again, packed rows and hashed tokens,
 tables in files (whatever their entries say, under right checksums) looked up, added up, merged, stacked and scored,
-tables in memory learnt into and forgotten from, second stages fitted. What a kernel refuses its twin may take.
+tables in memory learnt into and forgotten from, second stages fitted. What a kernel refuses its reference may take.
 """
 
 from array import array
 from types import SimpleNamespace
 
 from surebayes.kernels import _pool as kernel
-from surebayes.kernels import pool_twin as twin
+from surebayes.kernels.reference import pool as reference
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, file_parts
 
@@ -59,10 +59,10 @@ def answer(function, *arguments):
 
 
 def same(name, *arguments, exact=True):
-    """Ask both; where the kernel answers the twin must answer the same."""
+    """Ask both; where the kernel answers the reference must answer the same."""
     ours = answer(getattr(kernel, name), *arguments)
     if exact and not isinstance(ours, Exception):
-        theirs = answer(getattr(twin, name), *arguments)
+        theirs = answer(getattr(reference, name), *arguments)
         assert (type(ours), ours) == (type(theirs), theirs), (name, arguments, ours, theirs)
     return ours
 
@@ -74,7 +74,7 @@ def compression(take):
     packed = same("compress", parts)
     assert [kernel.decompress(one, len(part)) for one, part in zip(packed, parts)] == parts
     for one in (content, b"L" + content, b"L" + (len(content) * 2 % 997).to_bytes(4, "little") + content):
-        ours, theirs = answer(kernel.decompress, one, most), answer(twin.decompress, one, most)
+        ours, theirs = answer(kernel.decompress, one, most), answer(reference.decompress, one, most)
         assert ours == theirs or (isinstance(ours, Exception) and isinstance(theirs, Exception)), one
 
 
@@ -96,7 +96,7 @@ def packing(take):
 
 def file_table(take, classes):
     """Return a table in a file, and whether its entries are in order."""
-    bits, entries, wild = twin.key_bits(classes), [], take(4) == 3
+    bits, entries, wild = reference.key_bits(classes), [], take(4) == 3
     for _ in range(take(90)):
         a, b = take(), take()
         if wild:
@@ -138,7 +138,10 @@ def files(take):
     tables, sound = [table for table, _ in made], all(good for _, good in made)
     place, other = bytearray(4 * WIDTH), bytearray(4 * WIDTH)
     most = None if take(2) else array("q", [take() + 1 for _ in range(classes)])
-    ours, theirs = answer(kernel.load, tables, classes, place, most), answer(twin.load, tables, classes, other, most)
+    ours, theirs = (
+        answer(kernel.load, tables, classes, place, most),
+        answer(reference.load, tables, classes, other, most),
+    )
     if sound:
         assert isinstance(ours, Exception) == isinstance(theirs, Exception), (ours, theirs)
         assert isinstance(ours, Exception) or (bytes(ours), place) == (bytes(theirs), other)
@@ -168,7 +171,7 @@ def scoring(take, stack, classes, sound):
     )
     copied, copies = take(classes), take(3)
     found = []
-    for module in (kernel, twin) if sound and proper else (kernel,):
+    for module in (kernel, reference) if sound and proper else (kernel,):
         out = array("d", [7.0]) * (n * len(contrasts) * len(experts))
         refused = answer(module.score, rows, sums, experts, contrasts, out, 0, None, copied, copies)
         found.append(refused if isinstance(refused, Exception) else out)
@@ -178,7 +181,7 @@ def scoring(take, stack, classes, sound):
         assert found[0] == found[1], found
     weighed, bias = array("d", [take() / 8 for _ in experts]), array("d", [0.5])
     if not isinstance(found[0], Exception) and len(contrasts) == 1:
-        for module in (kernel, twin):
+        for module in (kernel, reference):
             out = array("d", [0.0]) * n
             module.weigh(found[0], weighed, bias, out)
             found.append(out)
@@ -194,12 +197,12 @@ def memory(take):
     wild = take(8) == 7
     start = array("i", [take() - 3 if wild else 0 for _ in range(WIDTH)])
     found = []
-    for module in (kernel, twin) if proper and not wild else (kernel,):
+    for module in (kernel, reference) if proper and not wild else (kernel,):
         table = SimpleNamespace(
             place=array("i", start), values=array("i", [0]) * (room * classes), each=classes, size=0
         )
         done = answer(module.add, table, rows, labels, None, 0, weights)
-        if isinstance(done, Exception):  # what the kernel refuses its twin may take, or not
+        if isinstance(done, Exception):  # what the kernel refuses its reference may take, or not
             break
         table.size = done[1]
         kept = array("q", range(done[0]))
@@ -222,6 +225,6 @@ CASES = (compression, packing, files, memory)
 
 
 def check(data):
-    """Ask the kernel and its twin; AssertionError where they differ."""
+    """Ask the kernel and its reference; AssertionError where they differ."""
     take = Bytes(data)
     CASES[take(len(CASES))](take)

@@ -1,8 +1,8 @@
-"""Coverage-guided fuzzing of read_message: it never raises, and the kernel and its Python twin read the same.
+"""Coverage-guided fuzzing of read_message: it never raises, and C and Python read the same.
 
     python fuzz/read_message.py --seconds 60 --seed 1
 
-Mails are mutated; one that reaches new lines of the reader (on the Python twin, whose lines can be watched) joins the
+Mails are mutated; one that reaches new lines of the reader (in Python, where lines can be watched) joins the
 pool. Each mail is also read with the kernel, and the results are compared. What fails is made smaller and kept in
 fuzz/regressions/read_message/, where the tests read it from then on.
 """
@@ -18,16 +18,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
 from surebayes import kernels
-from surebayes.kernels import mail_twin
-from surebayes.mail import message
+from surebayes.mail import mail_kernel, message, readers
 
 KEPT = Path(__file__).parent / "regressions" / "read_message"
 WATCHED = {
-    "message.py", "headers.py", "header_tokens.py", "charsets.py", "html_twin.py", "html_style_twin.py",
-    "html_references.py", "mail_twin.py",
-    "mime_twin.py",
+    "message.py", "headers.py", "header_tokens.py", "charsets.py", "html.py", "html_style.py",
+    "html_references.py", "readers.py",
+    "mime.py",
 }  # fmt: skip
-KERNEL = kernels.kernel("mail")
+KERNEL = mail_kernel()
 LIMITS = (None, message.Limits(bytes=900, parts=4, depth=2, headers=5, header_length=60, decoded=80, encoded_words=2))
 WORDS = [
     *(b"\n", b"\r\n", b"\r", b" ", b"\t", b":", b";", b"=", b'"', b"'", b"\\", b"--", b"<", b">", b"&", b"\0", b"\xff"),
@@ -67,15 +66,15 @@ def read(raw: bytes, kernel, flags: int, limits: message.Limits | None) -> tuple
 
 
 def check(raw: bytes, watch=None) -> None:
-    """Raise if a mail breaks the reader or tells kernel and twin apart; the twin runs under `watch`."""
+    """Raise if a mail breaks the reader or is read differently in C and in Python; Python runs under `watch`."""
     flags, limits = len(raw) % 8, LIMITS[sum(raw[:4]) % 2]
     sys.settrace(watch)
     try:
-        expected = read(raw, mail_twin, flags, limits)
+        expected = read(raw, readers, flags, limits)
     finally:
         sys.settrace(None)
     found = read(raw, KERNEL, flags, limits)
-    assert found == expected, "the kernel and its twin read different things"
+    assert found == expected, "C and Python read different things"
 
 
 class Coverage:

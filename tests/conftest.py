@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from surebayes import kernels
 
 kernels._warned = (
-    True  # where there is no compiler the twins take over, and their one warning is not an error of the tests
+    True  # where there is no compiler the references take over, and their one warning is not an error of the tests
 )
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,7 +4,7 @@
 
 FOLDER has the files *.dat of html5lib-tests (they come with html5lib's source archive). Of every case that is a whole
 document parsed without scripts, the letters of the text nodes that a reader sees must be the letters that the scanner
-finds, in the kernel and in its twin. The tree's order is kept where markup moves text (out of a table), so such cases
+finds, in C and in Python. The tree's order is kept where markup moves text (out of a table), so such cases
 are compared as sorted letters.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from surebayes.kernels import kernel, mail_twin
+from surebayes.mail import mail_kernel, readers
 
 UNSEEN = {"script", "style", "title", "iframe", "noembed", "noframes", "template", "datalist", "head"}
 UNSEEN |= {f"{space} {name}" for space in ("svg", "math") for name in ("script", "style", "title", "desc")}
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--show", type=int, default=0, help="how many cases that differ are shown")
     arguments = parser.parse_args()
-    compiled, compared = kernel("mail"), 0
+    compiled, compared = mail_kernel(), 0
     different: Counter[str | None] = Counter()
     for file in sorted(arguments.folder.rglob("*.dat")):
         for html, tree in cases(file):
@@ -74,7 +74,7 @@ if __name__ == "__main__":
             compared += 1
             expected = seen(tree)
             ours = compiled.html_text(html)
-            assert ours == mail_twin.html_text(html), html
+            assert ours == readers.html_text(html), html
             if sorted("".join(ours.split())) != sorted(expected.replace("\xa0", "")):
                 different[reason(html)] += 1
                 if different.total() <= arguments.show:

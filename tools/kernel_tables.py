@@ -3,8 +3,8 @@
     python tools/kernel_tables.py            write html_tables.c, html_tables.h and header_tables.h in kernels/mail
     python tools/kernel_tables.py --check    say whether they are what this would write (exit status 1: they aren't)
 
-Elements, colours and fields come from `surebayes.kernels.html_tables` and `.header_tables`, which the twins read;
-references come from `html.entities`.
+Elements, colours and fields come from `surebayes.mail.html_tables` and `.header_tables`, which the readers in
+Python use; references come from `html.entities`.
 """
 
 import argparse
@@ -16,13 +16,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from surebayes.kernels import header_tables  # noqa: E402
-from surebayes.kernels import html_tables as tables  # noqa: E402
+from surebayes.mail import header_tables  # noqa: E402
+from surebayes.mail import html_tables as tables  # noqa: E402
 
 FOLDER = ROOT / "src" / "surebayes" / "kernels" / "mail"
 NAME = 16  # bytes of an element's name that count, and the NUL
 
-HEADER = """/* What HTML has names for. Written by tools/kernel_tables.py: change that, or kernels/html_tables.py. */
+HEADER = """/* What HTML has names for. Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */
 #ifndef SUREBAYES_MAIL_HTML_TABLES_H
 #define SUREBAYES_MAIL_HTML_TABLES_H
 
@@ -66,7 +66,7 @@ extern const unsigned short html_c1[32];
 #endif
 """
 
-FIELDS = """/* Header fields. Written by tools/kernel_tables.py: change that, or kernels/header_tables.py. */
+FIELDS = """/* Header fields. Written by tools/kernel_tables.py: change that, or mail/header_tables.py. */
 #ifndef SUREBAYES_MAIL_HEADER_TABLES_H
 #define SUREBAYES_MAIL_HEADER_TABLES_H
 
@@ -168,7 +168,7 @@ def files() -> dict[str, str]:
         ids=rows([f"ID_{name.upper()} = {i}" for i, name in enumerate(tables.NAMED, 1)]),
     )
     parts = [
-        "/* Written by tools/kernel_tables.py: change that, or surebayes/kernels/html_tables.py. */",
+        "/* Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */",
         '#include "html_tables.h"\n',
         "/* clang-format off */",
         f"const Element html_elements[HTML_ELEMENTS] = {{\n{rows(listed)}\n}};\n",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from command_line import Stdin
 from surebayes.corpora.sources import Source, SourceDocument, Sources, guess_format
 from surebayes.errors import BadInput, NoInput
-from surebayes.kernels import mail_twin
+from surebayes.mail import readers
 from surebayes.mail.message import MAX_BYTES
 
 try:
@@ -213,15 +213,15 @@ def test_mbox_does_not_depend_on_where_blocks_end(tmp_path_factory, bodies, bloc
     st.sampled_from((0, 3, 1000)),
     st.booleans(),
 )
-def test_kernel_and_twin_cut_a_mailbox_alike(block, places, quoted, kept, last):
+def test_kernel_and_reader_cut_a_mailbox_alike(block, places, quoted, kept, last):
     begin, place = (min(place, len(block)) for place in places)
     in_c = kernel.mailbox_messages(block, begin, place, quoted, kept, last)
-    assert in_c == mail_twin.mailbox_messages(block, begin, place, quoted, kept, last)
+    assert in_c == readers.mailbox_messages(block, begin, place, quoted, kept, last)
     found, at, look, _ = in_c
     assert begin + sum(size for _, size in found) == at <= look <= len(block)
 
 
-@pytest.mark.parametrize("functions", [mail_twin] if kernel is None else [mail_twin, kernel])
+@pytest.mark.parametrize("functions", [readers] if kernel is None else [readers, kernel])
 def test_places_outside_a_block_are_refused(functions):
     for begin, place, kept in ((-1, 0, 10), (2, 1, 10), (0, 4, 10), (4, 4, 10), (0, 0, -1)):
         with pytest.raises(ValueError, match="must be in the block"):
@@ -234,9 +234,9 @@ def test_places_outside_a_block_are_refused(functions):
     st.lists(st.sampled_from([b"From ", b"1", b"9:30", b":", b"2026", b" ", b"_", b"a\n", b"x" * 450]), max_size=12),
     st.sampled_from((0, 0, 1, 5, 1000)),
 )
-def test_kernel_and_twin_know_the_same_lines_that_start_a_message(parts, place):
+def test_kernel_and_reader_know_the_same_lines_that_start_a_message(parts, place):
     block = b"From " + b"".join(parts)
-    assert kernel.is_from_line(block, place) == mail_twin.is_from_line(block, place)
+    assert kernel.is_from_line(block, place) == readers.is_from_line(block, place)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")

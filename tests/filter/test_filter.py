@@ -26,7 +26,7 @@ from surebayes.filter.lean import judge as lean_judge
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.live import durable, state
 from surebayes.filter.live.state import State
-from surebayes.kernels import pool_twin
+from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
 from surebayes.pool.document import Document, packable
 from surebayes.pool.specs import ExpertSpec
@@ -812,12 +812,12 @@ def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
 
 
 def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch):
-    """The twin learns, judges and forgets to the same bits, what was judged before it is taught too."""
+    """The reference in Python learns, judges and forgets to the same bits, what was judged before it is taught too."""
     results = []
-    for name in ("kernel", "twin"):
-        if name == "twin":
+    for name in ("kernel", "reference"):
+        if name == "reference":
             for module in (engine, bodies, table):
-                monkeypatch.setattr(module, "_kernel", pool_twin)
+                monkeypatch.setattr(module, "_kernel", reference)
         with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
             scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))

@@ -19,8 +19,8 @@ from surebayes.filter.lean.bulk import BulkJudge
 from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.lean.one_shot import OWN, with_fields
 from surebayes.kernels import kernel
-from surebayes.kernels.mail_twin import FILTER_FIELDS, header_end, without_fields
 from surebayes.mail.plain import MAX_BYTES, read_messages
+from surebayes.mail.readers import FILTER_FIELDS, header_end, without_fields
 from surebayes.pool.document import Document
 from surebayes.synthetic import mail_stream
 

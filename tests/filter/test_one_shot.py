@@ -15,8 +15,8 @@ import surebayes as sb
 from command_line import SCRIPT, clean_environment
 from surebayes.filter.lean import one_shot
 from surebayes.filter.lean.one_shot import OWN
-from surebayes.kernels.mail_twin import without_fields
 from surebayes.mail.message import MAX_BYTES
+from surebayes.mail.readers import without_fields
 from surebayes.persist.manifest import VERSION, read_manifest
 from surebayes.synthetic import mail_stream
 
@@ -227,7 +227,7 @@ def run_without(modules, *words, stdin=MAIL):
         "mail.plain",
         "persist.manifest",
         "_store_errors",
-        "kernels.pool_twin",
+        "kernels.reference",
         "pool.engine",
     ],
 )
@@ -240,7 +240,7 @@ def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
 
 
 @pytest.mark.parametrize(
-    "modules", [["surebayes.filter.lean.one_shot"], ["surebayes.kernels._mail", "surebayes.kernels.mail_twin"]]
+    "modules", [["surebayes.filter.lean.one_shot"], ["surebayes.kernels._mail", "surebayes.mail.readers"]]
 )
 def test_where_nothing_can_be_done_nothing_comes_out(modules, model):
     done = run_without(modules, "filter", "-m", model)

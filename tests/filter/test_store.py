@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
 from surebayes.filter.disk import bodies
 from surebayes.filter.disk.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
-from surebayes.kernels import pool_twin
+from surebayes.kernels.reference import pool as reference
 from surebayes.persist.folder import locked, read_arrays, read_file, write_file
 from surebayes.persist.manifest import read_manifest, seal, unseal
 
@@ -49,7 +49,7 @@ def test_a_file_that_can_t_be_written_leaves_nothing_behind(tmp_path, monkeypatc
 def test_rows_come_back(rows, moved):
     views = [array("I", sorted(set(row))) for row in rows]
     packed = pack_rows(views, moved)
-    with mock.patch.object(bodies, "_kernel", pool_twin):
+    with mock.patch.object(bodies, "_kernel", reference):
         assert pack_rows(views, moved) == packed
         assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)
     assert unpack_rows(packed) == ([view.tobytes() for view in views], moved)

@@ -1,4 +1,4 @@
-"""The pool's kernel in C and its twin: the same sums, the same opinions to the last bit, and no way to break them."""
+"""The pool's kernel in C and in Python: the same sums, the same opinions to the last bit, and no way to break them."""
 
 import math
 import zlib
@@ -16,16 +16,16 @@ from strategies import TABLE_WIDTH as WIDTH
 from strategies import column_sets, journal_messages, repeated_pieces
 from surebayes import kernels
 from surebayes.filter.disk.events import Event, MessageRows, event_of, number_rows
-from surebayes.kernels import pool_twin as twin
+from surebayes.kernels.reference import pool as reference
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts
 
-compiled = pytest.importorskip("surebayes.kernels._pool", reason="the kernel is not built: the twin is all there is")
+compiled = pytest.importorskip("surebayes.kernels._pool", reason="the kernel is not built")
 
-KERNELS = [compiled, twin]
+KERNELS = [compiled, reference]
 
 
-@pytest.fixture(params=KERNELS, ids=["kernel", "twin"])
+@pytest.fixture(params=KERNELS, ids=["kernel", "reference"])
 def kernel(request):
     return request.param
 
@@ -130,12 +130,12 @@ def test_both_learn_and_forget_the_same(sets, classes, data):
         tables.append(table)
     assert bytes(tables[0].place) == bytes(tables[1].place)
     assert bytes(tables[0].values) == bytes(tables[1].values)
-    assert compiled.pack_entries(tables[0]) == twin.pack_entries(tables[0])
-    assert compiled.totals(tables[0]) == twin.totals(tables[0])
+    assert compiled.pack_entries(tables[0]) == reference.pack_entries(tables[0])
+    assert compiled.totals(tables[0]) == reference.totals(tables[0])
     expected = np.zeros((WIDTH, classes), int)
     for d in which:
         expected[list(sets[d]), labels[d]] += 1 if weights is None else weights[d]
-    assert np.array_equal(twin.gather(tables[0], classes, range(WIDTH)), expected)
+    assert np.array_equal(reference.gather(tables[0], classes, range(WIDTH)), expected)
     changes = [module.take(table, rows, labels, which[:-1], weights) for module, table in zip(KERNELS, tables)]
     assert changes[0] == changes[1]
     assert bytes(tables[0].values) == bytes(tables[1].values)
@@ -158,8 +158,8 @@ def test_a_table_goes_to_a_file_and_back(sets, classes, seed):
         place = bytearray(4 * WIDTH)
         values = module.load([file], classes, place, most)
         again = SimpleNamespace(place=place, values=values)
-        assert twin.gather(again, classes, range(WIDTH)) == counts.tolist()
-    assert twin.gather(file, classes, columns) == counts[columns].tolist()
+        assert reference.gather(again, classes, range(WIDTH)) == counts.tolist()
+    assert reference.gather(file, classes, columns) == counts[columns].tolist()
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
@@ -173,14 +173,14 @@ def test_tables_of_a_stack_are_added_up_in_memory(classes, more, seed):
         place = bytearray(4 * WIDTH)
         values = module.load(files, classes, place, array("q", [int(total.max())] * classes))
         again = SimpleNamespace(place=place, values=values)
-        assert twin.gather(again, classes, range(WIDTH)) == total.tolist()
+        assert reference.gather(again, classes, range(WIDTH)) == total.tolist()
         for most in ([int(total.max()) - 1] * classes, [-1] * classes):
             with pytest.raises(ValueError, match="above the number"):
                 module.load(files, classes, bytearray(4 * WIDTH), array("q", most))
     sums = Sums([(file, 1) for file in files], classes)
     sums.fold()
     assert len(sums.stack) <= 2
-    assert twin.counts_of(sums, range(WIDTH)) == total.tolist()
+    assert reference.counts_of(sums, range(WIDTH)) == total.tolist()
 
 
 # ---------------------------------------------------------------------- opinions
@@ -213,7 +213,7 @@ def test_many_documents_are_counted_at_once_as_they_are_one_by_one(learnt, more,
     batches = [[(rows[0], labels[0], None)] * 2, [(rows[1], labels[1], which)]]
     counted = compiled.count(*batches, width, classes)
     assert [(bytes(entries), bytes(guide), *rest) for entries, guide, *rest in counted] == list(
-        twin.count(*batches, width, classes)
+        reference.count(*batches, width, classes)
     )
     sums, between = Sums.new(width, classes), []
     for part in batches:
@@ -268,7 +268,7 @@ def test_what_cannot_be_counted_is_refused(kernel, columns, labels, which, width
 @settings(deadline=None)
 def test_both_guide_to_columns_alike(keys, each):
     entries = b"".join(key.to_bytes(4, "little") + bytes([1, 0, 0, 0]) for key in sorted(keys))
-    assert compiled.guide(entries, each) == twin.guide(entries, each)
+    assert compiled.guide(entries, each) == reference.guide(entries, each)
 
 
 @pytest.mark.parametrize(("entries", "each"), [(b"1234567", 1), (bytes(8), 0)])
@@ -606,8 +606,8 @@ def test_a_table_that_can_not_be_is_refused(kernel, entries):
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=2000))
 def test_both_have_the_same_checksums(data):
-    assert compiled.block_checksums(data) == twin.block_checksums(data)
-    assert compiled.checksum(data) == twin.checksum(data)
+    assert compiled.block_checksums(data) == reference.block_checksums(data)
+    assert compiled.checksum(data) == reference.checksum(data)
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 63, 64, 65, 79, 80, 127, 128, 129, 500, 511, 512, 575, 576, 577])
@@ -622,7 +622,7 @@ def test_checksums_of_any_size_are_those_of_zlib(size):
 def test_both_pack_columns_alike(rows):
     views = [array("I", sorted(set(row))) for row in rows]
     packed = compiled.pack_views(views)
-    assert packed == twin.pack_views(views)
+    assert packed == reference.pack_views(views)
     at = 0
     for view in views:
         size = int.from_bytes(packed[at : at + 4], "little")
@@ -717,7 +717,7 @@ def test_rows_that_can_not_be_are_refused(kernel):
 def test_both_compress_alike_and_back(pieces):
     content = b"".join(piece * times for piece, times in pieces)
     packed = compiled.compress([content, b"", content[:20]])
-    assert packed == twin.compress([content, b"", content[:20]])
+    assert packed == reference.compress([content, b"", content[:20]])
     for module in KERNELS:
         assert [module.decompress(block, 2**20) for block in packed] == [content, b"", content[:20]]
     assert len(packed[0]) <= len(content) + len(content) // 255 + 21
@@ -795,7 +795,7 @@ def test_columns_that_one_stack_has_and_the_other_lacks(drawn):
         stacks[i % 2].append((in_file(table) if to_file else table, 1 + i))
     upper, lower = (SimpleNamespace(stack=stack, classes=3) for stack in stacks)
     expected = int((sums[0].any(1) & ~sums[1].any(1)).sum())
-    assert compiled.lacking(upper, lower) == twin.lacking(upper, lower) == expected
+    assert compiled.lacking(upper, lower) == reference.lacking(upper, lower) == expected
 
 
 @pytest.mark.parametrize("density", [0.02, 0.5, 0.95])

@@ -1,4 +1,4 @@
-"""The kernel and its twin: the same answers, token for token, and no way to break them."""
+"""The kernel and its reference: the same answers, token for token, and no way to break them."""
 
 import importlib
 import os
@@ -15,12 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strategies import analyzers, kernel_documents, kernel_texts, ngram_sizes, scorers, term_lists
-from surebayes.kernels import text_twin as twin
+from surebayes.kernels.reference import text as reference
 
-compiled = pytest.importorskip("surebayes.kernels._text", reason="the kernel is not built: the twin is all there is")
+compiled = pytest.importorskip("surebayes.kernels._text", reason="the kernel is not built")
 
 
-@pytest.fixture(params=[compiled, twin], ids=["kernel", "twin"])
+@pytest.fixture(params=[compiled, reference], ids=["kernel", "reference"])
 def text(request):
     return request.param
 
@@ -47,16 +47,16 @@ def counted(module, analyzer, documents):
 @example(["ΑΣ ΑΣΑ Σ", "İstanbul İİ", "\ud800a \udfffab"], {"kind": "word"}, (1, 2))
 @example(["a" * 63 + "é" + "b" * 70, "x" * 64, "x" * 63 + "é", " " * 64 + "ab"], {"kind": "word"}, (1, 1))
 @example(["a\0", "a\0\0", "\0" * 20, "a" * 13, "a" * 12 + "\0"], {"kind": "bytes", "max_bytes": 100}, (1, 14))
-def test_kernel_and_twin_cut_alike(documents, options, ngrams):
-    made = [module.Analyzer(low=ngrams[0], high=ngrams[1], **options) for module in (compiled, twin)]
-    assert counted(compiled, made[0], documents) == counted(twin, made[1], documents)
+def test_kernel_and_reference_cut_alike(documents, options, ngrams):
+    made = [module.Analyzer(low=ngrams[0], high=ngrams[1], **options) for module in (compiled, reference)]
+    assert counted(compiled, made[0], documents) == counted(reference, made[1], documents)
 
 
 @settings(max_examples=100)
 @given(kernel_documents, analyzers, ngram_sizes, st.sampled_from([1, 2, 7, 1000, 2**20, 2**31 - 1]), st.booleans())
-def test_kernel_and_twin_hash_alike(documents, options, ngrams, n_features, sign):
+def test_kernel_and_reference_hash_alike(documents, options, ngrams, n_features, sign):
     results = []
-    for module in (compiled, twin):
+    for module in (compiled, reference):
         analyzer = module.Analyzer(low=ngrams[0], high=ngrams[1], **options)
         try:
             lengths, ids, counts = module.hash_count(analyzer, n_features, documents, sign)
@@ -69,7 +69,7 @@ def test_kernel_and_twin_hash_alike(documents, options, ngrams, n_features, sign
             rows.append(sorted(pairs[at : at + length]))
             at += length
         results.append(rows)
-    # where no token holds the surrogate the twin doesn't notice it; the kernel refuses the document
+    # where no token holds the surrogate the reference doesn't notice it; the kernel refuses the document
     if results[0] is not UnicodeEncodeError or results[1] is UnicodeEncodeError:
         assert results[0] == results[1]
     else:
@@ -114,13 +114,13 @@ def hashed_rows(module, options, ngrams, *rest):
     2**31 - 1,
     True,
 )
-def test_kernel_and_twin_find_the_same_columns(documents, options, ngrams, n_features, with_terms):
+def test_kernel_and_reference_find_the_same_columns(documents, options, ngrams, n_features, with_terms):
     rest = n_features, [d for d, _ in documents], [t for _, t in documents] if with_terms else None
-    hashed, expected = (hashed_rows(module, options, ngrams, *rest) for module in (compiled, twin))
+    hashed, expected = (hashed_rows(module, options, ngrams, *rest) for module in (compiled, reference))
     if any("\ud800" <= c <= "\udfff" for document in rest[1] for c in document) and not isinstance(expected, str):
         expected = (
             hashed if isinstance(hashed, str) else expected
-        )  # no token holds the surrogate: the twin doesn't see it
+        )  # no token holds the surrogate: the reference doesn't see it
     assert hashed == expected
     if not with_terms and isinstance(hashed, tuple):  # those of hash_count, ascending
         analyzer = compiled.Analyzer(low=ngrams[0], high=ngrams[1], **options)
@@ -177,16 +177,16 @@ def test_code_points_of_every_plane(kind, around):
     assigned, planes = range(0, 0x40000, step), range(0x40000, 0x110000, 0x10000)  # of the other planes the first block
     for start in (*assigned, *planes):
         documents = ["".join(map(around.format, map(chr, range(start, start + step))))]
-        made = [module.Analyzer(kind, low, high) for module in (compiled, twin)]
-        assert counted(compiled, made[0], documents) == counted(twin, made[1], documents), hex(start)
+        made = [module.Analyzer(kind, low, high) for module in (compiled, reference)]
+        assert counted(compiled, made[0], documents) == counted(reference, made[1], documents), hex(start)
 
 
 def test_words_around_every_block_border():
-    analyzers = [module.Analyzer() for module in (compiled, twin)]
+    analyzers = [module.Analyzer() for module in (compiled, reference)]
     documents = [
         " " * pad + "Ab" * size + "É" * odd + " z" for pad in range(66) for size in (0, 1, 31, 33) for odd in (0, 1, 2)
     ]
-    assert counted(compiled, analyzers[0], documents) == counted(twin, analyzers[1], documents)
+    assert counted(compiled, analyzers[0], documents) == counted(reference, analyzers[1], documents)
 
 
 def test_many_terms_in_one_document(text):
@@ -212,7 +212,7 @@ def test_frozen_vocabulary_leaves_out_what_it_does_not_know(text):
 @given(term_lists, st.integers(0, 40))
 def test_order_is_that_of_the_bytes(terms, first):
     first = min(first, len(terms))
-    for module in (compiled, twin):
+    for module in (compiled, reference):
         vocabulary = module.Vocabulary()
         vocabulary.add(terms)
         order = items(vocabulary.order(first), "I")
@@ -228,7 +228,7 @@ def test_order_of_many_terms_that_start_alike(text):
 
 @given(term_lists, term_lists)
 def test_merge_select_dump_and_find(a, b):
-    for module in (compiled, twin):
+    for module in (compiled, reference):
         first, second = module.Vocabulary(), module.Vocabulary()
         first.add(a)
         second.add(b)
@@ -268,11 +268,11 @@ def test_a_dump_with_a_term_twice_is_refused(text, place, of):
 
 
 def test_dump_is_the_same_in_both():
-    both = [module.Vocabulary() for module in (compiled, twin)]
+    both = [module.Vocabulary() for module in (compiled, reference)]
     for vocabulary in both:
         vocabulary.add(["one", "two", "", "\ud800", b"\xff"])
     assert both[0].dump() == both[1].dump()
-    assert twin.Vocabulary(*both[0].dump()).ids == both[1].ids
+    assert reference.Vocabulary(*both[0].dump()).ids == both[1].ids
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_place_sorts_and_leaves_out(rows, code, binary, offset):
     keep[::7] = -1
     total = sum(map(len, rows))
     expected = [sorted((int(keep[i]), 1 if binary else n) for i, n in row.items() if keep[i] >= 0) for row in rows]
-    for module in (compiled, twin):
+    for module in (compiled, reference):
         lengths = array("I", map(len, rows))
         ids, counts = (
             array("I", [i for row in rows for i in row]),
@@ -402,7 +402,7 @@ def test_place_sorts_and_leaves_out(rows, code, binary, offset):
 @given(
     st.lists(st.lists(st.integers(0, 14), max_size=12), max_size=4), scorers, st.integers(1, 3), st.integers(0, 2**32)
 )
-def test_kernel_and_twin_score_alike(rows, options, classes, seed):
+def test_kernel_and_reference_score_alike(rows, options, classes, seed):
     rng = np.random.default_rng(seed)
     stride = classes + options["weighted"] + (options["top"] > 0)
     # ranks with many ties; ids 12 to 14 are unknown to the model
@@ -412,7 +412,7 @@ def test_kernel_and_twin_score_alike(rows, options, classes, seed):
     prior = rng.normal(size=classes)
     documents = [" ".join(f"t{i}" for i in row) for row in rows]
     results = []
-    for module in (compiled, twin):
+    for module in (compiled, reference):
         vocabulary = module.Vocabulary()
         vocabulary.add([f"t{i}" for i in range(15)])
         scorer = module.Scorer(module.Analyzer(), vocabulary, 0, records, prior, columns=columns, **options)
@@ -529,15 +529,15 @@ def test_blocks_outlive_the_objects_they_came_from():
 
 
 def test_importing_the_kernel_is_lean():
-    """Neither the kernel nor its twin may pull in more than small standard modules."""
-    for name in ("kernels._text", "kernels.text_twin", "kernels"):
+    """Neither the kernel nor its reference may pull in more than small standard modules."""
+    for name in ("kernels._text", "kernels.reference.text", "kernels"):
         code = f"import sys; import surebayes.{name}; print(sorted(sys.modules))"
         modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         for heavy in ("numpy", "scipy", "sklearn", "typing", "dataclasses", "pathlib", "email"):
             assert f"'{heavy}'" not in modules, f"{name} imports {heavy}"
 
 
-def test_without_the_kernel_the_twin_takes_over_and_says_so_once(tmp_path):
+def test_without_the_kernel_the_reference_takes_over_and_says_so_once(tmp_path):
     code = (
         "import sys, warnings; sys.modules['surebayes.kernels._text'] = None\n"
         "warnings.simplefilter('always')\n"
@@ -584,7 +584,9 @@ def test_characters_of_every_page_and_plane_agree():
     everywhere = "".join(chr(c) + (" " if c % 3 else "") for c in range(0x80, 0x110000, 61) if not 0xD800 <= c < 0xE000)
     for kind in ("word", "char_wb"):
         for document in (everywhere, "Σ" + everywhere[::-1]):
-            rows = [module.hash_count(module.Analyzer(kind, 1, 2), 1000, [document]) for module in (compiled, twin)]
+            rows = [
+                module.hash_count(module.Analyzer(kind, 1, 2), 1000, [document]) for module in (compiled, reference)
+            ]
             ours, theirs = ([sorted(zip(*(memoryview(a).cast("B").cast("i") for a in row[1:])))] for row in rows)
             assert ours == theirs
     assert compiled.hash_count(compiled.Analyzer("word"), 1000, [everywhere] * 2)

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import word_documents
-from surebayes.kernels import text_twin as twin
+from surebayes.kernels.reference import text as reference
 
-compiled = pytest.importorskip("surebayes.kernels._text", reason="the kernel is not built: the twin is all there is")
-KERNELS = [compiled, twin]
+compiled = pytest.importorskip("surebayes.kernels._text", reason="the kernel is not built")
+KERNELS = [compiled, reference]
 
 
 def analyzer(module, high):
@@ -29,7 +29,7 @@ def test_rows_are_those_of_each_view_alone(texts, high, width, data):
             assert (counts is not None) == counted
         if counted:
             assert bytes(results[0][2]) == bytes(results[1][2])
-            tokens = sum(len(analyzer(twin, most).tokens(text)) for text in texts)
+            tokens = sum(len(analyzer(reference, most).tokens(text)) for text in texts)
             assert sum(memoryview(results[0][2]).cast("B").cast("I")) == tokens + (
                 sum(map(len, terms)) // 4 if more else 0
             )

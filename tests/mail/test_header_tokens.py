@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hostile_mail import HOSTILE, HOSTILE_HEADS
 from strategies import attachment_lists, header_blocks, header_limits, subjects
 from surebayes import kernels
-from surebayes.kernels import mail_twin
 from surebayes.mail import header_tokens as reader
+from surebayes.mail import readers
 from surebayes.mail.header_tokens import addresses, header_columns, header_tokens, listed_tokens, words
 from surebayes.mail.headers import Headers
 from surebayes.mail.message import Limits, Message, read_message
@@ -50,9 +50,9 @@ def message_of(head, subject="", attachments=(), limits=None):
 
 
 def in_python(function, *arguments):
-    """Call a function that then has the twin alone."""
+    """Call a function that then has the readers in Python alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(kernels._chosen, "mail", mail_twin)
+        patch.setitem(kernels._chosen, "mail", readers)
         return function(*arguments)
 
 
@@ -68,7 +68,7 @@ def same(message):
 @pytest.fixture
 def odd(monkeypatch):
     """Collect what the kernel leaves to Python: names of fields, and "message" for a whole one."""
-    left, field_tokens, whole = [], reader._odd_tokens, mail_twin.header_tokens
+    left, field_tokens, whole = [], reader._odd_tokens, readers.header_tokens
 
     def one_field(name, *rest):
         left.append(name)
@@ -79,7 +79,7 @@ def odd(monkeypatch):
         return whole(*arguments[:6], field_tokens, *arguments[7:])
 
     monkeypatch.setattr(reader, "_odd_tokens", one_field)
-    monkeypatch.setattr(mail_twin, "header_tokens", all_fields)
+    monkeypatch.setattr(readers, "header_tokens", all_fields)
     return left
 
 
@@ -208,7 +208,7 @@ def test_without_the_kernel(monkeypatch):
     raw = b"From: Ann <ann@example.org>\nTo: b@c.d, e@f.g\nSubject: Hi there\n\n"
     message = read_message(raw)
     expected, columns = header_tokens(message), header_columns(message, 2**20)
-    monkeypatch.setitem(kernels._chosen, "mail", mail_twin)
+    monkeypatch.setitem(kernels._chosen, "mail", readers)
     assert header_tokens(message) == expected
     assert header_columns(message, 2**20) == columns
     assert expected[-3:] == ["to:@c.d", "to:@f.g", "to:count:2"]

@@ -21,8 +21,7 @@ import surebayes as sb
 from hostile_mail import HOSTILE, ordinary
 from strategies import line_pieces, small_limits
 from surebayes import kernels
-from surebayes.kernels import mail_twin, mime_twin
-from surebayes.mail import charsets, headers, message
+from surebayes.mail import charsets, headers, mail_kernel, message, mime, readers
 from surebayes.mail.message import Limits, fingerprint_of, header_tokens, plain_head, read_message
 
 try:
@@ -544,12 +543,12 @@ def check(read):
     ).map(b"".join),
     st.data(),
 )
-def test_kernel_and_twin_read_the_same_header(raw, data):
+def test_kernel_and_reader_in_python_read_the_same_header(raw, data):
     start = data.draw(st.integers(0, len(raw)))
     end = data.draw(st.integers(start, len(raw)))
-    assert kernel.mail_head(raw, start, end) == mail_twin.mail_head(raw, start, end)
+    assert kernel.mail_head(raw, start, end) == readers.mail_head(raw, start, end)
     for wrong in ((-1, end), (end + 1, end), (0, len(raw) + 1)):
-        for module in (kernel, mail_twin):
+        for module in (kernel, readers):
             with pytest.raises(ValueError, match="mail_head needs 0 <= start <= end"):
                 module.mail_head(raw, *wrong)
 
@@ -561,17 +560,17 @@ def test_kernel_and_twin_read_the_same_header(raw, data):
         st.text(alphabet=st.sampled_from("abcdefghijkl \n\x08\x0e\x7fé"), max_size=100),  # single blanks, mostly
     )
 )
-def test_kernel_and_twin_fold_the_same(text):
-    assert kernel.fold_mail(b"", "", text) == mail_twin.fold_mail(b"", "", text)
-    assert kernel.fold_mail(b"<1@b>", text, "") == mail_twin.fold_mail(b"<1@b>", text, "")
-    assert kernel.hash_names(b"key", [text, "", text[:1]]) == mail_twin.hash_names(b"key", [text, "", text[:1]])
+def test_kernel_and_reader_in_python_fold_the_same(text):
+    assert kernel.fold_mail(b"", "", text) == readers.fold_mail(b"", "", text)
+    assert kernel.fold_mail(b"<1@b>", text, "") == readers.fold_mail(b"<1@b>", text, "")
+    assert kernel.hash_names(b"key", [text, "", text[:1]]) == readers.hash_names(b"key", [text, "", text[:1]])
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @given(st.lists(st.sampled_from((*(bytes((byte,)) for byte in range(256)), b"=?", b"abc")), max_size=6).map(b"".join))
-def test_kernel_and_twin_take_the_same_message_id(identity):
+def test_kernel_and_reader_in_python_take_the_same_message_id(identity):
     folded_mail = kernel.fold_mail(identity, "a", "b")
-    assert folded_mail == mail_twin.fold_mail(identity, "a", "b")
+    assert folded_mail == readers.fold_mail(identity, "a", "b")
     read = read_message(mail(b"b", b"Subject: a", b"Message-ID: <1" + identity.replace(b"\n", b"\n ") + b">"))
     with_headers = message.Message("a", read.text, read.headers)
     if b"\r" not in identity:  # one that ends the header ends the Message-ID
@@ -652,7 +651,7 @@ def everything(raw: bytes, **options) -> tuple:
 def in_python(raw: bytes, **options) -> tuple:
     """The same, by the reader in Python."""
     with pytest.MonkeyPatch.context() as patch:
-        both = types.SimpleNamespace(**{**vars(kernels.kernel("mail")), "read_mail": mime_twin.read_mail})
+        both = types.SimpleNamespace(**{**vars(mail_kernel()), "read_mail": mime.read_mail})
         patch.setitem(kernels._chosen, "mail", both)
         return everything(raw, **options)
 
@@ -761,8 +760,8 @@ def test_the_kernel_reads_bytes_within_limits_only():
     ).map(b"".join),
     st.lists(st.sampled_from((b"x-spam-", b"x-s", b"a", b"x" * 64, b"x" * 65, b"")), max_size=4).map(tuple),
 )
-def test_kernel_and_twin_remove_the_same_fields(raw, names):
-    assert kernel.without_fields(raw, names) == mail_twin.without_fields(raw, names)
+def test_kernel_and_reader_in_python_remove_the_same_fields(raw, names):
+    assert kernel.without_fields(raw, names) == readers.without_fields(raw, names)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
@@ -785,7 +784,7 @@ def test_reading_mail_imports_little():
     loaded = {name for name in run.stdout.split() if not name.startswith("surebayes")}
     allowed = {"binascii", "_blake2", "codecs", "encodings"}
     if kernel is None:
-        pytest.skip("the twin of the kernel uses re")
+        pytest.skip("the readers in Python use re")
     assert loaded <= allowed
 
 
@@ -828,7 +827,7 @@ def test_fields_of_filters_are_no_part_of_a_mail():
         assert read_message(noisy).fingerprint == read_message(raw).fingerprint
 
 
-@pytest.mark.parametrize("functions", [mail_twin] if kernel is None else [mail_twin, kernel])
+@pytest.mark.parametrize("functions", [readers] if kernel is None else [readers, kernel])
 def test_no_field_hides_behind_a_bare_carriage_return(functions):
     names = (b"x-surebayes-",)
     for raw, expected in {
@@ -845,13 +844,13 @@ def test_no_field_hides_behind_a_bare_carriage_return(functions):
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @settings(max_examples=500)
 @given(st.lists(line_pieces, max_size=20).map(b"".join))
-def test_kernel_and_twin_cut_lines_alike(raw):
-    assert kernel.without_fields(raw, (b"x-spam-",)) == mail_twin.without_fields(raw, (b"x-spam-",))
-    assert kernel.unquote_from(raw) == mail_twin.unquote_from(raw)
+def test_kernel_and_reader_in_python_cut_lines_alike(raw):
+    assert kernel.without_fields(raw, (b"x-spam-",)) == readers.without_fields(raw, (b"x-spam-",))
+    assert kernel.unquote_from(raw) == readers.unquote_from(raw)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-@pytest.mark.parametrize("functions", [mail_twin, kernel])
+@pytest.mark.parametrize("functions", [readers, kernel])
 def test_negative_limits_are_refused(functions):
     limits = [100, 10, 2, 10, 50, 100, 0]
     for i in range(7):
@@ -865,13 +864,13 @@ def test_negative_limits_are_refused(functions):
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 def test_one_list_of_fields_that_filters_add():
-    assert kernel.FILTER_FIELDS == mail_twin.FILTER_FIELDS
+    assert kernel.FILTER_FIELDS == readers.FILTER_FIELDS
     assert {b"x-surebayes-", b"x-spam", b"x-bogosity"} <= set(kernel.FILTER_FIELDS)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-def test_the_twin_has_what_the_kernel_has():
-    assert {name for name in vars(kernel) if not name.startswith("_")} == set(mail_twin.__all__)
+def test_the_readers_have_what_the_kernel_has():
+    assert {name for name in vars(kernel) if not name.startswith("_")} == set(readers.__all__)
 
 
 # ---- real mail
@@ -893,7 +892,7 @@ def standard_text(raw: bytes) -> str:
             text = data.decode("cp1252" if charset in ("us-ascii", "iso-8859-1") else charset or "utf-8")
         except (LookupError, UnicodeDecodeError):
             text = "".join(STANDARD["cp1252"][byte] for byte in data)
-        texts.append(kernels.kernel("mail").html_text(text, 0) if part.get_content_type() == "text/html" else text)
+        texts.append(mail_kernel().html_text(text, 0) if part.get_content_type() == "text/html" else text)
     return folded(" ".join(texts))
 
 

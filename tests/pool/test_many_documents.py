@@ -13,7 +13,7 @@ from hostile_mail import HEAD, HOSTILE, ordinary
 from strategies import header_blocks, raw_mails
 from surebayes import kernels, synthetic
 from surebayes.filter.disk.contents import Reading
-from surebayes.kernels import mail_twin
+from surebayes.mail import readers
 from surebayes.pool import threads
 from surebayes.pool.document import Document, PlainMail, documents_of, limits_of, rows_of
 from surebayes.pool.specs import views_of
@@ -162,9 +162,9 @@ def test_texts_and_what_isnt_bytes_are_read_as_before():
 
 
 @needs_kernel
-def test_limits_are_checked_by_kernel_and_twin():
+def test_limits_are_checked_in_c_and_in_python():
     sizes = 100, 1, 1, 1, 100, 100
-    for module in (kernel, mail_twin):
+    for module in (kernel, readers):
         for wrong in ((*sizes, -1, 0, False, True), (*sizes, 1, 0, True, True), (-1, *sizes[1:], 1, 0, False, True)):
             with pytest.raises(ValueError, match="read_mails: limits must not be negative"):
                 module.read_mails([b"a"], *wrong)
@@ -173,11 +173,11 @@ def test_limits_are_checked_by_kernel_and_twin():
     assert kernel.read_mails([ordinary(3000)], *sizes, 1, 0, False, True) == [None]  # larger than it may be
 
 
-def test_the_twin_reads_the_same(monkeypatch):
+def test_the_readers_in_python_read_the_same(monkeypatch):
     contents = [*(mail.raw for mail in synthetic.mail_stream(20, seed=3)), ordinary(999), b""]
     read = Reading("mail", WORDS, True, True)
     rows, *messages = read([(content, "ham") for content in contents])
-    monkeypatch.setitem(kernels._chosen, "mail", mail_twin)
+    monkeypatch.setitem(kernels._chosen, "mail", readers)
     in_python, *same = read([(content, "ham") for content in contents])
     assert messages == same
     assert bytes(rows[0].columns) == bytes(in_python[0].columns)

@@ -1,4 +1,4 @@
-"""The vectorizers against scikit-learn's: the same matrix, vocabulary and names, on kernel and twin."""
+"""The vectorizers against scikit-learn's: the same matrix, vocabulary and names, with the kernel and its reference."""
 
 import copy
 import io
@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 from strategies import representations, text_corpora, texts, vectorizer_options
 from surebayes import CountVectorizer, HashingVectorizer, TextScorer, TfidfVectorizer, Views, kernels
 from surebayes.core.represent import Representation, places
-from surebayes.kernels import text_twin
+from surebayes.kernels.reference import text as reference
 from surebayes.streams import read_files, read_parquet
 from surebayes.text import batching
 
@@ -78,11 +78,11 @@ LIMITS = {
 }
 
 
-@pytest.fixture(params=["kernel", "twin"])
+@pytest.fixture(params=["kernel", "reference"])
 def kernel(request, monkeypatch):
     """Every test that asks for it runs on both."""
-    if request.param == "twin":
-        monkeypatch.setitem(kernels._chosen, "text", text_twin)
+    if request.param == "reference":
+        monkeypatch.setitem(kernels._chosen, "text", reference)
     else:
         pytest.importorskip("surebayes.kernels._text")
     return request.param

@@ -101,9 +101,9 @@ def _installation() -> list[Finding]:
     from importlib.util import find_spec
 
     import surebayes
-    from surebayes.kernels import kernel
+    from surebayes.kernels import is_compiled
 
-    compiled = not kernel().__name__.endswith("_twin")
+    compiled = is_compiled()
     python = ".".join(map(str, sys.version_info[:3]))
     slow = "pure Python, slower: install a C compiler, then surebayes again"
     checks = [

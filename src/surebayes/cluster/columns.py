@@ -13,7 +13,7 @@ from surebayes.core.sums import ExactSums, canonical_sums
 from surebayes.kernels import kernel
 
 if TYPE_CHECKING:
-    from surebayes.kernels.text_twin import Vocabulary
+    from surebayes.kernels.reference.text import Vocabulary
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from operator import itemgetter
 from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
 from surebayes.corpora.tables import SourceDocument, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
 from surebayes.errors import BadInput, NoInput
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 from surebayes.mail.plain import MAX_BYTES
 from surebayes.pool.specs import PlainValue
 
@@ -352,7 +352,7 @@ def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
     file = open_input(source.path)
     try:
         start = file.read(4096)
-        if kernel("mail").is_from_line(start, 0):
+        if mail_kernel().is_from_line(start, 0):
             yield from _messages(source, start, file, bare)
             return
         content = start + file.read(_KEPT - len(start))
@@ -371,7 +371,7 @@ def _read_file(source: Source, bare: bool = False) -> Iterator[Any]:
 def _read_mbox(source: Source, bare: bool = False) -> Iterator[Any]:
     with open_input(source.path) as file:
         start = file.read(4096)
-        if start.strip() and not kernel("mail").is_from_line(start.lstrip(b"\r\n"), 0):
+        if start.strip() and not mail_kernel().is_from_line(start.lstrip(b"\r\n"), 0):
             source.refuse(f"{shown(source.path)} is no mailbox: it doesn't start with a line 'From sender date'.")
             return
         yield from _messages(source, start.lstrip(b"\r\n"), file, bare)
@@ -383,7 +383,7 @@ def _messages(source: Source, start: bytes, file: BinaryIO, bare: bool) -> Itera
     buffer, size = bytearray(max(_BLOCK, len(start))), len(start)
     buffer[:size] = start
     begin = place = number = dropped = 0
-    quoted, last, cut = False, False, kernel("mail").mailbox_messages
+    quoted, last, cut = False, False, mail_kernel().mailbox_messages
     while True:
         found, begin, place, quoted = cut(memoryview(buffer)[:size], begin, place, quoted, _KEPT, last)
         if bare:

@@ -1,41 +1,55 @@
-"""What runs in C, and its twins in Python: text, mail, counts and the scores of a pool.
+"""The kernels: text, mail, counts and the scores of a pool in C, and in `reference` what C must equal.
 
-A compiled kernel is used where it was built, its twin of the same names and signatures otherwise. `kernel` is the one
-place where that is chosen.
+A compiled kernel is used where it was built, a module in Python with the same names and signatures otherwise. `kernel`
+is the one place where that is chosen. The readers of mail in Python are in `surebayes.mail`.
 """
 
 TYPE_CHECKING = False  # typing costs 4 ms of start-up
 if TYPE_CHECKING:
     from types import ModuleType
 
-_TWINS = {"text": "text_twin", "mail": "mail_twin", "pool": "pool_twin"}
 _chosen: "dict[str, ModuleType]" = {}
 _warned = False
 
 
-def kernel(name: str = "text") -> "ModuleType":
+def kernel(name: str = "text", fallback: "str | None" = None) -> "ModuleType":
     """Return a kernel, compiled or in Python; the first time that it is Python, warn.
 
     Parameters
     ----------
     name : {"text", "mail", "pool"}
         What it is for.
+    fallback : str, optional
+        The module to take where the kernel isn't built; by default that of `surebayes.kernels.reference`. For mail see
+        `surebayes.mail.mail_kernel`.
 
     Examples
     --------
     >>> from surebayes.kernels import kernel
-    >>> kernel("mail").html_text("<p>Fish &amp; chips")
-    'Fish & chips'
+    >>> kernel("pool").checksum(b"Fish and chips")
+    1612776351
     """
     chosen = _chosen.get(name)
     if chosen is None:
         try:
             chosen = __import__(f"surebayes.kernels._{name}", fromlist=["kernels"])
         except ImportError:
-            chosen = __import__(f"surebayes.kernels.{_TWINS[name]}", fromlist=["kernels"])
+            chosen = __import__(fallback or f"surebayes.kernels.reference.{name}", fromlist=["kernels"])
             _warn()
         _chosen[name] = chosen
     return chosen
+
+
+def is_compiled() -> bool:
+    """Whether the kernels are built here.
+
+    Examples
+    --------
+    >>> from surebayes.kernels import is_compiled
+    >>> is_compiled() in (True, False)
+    True
+    """
+    return kernel("text").__name__ == "surebayes.kernels._text"
 
 
 def _warn() -> None:

@@ -1,6 +1,6 @@
 """Tokens from a mail's header: what a filter learns from it besides the text."""
 
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 from surebayes.mail.headers import content_kind, decode_header, parameter
 
 TYPE_CHECKING = False
@@ -84,9 +84,9 @@ def listed_tokens(message: "Message") -> bytes:
     b'\x14\x00from:ann@example.org'
     """
     head = getattr(message, "_head", b"")
-    tokens: bytes | None = kernel("mail").listed_header_tokens(*_asked(message, head)) if head else None
+    tokens: bytes | None = mail_kernel().listed_header_tokens(*_asked(message, head)) if head else None
     if tokens is None:
-        from surebayes.kernels.mail_twin import listed
+        from surebayes.mail.readers import listed
 
         tokens = listed(_tokens(message))
     return tokens
@@ -99,20 +99,20 @@ def _asked(message: "Message", head: bytes) -> "tuple[Any, ...]":
 
 
 def _tokens(message: "Message", width: "int | None" = None) -> "Any":
-    """Let the kernel do it; its twin does a few oddities, and messages made by hand (fields, and no block of them)."""
+    """Let the kernel do it; Python does what it leaves, and messages made by hand (fields, and no block of them)."""
     head = getattr(message, "_head", b"")
     if not head:
-        from surebayes.kernels.mail_twin import columns_of, tokens_of_fields
+        from surebayes.mail.readers import columns_of, tokens_of_fields
 
         limits, fields = message._limits, message.headers._fields
         by_hand = tokens_of_fields(fields, message.subject, message.attachments, limits.encoded_words, _odd_tokens)
         return by_hand if width is None else columns_of(by_hand, width)
-    mail, asked = kernel("mail"), (*_asked(message, head), width)
+    mail, asked = mail_kernel(), (*_asked(message, head), width)
     tokens = mail.header_tokens(*asked)
     if tokens is None:
-        from surebayes.kernels import mail_twin
+        from surebayes.mail import readers
 
-        mail = mail_twin
+        mail = readers
         tokens = mail.header_tokens(*asked)
     return tokens
 

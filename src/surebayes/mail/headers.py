@@ -121,7 +121,7 @@ class Headers:
     @classmethod
     def read(cls, head: bytes, count: int = 1000, length: int = 16384, encoded_words: int = 100) -> "Headers":
         """Read a block of header fields, at most so many of at most that length."""
-        from surebayes.kernels.mail_twin import split_fields  # where the kernel is built, mails are judged without it
+        from surebayes.mail.readers import split_fields  # where the kernel is built, mails are judged without it
 
         fields = cls(encoded_words=encoded_words)
         for name, value in split_fields(head, count):

@@ -13,7 +13,7 @@ try:  # hashlib loads OpenSSL (2.7 ms of start-up); this is the same function, b
 except ImportError:  # pragma: no cover - a Python without it
     from hashlib import blake2b
 
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 from surebayes.mail.charsets import codec_name, decode_text
 from surebayes.mail.header_tokens import header_tokens
 from surebayes.mail.headers import (
@@ -132,10 +132,10 @@ class Message:
         if self._fingerprint is None:
             content = None
             if self._identity or self._headers is None:
-                content = kernel("mail").fold_mail(self._identity, self.subject, self.text)
+                content = mail_kernel().fold_mail(self._identity, self.subject, self.text)
             if content is None:  # a Message-ID of encoded words or beyond ASCII, or one that was given
                 identity = self.plain_id.encode("utf-8", "surrogatepass")
-                content = identity + kernel("mail").fold_mail(b"", self.subject, self.text)
+                content = identity + mail_kernel().fold_mail(b"", self.subject, self.text)
             self._fingerprint = blake2b(content, digest_size=16).hexdigest()
         return self._fingerprint
 
@@ -195,7 +195,7 @@ def fingerprint_of(text: str) -> str:
     >>> fingerprint_of("one  two\r\n") == fingerprint_of("one two")
     True
     """
-    return blake2b(kernel("mail").fold_mail(b"", "", text), digest_size=16).hexdigest()
+    return blake2b(mail_kernel().fold_mail(b"", "", text), digest_size=16).hexdigest()
 
 
 def read_message(
@@ -255,9 +255,9 @@ def read_message(
     if keep_hidden or alt_text or link_targets:
         flags = keep_hidden * KEEP_HIDDEN | alt_text * ALT_TEXT | link_targets * LINK_TARGETS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    fields = kernel("mail").read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
+    fields = mail_kernel().read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
     if fields is None:  # over a limit, or unusual: see the kernel
-        from surebayes.kernels.mime_twin import read_mail
+        from surebayes.mail.mime import read_mail
 
         fields = read_mail(raw, *sizes, flags, fallback_charset, _HELPERS)
     message = Message.__new__(Message)

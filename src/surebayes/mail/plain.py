@@ -3,7 +3,7 @@
 Most mail takes no more than this: `surebayes filter` imports the reader in Python only for the rest.
 """
 
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a message that are looked at."""
@@ -81,7 +81,7 @@ def plain_head(raw: bytes, size: int = 65536) -> bytes:
     >>> plain_head(b"From a@b Mon Jan  1 00:00:00 2024\r\nSubject: a\r\nX-Surebayes-Label: spam\r\n\r\nbody\r\n")
     b'Subject: a\n\nbody\n'
     """
-    mail = kernel("mail")
+    mail = mail_kernel()
     raw = raw[:size]
     if raw.find(b"\r") >= 0:
         raw = raw.replace(b"\r\n", b"\n") if b"\n" in raw else raw.replace(b"\r", b"\n")
@@ -122,4 +122,4 @@ def read_messages(
     """
     limits = DEFAULT_LIMITS
     sizes = limits.bytes, limits.parts, limits.depth, limits.headers, limits.header_length, limits.decoded
-    return kernel("mail").read_mails(mails, *sizes, most, width, listed, named)  # type: ignore[no-any-return]
+    return mail_kernel().read_mails(mails, *sizes, most, width, listed, named)  # type: ignore[no-any-return]

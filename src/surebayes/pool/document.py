@@ -281,7 +281,7 @@ _analyzers: "dict[tuple[object, ...], Any]" = {}
 
 
 def analyzer_of(view: ViewSpec, module: "ModuleType | None" = None) -> "Any":
-    """Return what cuts a view's terms, of the text kernel or of its twin."""
+    """Return what cuts a view's terms, of the text kernel or of its reference."""
     module = kernel() if module is None else module
     key = module, view.kind, view.low, view.high, view.max_bytes
     analyzer = _analyzers.get(key)

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.kernels import kernel, pool_twin, text_twin
+from surebayes.kernels import kernel
+from surebayes.kernels.reference import pool as reference
+from surebayes.kernels.reference import text as text_reference
 from surebayes.pool.buffers import Numbers
 from surebayes.pool.document import Document, Rows, analyzer_of, read_by
 from surebayes.pool.engine import Engine
@@ -161,17 +163,17 @@ def _column_shares(engine: Engine, v: int, rows: Rows, k: int, weights: Sequence
     """Return what each column of one document adds to the pool's score, and what the experts add without any."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
-    counts = pool_twin.counts_of(sums, columns)
+    counts = reference.counts_of(sums, columns)
     times = None if rows.times is None else np.frombuffer(rows.times, np.uint32).tolist()
     for expert, weight in zip(engine.experts[v], weights):
         if isinstance(expert, ExpertSpec):
-            log_odds = pool_twin.log_odds(counts, sums, c, expert.smoothing)
-            strongest = pool_twin.strongest(log_odds, expert.top)
+            log_odds = reference.log_odds(counts, sums, c, expert.smoothing)
+            strongest = reference.strongest(log_odds, expert.top)
             lo = np.array([value for _, value in strongest], float)
             if np.abs(lo).sum() > 0:
                 total[[i for i, _ in strongest]] += weight * np.abs(lo) * lo / np.abs(lo).sum()
         elif expert.table is not None:
-            _, length, each = pool_twin.staged(expert, columns, times, len(engine.contrasts))
+            _, length, each = reference.staged(expert, columns, times, len(engine.contrasts))
             total += weight * np.array([row[k] for row in each], float).reshape(-1) / length
             constant += weight * expert.intercepts[k]
     return total, constant
@@ -179,7 +181,7 @@ def _column_shares(engine: Engine, v: int, rows: Rows, k: int, weights: Sequence
 
 def terms_of(view: ViewSpec, document: Document) -> tuple[list[bytes], npt.NDArray[np.int32]]:
     """Return every occurrence of a term in a document, in order, and its column."""
-    terms: list[bytes] = list(analyzer_of(view, text_twin).tokens(read_by(view, document)))
+    terms: list[bytes] = list(analyzer_of(view, text_reference).tokens(read_by(view, document)))
     if view.tokens:
         terms += [token.encode("utf-8", "replace") for token in document.tokens]
     return terms, np.frombuffer(kernel("pool").hash_tokens(terms, view.width), np.int32)

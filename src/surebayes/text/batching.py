@@ -20,7 +20,7 @@ from surebayes.metrics.scorers import register
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-    from surebayes.kernels.text_twin import Analyzer
+    from surebayes.kernels.reference.text import Analyzer
 
 register()  # scikit-learn knows our scorers by name from here on
 
@@ -273,7 +273,7 @@ class KernelMixin:
         """Return the function from a document to its tokens, as scikit-learn does; byte n-grams as latin-1 text."""
         if self.analyzer != "bytes":
             return super().build_analyzer()  # type: ignore[misc, no-any-return]
-        from surebayes.kernels.text_twin import Analyzer
+        from surebayes.kernels.reference.text import Analyzer
 
         low, high = self.ngram_range
         analyzer: Any = Analyzer

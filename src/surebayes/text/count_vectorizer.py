@@ -1,7 +1,8 @@
 """Text to matrix: scikit-learn's CountVectorizer and HashingVectorizer, the same result many times faster.
 
-The work is done by the kernel (`_text`, or its twin). What the kernel doesn't know (a tokenizer, preprocessor, analyzer
-or token pattern of one's own) goes through scikit-learn's own code, so that every parameter means what it means there.
+The work is done by the kernel (`_text`, or its reference in Python). What the kernel doesn't know (a tokenizer,
+preprocessor, analyzer or token pattern of one's own) goes through scikit-learn's own code, so that every parameter
+means what it means there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from surebayes.text.hashing_vectorizer import HashingVectorizer
 from surebayes.text.term_limits import TermLimits
 
 if TYPE_CHECKING:
-    from surebayes.kernels.text_twin import Analyzer, Vocabulary
+    from surebayes.kernels.reference.text import Analyzer, Vocabulary
 
 __all__ = ["CountVectorizer", "HashingVectorizer"]
 

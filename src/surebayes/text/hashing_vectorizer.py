@@ -86,7 +86,7 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         """Return the function from a document to its list of tokens; byte n-grams stay bytes, which are hashed."""
         if self.analyzer != "bytes":
             return super().build_analyzer()
-        from surebayes.kernels.text_twin import Analyzer
+        from surebayes.kernels.reference.text import Analyzer
 
         low, high = self.ngram_range
         analyzer: Any = Analyzer

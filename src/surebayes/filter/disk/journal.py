@@ -16,7 +16,7 @@ from surebayes.filter.disk import journal_file
 from surebayes.filter.disk.bodies import pack_rows, unpack_rows
 from surebayes.filter.disk.events import Event, chained, number_rows, row_of
 from surebayes.filter.disk.journal_file import NAME, OTHERS, errors_named, open_for_reading, open_for_writing
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Journal:
 
     def hashed_many(self, plain_ids: list[str]) -> list[bytes | None]:
         """Return what `hashed` does for each of many, which have no white space."""
-        hashed: list[bytes | None] = kernel("mail").hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
+        hashed: list[bytes | None] = mail_kernel().hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
         return hashed
 
     @property

@@ -18,7 +18,7 @@ from surebayes.filter.disk.transfer import DUMP, VERSION, restore
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.state import State
 from surebayes.kernels import kernel
-from surebayes.kernels.pool_twin import key_bits
+from surebayes.kernels.reference.pool import key_bits
 from surebayes.mail.header_tokens import words
 from surebayes.pool.specs import views_of
 

@@ -1,6 +1,6 @@
 /* Many mails at once, without Python's lock: those that need nothing of Python. The others are left to read_mail. */
 #include "../hashing.h"
-#include "../let_go.h"
+#include "../gil.h"
 #include "blake2.h"
 #include "fingerprint.h"
 #include "header_tokens.h"
@@ -203,10 +203,10 @@ static PyObject *read_mails(PyObject *module, PyObject *args)
         total += mails[i].size;
     }
     Status status = OK;
-    PyThreadState *let_go = let_others_run((size_t)n, (size_t)total);
+    PyThreadState *thread = release_gil((size_t)n, (size_t)total);
     for (Py_ssize_t i = 0; i < n && status == OK; i++)
         status = make(&batch, &mails[i]);
-    run_again(let_go);
+    restore_gil(thread);
     if (status != OK) {
         PyErr_NoMemory();
         goto done;

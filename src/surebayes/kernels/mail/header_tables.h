@@ -1,4 +1,4 @@
-/* Header fields. Written by tools/kernel_tables.py: change that, or kernels/header_tables.py. */
+/* Header fields. Written by tools/kernel_tables.py: change that, or mail/header_tables.py. */
 #ifndef SUREBAYES_MAIL_HEADER_TABLES_H
 #define SUREBAYES_MAIL_HEADER_TABLES_H
 

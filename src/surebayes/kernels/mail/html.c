@@ -2,13 +2,13 @@
  *
  * One pass over UTF-8, after the tokenizer of the HTML standard: tags, attributes, comments, raw text, character
  * references. Instead of a tree there is a stack of at most HTML_DEPTH open elements, enough to know whether text is
- * hidden. Each byte is looked at a bounded number of times. `html_twin.py` is the same thing in Python; keep them
+ * hidden. Each byte is looked at a bounded number of times. surebayes/mail/html.py is the same in Python; keep them
  * equal.
  */
 
 #include "html.h"
 
-#include "../let_go.h"
+#include "../gil.h"
 #include "../utf8.h"
 #include "module.h"
 
@@ -673,9 +673,9 @@ static PyObject *html_text(PyObject *module, PyObject *args)
     if (!data)
         return NULL;
     unsigned char *out = PyMem_Malloc((size_t)HTML_ROOM(size));
-    PyThreadState *let_go = out && size > LONG_HTML ? PyEval_SaveThread() : NULL;
+    PyThreadState *thread = out && size > LONG_HTML ? PyEval_SaveThread() : NULL;
     size = out ? html_visible((const unsigned char *)data, size, flags, out) : -1;
-    run_again(let_go);
+    restore_gil(thread);
     if (size < 0)
         PyErr_NoMemory();
     else

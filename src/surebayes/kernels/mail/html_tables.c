@@ -1,4 +1,4 @@
-/* Written by tools/kernel_tables.py: change that, or surebayes/kernels/html_tables.py. */
+/* Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */
 #include "html_tables.h"
 
 /* clang-format off */

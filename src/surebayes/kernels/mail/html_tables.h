@@ -1,4 +1,4 @@
-/* What HTML has names for. Written by tools/kernel_tables.py: change that, or kernels/html_tables.py. */
+/* What HTML has names for. Written by tools/kernel_tables.py: change that, or mail/html_tables.py. */
 #ifndef SUREBAYES_MAIL_HTML_TABLES_H
 #define SUREBAYES_MAIL_HTML_TABLES_H
 

@@ -1,4 +1,4 @@
-/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to mime_twin.py, which
+/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to surebayes/mail/mime.py, which
  * this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the functions of headers.py decode
  * here too.
  *
@@ -7,7 +7,7 @@
 
 #include "mime.h"
 
-#include "../let_go.h"
+#include "../gil.h"
 #include "html.h"
 #include "module.h"
 
@@ -37,9 +37,9 @@ static MailStatus put_text(MailReader *r, const unsigned char *data, Py_ssize_t 
         memcpy(out, data, (size_t)size);
     r->room -= size;
     if (html) {
-        PyThreadState *let_go = r->helpers && size > LONG_HTML ? PyEval_SaveThread() : NULL;
+        PyThreadState *thread = r->helpers && size > LONG_HTML ? PyEval_SaveThread() : NULL;
         size = html_visible(data, size, r->flags, out);
-        run_again(let_go);
+        restore_gil(thread);
     }
     free(lines);
     if (size < 0)

@@ -1,7 +1,7 @@
 /* The mail kernel of surebayes: bytes of a mail -> its parts as text, header fields, header tokens.
  *
- * Each byte of the input is looked at a bounded number of times. The pure-Python twin with the same names and
- * signatures is mail_twin.py; the tests run both on the same input and compare.
+ * Each byte of the input is looked at a bounded number of times. The same names and signatures in Python
+ * are in surebayes.mail.readers; the tests run both on the same input and compare.
  */
 #include "header_tables.h"
 #include "html.h"
@@ -35,7 +35,7 @@ static int module_exec(PyObject *module)
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
 
 PyDoc_STRVAR(module_doc,
-             "The mail kernel: a mail to its text, header fields and tokens. See mail_twin for the same in Python.");
+             "The mail kernel: a mail to its text, header fields and tokens. See surebayes.mail.readers for the same in Python.");
 
 static struct PyModuleDef module_def = {
     .m_base = PyModuleDef_HEAD_INIT, .m_name = "surebayes.kernels._mail", .m_doc = module_doc, .m_slots = module_slots};

@@ -5,7 +5,7 @@
  * The last five bytes are literals, and no match begins in the last twelve. Before the block come a mark and the size
  * of what is in it.
  */
-#include "../let_go.h"
+#include "../gil.h"
 #include "pool.h"
 
 enum {
@@ -254,9 +254,9 @@ PyObject *pool_compress(PyObject *module, PyObject *args)
         PyErr_NoMemory();
         goto done;
     }
-    PyThreadState *let_go = let_others_run((size_t)n, room);
+    PyThreadState *thread = release_gil((size_t)n, room);
     put_contents(all, n, prefix, (size_t)n_prefix, scratch, packed);
-    run_again(let_go);
+    restore_gil(thread);
     result = packed_objects(all, n, packed, prefix_given != Py_None);
 done:
     Py_XDECREF(held);

@@ -3,8 +3,8 @@
  *
  * tables.c has the tables, in memory and in a file, counting.c makes some of many documents at once, stack.c has those
  * that add up; score.c what experts say of a document;
- * machine.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
- * the journal keeps of a document. `pool_twin.py` is all of it in Python;
+ * svm.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
+ * the journal keeps of a document. `reference/pool.py` is all of it in Python;
  * keep them equal, to the last bit of a score.
  */
 #include "pool.h"
@@ -188,7 +188,7 @@ static int start(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, start}, {0, NULL}};
-PyDoc_STRVAR(module_doc, "Columns to counts to opinions. See pool_twin for the same in Python.");
+PyDoc_STRVAR(module_doc, "Columns to counts to opinions. See surebayes.kernels.reference.pool for the same in Python.");
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "surebayes.kernels._pool", module_doc, 0, functions, slots, NULL, NULL, NULL};
 

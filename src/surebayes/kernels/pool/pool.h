@@ -11,7 +11,7 @@
 #include <string.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error "little-endian machines only; the Python twin serves the others"
+#error "little-endian machines only; the reference in Python serves the others"
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -1,9 +1,9 @@
 /* What experts say of documents: counts of their columns, log-odds, opinions; the frozen second stage; the pool of all
  * of them.
  *
- * The order of all operations on real numbers is that of `pool_twin.py`: scores are the same to the last bit.
+ * The order of all operations on real numbers is that of `reference/pool.py`: scores are the same to the last bit.
  */
-#include "../let_go.h"
+#include "../gil.h"
 #include "pool.h"
 
 enum { BUCKETS = 256, SMOOTHINGS = 8 };
@@ -577,12 +577,12 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
                (q.out = buffers_add(buffers, out, 8, 1, &n_out, "out")) && check_asked(&q, n_out, first, width) == 0 &&
                make_room(&q) == 0;
     if (good) {
-        PyThreadState *let_go = let_others_run(q.rows.n_which, q.rows.total);
+        PyThreadState *thread = release_gil(q.rows.n_which, q.rows.total);
         if (q.classes == 2)
             score_documents(&q, 2); /* a constant, so that the compiler makes loops of it */
         else
             score_documents(&q, q.classes);
-        run_again(let_go);
+        restore_gil(thread);
         if (q.wrong) {
             PyErr_SetString(PyExc_ValueError, q.wrong);
             good = 0;

@@ -1,6 +1,6 @@
 #include "driver.h"
 
-#include "../let_go.h"
+#include "../gil.h"
 
 enum { GATHER = 64, GATHER_BYTES = 1 << 20 };
 
@@ -122,7 +122,7 @@ int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
         }
         for (int i = 0; i < have && !failed;) {
             Status status = OK;
-            PyThreadState *let_go = let_others_run((size_t)n, bytes);
+            PyThreadState *thread = release_gil((size_t)n, bytes);
             for (; i < have; i++) {
                 status = count_document(ws, &gathered[i]);
                 if (status == OK)
@@ -130,7 +130,7 @@ int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
                 if (status != OK)
                     break;
             }
-            run_again(let_go);
+            restore_gil(thread);
             if (status != OK)
                 failed = help_out(ws, status, given[i], &gathered[i]) < 0;
         }

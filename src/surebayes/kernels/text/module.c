@@ -1,7 +1,7 @@
 /* The text kernel of surebayes: documents -> tokens -> counts, hashed counts or scores.
  *
- * Flat buffers in and out, no numpy, limited API (one binary for every Python from 3.11 on). The pure-Python twin with
- * the same names and signatures is text_twin.py; the tests run both on the same input and compare.
+ * Flat buffers in and out, no numpy, limited API (one binary for every Python from 3.11 on). The same names and
+ * signatures in Python are in reference/text.py; the tests run both on the same input and compare.
  *
  * How a document becomes a row:
  *
@@ -96,7 +96,7 @@ static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0
 
 PyDoc_STRVAR(
     module_doc,
-    "The text kernel: documents to tokens to counts, hashed counts or scores. See text_twin for the same in Python.");
+    "The text kernel: documents to tokens to counts, hashed counts or scores. See surebayes.kernels.reference.text for the same in Python.");
 
 static struct PyModuleDef module_def = {.m_base = PyModuleDef_HEAD_INIT,
                                         .m_name = "surebayes.kernels._text",

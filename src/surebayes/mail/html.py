@@ -5,9 +5,9 @@ It works on UTF-8 as the kernel does and has the same rules in the same order; r
 
 import re
 
-from surebayes.kernels.html_references import reference_at
-from surebayes.kernels.html_style_twin import PAGE, UNKNOWN, UNSEEN, WHITE, Look, apply_tag
-from surebayes.kernels.html_tables import KINDS
+from surebayes.mail.html_references import reference_at
+from surebayes.mail.html_style import PAGE, UNKNOWN, UNSEEN, WHITE, Look, apply_tag
+from surebayes.mail.html_tables import KINDS
 
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
 _DEPTH = 128  # open elements that are kept

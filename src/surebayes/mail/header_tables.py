@@ -1,4 +1,4 @@
-"""Header fields by what their tokens say; `tools/kernel_tables.py` writes `mail/header_tables.h` from these tables."""
+"""Header fields by what their tokens say; `tools/kernel_tables.py` writes `kernels/mail/header_tables.h` from them."""
 
 READ = {
     "from": 2, "reply-to": 2, "sender": 2, "to": 2, "cc": 2, "received": 6, "message-id": 1, "content-type": 1,

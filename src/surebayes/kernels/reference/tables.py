@@ -1,4 +1,4 @@
-"""Tables of counts in plain Python: the twin of `pool/tables.c`, in memory or in a file, checked block by block."""
+"""Tables of counts in plain Python, as in `pool/tables.c`: in memory or in a file, checked block by block."""
 
 from __future__ import annotations
 

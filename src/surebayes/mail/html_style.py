@@ -1,9 +1,9 @@
-"""Is this text of HTML to be seen? Colours, sizes and the style attribute, as `mail/html_style.c` has them."""
+"""Is this text of HTML to be seen? Colours, sizes and the style attribute, as `kernels/mail/html_style.c` has them."""
 
 import re
 
-from surebayes.kernels.html_references import reference_at
-from surebayes.kernels.html_tables import COLOURS
+from surebayes.mail.html_references import reference_at
+from surebayes.mail.html_tables import COLOURS
 
 Look = tuple[bool, bool, bool, int, int]
 """Display, visibility, font size 0, the colours of letters and of what is behind them."""

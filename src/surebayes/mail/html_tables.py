@@ -1,6 +1,7 @@
-"""What the elements of HTML mean for text, and the names of colours; `mail/html_tables.c` is written from these tables.
+"""What the elements of HTML mean for text, and the names of colours.
 
-`tools/kernel_tables.py` writes that file, with the character references of Python's `html.entities`.
+`tools/kernel_tables.py` writes `kernels/mail/html_tables.c` from these tables, with the character references of
+Python's `html.entities`.
 """
 
 BLOCK = frozenset(

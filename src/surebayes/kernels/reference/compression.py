@@ -1,10 +1,10 @@
-"""What the journal keeps: content as a block of LZ4, the twin of `pool/compression.c` to the byte; columns as gaps."""
+"""What the journal keeps: content as a block of LZ4, to the byte that of `pool/compression.c`; columns as gaps."""
 
 from __future__ import annotations
 
 from binascii import crc32
 
-from surebayes.kernels.pool_tables_twin import cast, uint32
+from surebayes.kernels.reference.tables import cast, uint32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

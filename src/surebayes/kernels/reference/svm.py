@@ -1,4 +1,4 @@
-"""Linear support vector machines on rows of length 1 with numpy: the twin of the kernel's, equal to the last bit.
+"""Linear support vector machines on rows of length 1 with numpy, equal to the kernel's to the last bit.
 
 Sums are running ones (`numpy.cumsum`), because `numpy.sum` adds in another order than the kernel.
 """

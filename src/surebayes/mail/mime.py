@@ -2,7 +2,7 @@
 
 import binascii
 
-from surebayes.kernels import kernel
+from surebayes.mail import mail_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _MessageWalk:
         if raw.find(b"\n", 0, 65536) < 0 and b"\r" in raw:  # line ends of old
             raw = raw.replace(b"\r", b"\n")
         self.raw = raw
-        self.kernel = kernel("mail")
+        self.kernel = mail_kernel()
         self.truncated = False
         self.texts: list[str] = []
         self.attachments: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""HTML to visible text: what is shown, what is hidden, and the same from the kernel and its twin."""
+"""HTML to visible text: what is shown, what is hidden, and the same in C and in Python."""
 
 import html as standard_html
 import re
@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surebayes.kernels import html_references, html_tables, html_twin
+from surebayes.mail import html as reader
+from surebayes.mail import html_references, html_tables
 
 try:
     from surebayes.kernels import _mail as kernel
 except ImportError:
     kernel = None
-SCANNERS = [pytest.param(html_twin.html_text, id="python")]
+SCANNERS = [pytest.param(reader.html_text, id="python")]
 if kernel is not None:
     SCANNERS.append(pytest.param(kernel.html_text, id="kernel"))
 KEEP_HIDDEN, ALT_TEXT, LINK_TARGETS = 1, 2, 4
@@ -234,16 +235,16 @@ PIECES = [piece.replace("\N{NO-BREAK SPACE}", " ") for piece in PIECES.split(" "
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 @settings(max_examples=1000)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map("".join), st.integers(0, 7))
-def test_kernel_and_twin_agree(html, flags):
+def test_kernel_and_reader_agree(html, flags):
     html = html.encode("utf-8", "replace").decode()
-    assert kernel.html_text(html, flags) == html_twin.html_text(html, flags)
+    assert kernel.html_text(html, flags) == reader.html_text(html, flags)
 
 
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
-def test_kernel_and_twin_agree_when_deep():
+def test_kernel_and_reader_agree_when_deep():
     for piece in ("<div><span hidden>", "<table><td>", "<font color=white><p>", "<ul><li>", "<b>", "<x hidden><td>"):
         html = piece * 300 + "a" + "</div></table></font></ul></b>" * 300 + "b"
-        assert kernel.html_text(html, 0) == html_twin.html_text(html, 0)
+        assert kernel.html_text(html, 0) == reader.html_text(html, 0)
 
 
 def test_what_is_no_text_is_refused(scan):
@@ -257,7 +258,7 @@ def visible_words(html: str) -> set[str]:
 
     tree = LexborHTMLParser(html)
     tree.strip_tags(["script", "style", "title", "noframes", "noembed", "iframe", "template"])
-    breaks = {name.decode() for name in html_twin._BLOCK | html_twin._BREAK | html_twin._CELL}
+    breaks = {name.decode() for name in reader._BLOCK | reader._BREAK | reader._CELL}
     pieces = []
     for node in tree.root.traverse(include_text=True):
         pieces.append(node.text_content or "" if node.tag == "-text" else "\n" if node.tag in breaks else "")
@@ -268,17 +269,17 @@ def visible_words(html: str) -> set[str]:
 @pytest.mark.skipif(kernel is None, reason="the kernel is not built")
 def test_close_to_selectolax_on_real_mail(corpora_folder):
     pytest.importorskip("selectolax.lexbor")
-    likeness, twins = [], 0
+    likeness, pairs = [], 0
     for number, html in enumerate(html_parts(corpora_folder)):
         text = kernel.html_text(html, 0)
         ours, theirs = set(re.findall(r"\w\w+", text.lower())), visible_words(html)
         likeness.append(len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0)
         if number % 10 == 0:
-            assert text == html_twin.html_text(html, 0)
-            twins += 1
+            assert text == reader.html_text(html, 0)
+            pairs += 1
     mean, close = sum(likeness) / len(likeness), sum(share >= 0.95 for share in likeness) / len(likeness)
     print(f"{len(likeness)} HTML parts: mean Jaccard likeness to selectolax {mean:.4f}, {close:.1%} of them above .95")
-    assert twins > 100
+    assert pairs > 100
     assert mean > 0.99
     assert close > 0.98
 

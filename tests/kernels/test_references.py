@@ -1,21 +1,22 @@
-"""Each extension has one twin in Python: the same names, the same signatures."""
+"""Each extension has one module in Python to compare with: the same names, the same signatures."""
 
 import inspect
 
 import pytest
 
-from surebayes.kernels import mail_twin, pool_twin, text_twin
+from surebayes.kernels.reference import pool, text
+from surebayes.mail import readers
 
-TWINS = {"text": text_twin, "mail": mail_twin, "pool": pool_twin}
-NOT_CALLED_BY_NAME = {"Block"}  # the type of the buffers that the compiled kernel returns; its twin's are arrays
+REFERENCES = {"text": text, "mail": readers, "pool": pool}
+NOT_CALLED_BY_NAME = {"Block"}  # the type of the buffers that the compiled kernel returns; its reference's are arrays
 
 
 def functions():
-    for name, twin in TWINS.items():
+    for name, reference in REFERENCES.items():
         compiled = pytest.importorskip(f"surebayes.kernels._{name}", reason="the kernels aren't built")
         for function in sorted(set(vars(compiled)) - NOT_CALLED_BY_NAME):
             if not function.startswith("_") and callable(getattr(compiled, function)):
-                yield name, compiled, twin, function
+                yield name, compiled, reference, function
 
 
 def parameters(function):
@@ -24,18 +25,18 @@ def parameters(function):
     return [(p.name, p.default, p.kind is p.KEYWORD_ONLY) for p in listed]
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_twin_has_every_name_of_its_extension(name):
+@pytest.mark.parametrize("name", REFERENCES)
+def test_a_reference_has_every_name_of_its_extension(name):
     compiled = pytest.importorskip(f"surebayes.kernels._{name}", reason="the kernels aren't built")
     public = {public for public in vars(compiled) if not public.startswith("_")} - NOT_CALLED_BY_NAME
     assert len(public) >= 8
-    assert public <= set(vars(TWINS[name]))
+    assert public <= set(vars(REFERENCES[name]))
 
 
 def test_signatures_are_the_same():
     compared = 0
-    for name, compiled, twin, function in functions():
-        ours, theirs = getattr(compiled, function), getattr(twin, function)
+    for name, compiled, reference, function in functions():
+        ours, theirs = getattr(compiled, function), getattr(reference, function)
         pairs = [(function, ours, theirs)]
         if inspect.isclass(ours):
             pairs += [(f"{function}.{m}", getattr(ours, m), getattr(theirs, m)) for m in dir(ours) if m[0] != "_"]

@@ -1,4 +1,4 @@
-"""Columns to counts to opinions in plain Python: the twin of the pool's kernel, equal to the last bit of a score.
+"""Columns to counts to opinions in plain Python: what the pool's kernel must equal to the last bit of a score.
 
 Tables, rows, sums and experts are objects with the attributes that `surebayes.pool` gives them; the compiled kernel
 reads the same ones.
@@ -10,8 +10,8 @@ from bisect import bisect_left
 from itertools import pairwise
 from math import isfinite, log, sqrt
 
-from surebayes.kernels.compression_twin import compress, decompress, pack_views, unpack_columns
-from surebayes.kernels.pool_tables_twin import (
+from surebayes.kernels.reference.compression import compress, decompress, pack_views, unpack_columns
+from surebayes.kernels.reference.tables import (
     add,
     block_checksums,
     cast,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Buffer, Iterable, Sequence
     from typing import Any, Protocol
 
-    from surebayes.kernels.pool_tables_twin import DocumentRows
+    from surebayes.kernels.reference.tables import DocumentRows
 
     Batch = tuple[DocumentRows, Buffer, "Buffer | None"]
 
@@ -326,10 +326,10 @@ def separate(
     most: int,
     enough: float,
 ) -> int:
-    """Fit second stages: see `surebayes.kernels.machine_twin`, which needs numpy."""
-    from surebayes.kernels import machine_twin
+    """Fit second stages: see `surebayes.kernels.reference.svm`, which needs numpy."""
+    from surebayes.kernels.reference import svm
 
-    return machine_twin.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
+    return svm.separate(rows, which, table, counted, labels, costs, contrasts, intercepts, most, enough)
 
 
 # ---------------------------------------------------------------------- rows of the journal, and tokens
@@ -406,7 +406,7 @@ def hash_tokens(tokens: Iterable[bytes], width: int) -> bytes:
     >>> list(memoryview(hash_tokens([b"gold", b"from:ann"], 1000)).cast("I"))
     [427, 897]
     """
-    from surebayes.kernels.text_twin import hashed
+    from surebayes.kernels.reference.text import hashed
 
     return uint32(hashed(token, width)[0] for token in tokens)
 

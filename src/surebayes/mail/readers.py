@@ -1,11 +1,11 @@
-"""The mail kernel in Python, with the same names, signatures and results: where it isn't built, and to test it against.
+"""The functions of the mail kernel in Python: for what it leaves to them, where it isn't built, and to test it against.
 
-HTML is read by `html_twin`, whole mails by `mime_twin`.
+HTML is read by `html`, whole mails by `mime`.
 """
 
-from surebayes.kernels.header_tables import COMMON, FILTERS, MOST_ATTACHMENTS, MOST_NAMES, MOST_TOKENS, READ, TRANSPORT
-from surebayes.kernels.html_twin import html_text
-from surebayes.kernels.mime_twin import read_mail
+from surebayes.mail.header_tables import COMMON, FILTERS, MOST_ATTACHMENTS, MOST_NAMES, MOST_TOKENS, READ, TRANSPORT
+from surebayes.mail.html import html_text
+from surebayes.mail.mime import read_mail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ def header_tokens(
         How many encoded words of a field are decoded.
     odd : callable
         Makes the tokens of a field from its name, its values and `encoded_words`. The kernel calls it for fields that
-        aren't plain ASCII, the twin for all.
+        aren't plain ASCII, this one for all.
     width : int, optional
         Return the columns of the tokens among so many, as scikit-learn's HashingVectorizer has them: uint32.
     """
@@ -400,7 +400,7 @@ def columns_of(tokens: list[str], width: int) -> bytes:
         raise ValueError("width must be between 1 and 2147483647")
     from array import array
 
-    from surebayes.kernels.text_twin import hashed
+    from surebayes.kernels.reference.text import hashed
 
     return array("I", [hashed(token.encode("utf-8", "replace"), width)[0] for token in tokens]).tobytes()
 
