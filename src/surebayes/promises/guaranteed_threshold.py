@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
@@ -34,6 +32,7 @@ from surebayes.promises.class_scores import (
     with_unsure,
 )
 from surebayes.promises.holding_out import is_share, split, weight_parameter
+from surebayes.promises.model_name import name_of
 from surebayes.promises.order_statistics import checked_mislabelled
 from surebayes.promises.thresholded import ThresholdedClassifier
 
@@ -334,11 +333,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         return self.classes_, truth
 
     def _model_name(self) -> str:
-        try:
-            code = joblib.hash(self.estimator_)[:16]
-        except (pickle.PicklingError, AttributeError, TypeError):  # locks, local classes, open files
-            code = "unhashable"
-        return f"{type(self.estimator_).__name__}-{code}"
+        return f"{type(self.estimator_).__name__}-{name_of(self.estimator_) or 'unhashable'}"
 
     def check_model(self) -> bool:
         """Compare the classifier with the one that was calibrated, and mark the certificate stale if it has changed.

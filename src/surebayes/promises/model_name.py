@@ -1,0 +1,46 @@
+"""Names of fitted models: a digest of what a model holds, the same wherever its arrays lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from joblib.hashing import NumpyHasher
+from sklearn.utils import Bunch
+
+
+class _ModelHasher(NumpyHasher):
+    """joblib's digest, by values alone: strides, memory maps and views don't count, and masked arrays have one."""
+
+    def save(self, obj: Any) -> None:
+        """Take an object into the digest."""
+        if isinstance(obj, np.ma.MaskedArray):
+            obj = ("masked", obj.filled(), np.ma.getmaskarray(obj))
+        elif isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
+            obj = _in_order(obj)
+        elif isinstance(obj, Bunch):  # a pickled one comes back without its private attribute
+            obj = ("bunch", dict(obj))
+        super().save(obj)
+
+
+def _in_order(array: np.ndarray) -> np.ndarray:
+    """Return an array with the strides that it has once it was copied or pickled."""
+    order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    usual = np.empty(array.shape, array.dtype, order).strides
+    return array if array.strides == usual else array.copy(order)
+
+
+def name_of(model: Any) -> str | None:
+    """Return 16 hexadecimal digits that change with anything a model holds; None where that can't be read.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> one, other = GaussianNB().fit([[0], [1]], [0, 1]), GaussianNB().fit([[0], [2]], [0, 1])
+    >>> len(name_of(one)), name_of(one) == name_of(other), name_of(lambda: None)
+    (16, False, None)
+    """
+    try:
+        return str(_ModelHasher("md5", coerce_mmap=True).hash(model))[:16]
+    except Exception:  # whatever a class of somebody else's raises when it is pickled: a fit is never lost for a name
+        return None
