@@ -2,6 +2,7 @@
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from surebayes.mail import message
 from surebayes.mail.message import Limits
@@ -9,6 +10,10 @@ from surebayes.mail.message import Limits
 SPECIAL = "ΣσςİıßẞKÅȺ_\u0301\u200d😀𐐀𝐀ǅ \t\n\x1c\x85\xa0\u3000aBzZ09-'.\0é한國"
 texts = st.text(st.one_of(st.sampled_from(SPECIAL), st.characters(exclude_categories=())), max_size=60)
 text_corpora = st.lists(texts, min_size=1, max_size=8)
+arrays = npst.arrays(
+    st.sampled_from([np.float64, np.int32, np.bool_, "U3", "M8[s]", [("a", "i1"), ("b", "f8")]]),
+    npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
+)
 
 
 @st.composite

@@ -83,7 +83,9 @@ def test_reversals_are_as_exact_as_the_numbers_allow(seed):
     for i in np.flatnonzero(np.isfinite(multiplicities)):
         entries = slice(rows.indptr[i], rows.indptr[i + 1])
         copies = root(rows.data[entries], mass[1][rows.indices[entries]], mass[1].sum(), goal[i])
-        assert multiplicities[i] == pytest.approx(copies, rel=1e-10)
+        assert multiplicities[i] == pytest.approx(
+            copies, rel=1e-10 + 1e-15 * copies
+        )  # the curve flattens as 1 / copies
 
 
 def test_a_reversal_does_not_depend_on_chunks(monkeypatch):

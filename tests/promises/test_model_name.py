@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
@@ -18,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import all_estimators
 
+from strategies import arrays
 from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
 from surebayes.promises.model_name import name_of
 
@@ -129,14 +129,8 @@ def test_a_name_never_loses_a_fit(held):
         model.check_model()
 
 
-ARRAYS = npst.arrays(
-    st.sampled_from([np.float64, np.int32, np.bool_, "U3", "M8[s]", [("a", "i1"), ("b", "f8")]]),
-    npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
-)
-
-
 @settings(max_examples=60, deadline=None)
-@given(array=ARRAYS, seed=st.integers(0, 2**16))
+@given(array=arrays, seed=st.integers(0, 2**16))
 def test_names_depend_on_values_alone(array, seed):
     """Views, orders, masks and copies of the same values have one name; other values have another."""
     once = name_of(array)
