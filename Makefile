@@ -1,25 +1,53 @@
-# Every target sets up what it needs: a virtual environment in .venv, with the package and its tools.
+# Every target sets up what it needs: a virtual environment in .venv with the package, and for all but `demo` its tools.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.surebayes-installed
+PACKAGE := $(VENV)/.surebayes-package
+STAMP := $(VENV)/.surebayes-tools
+KERNELS := $(VENV)/.surebayes-kernels
 
-.PHONY: setup demo test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench bench-cluster clean sanitize fuzz bench-peers format-c docs dist
-.PHONY: test-sdist test-site changelog bench-check newcomer
+.PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench
+.PHONY: bench-cluster clean sanitize fuzz bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
-C_FILES := $(wildcard src/surebayes/kernels/*/*.[ch] src/surebayes/kernels/[a-z]*.h fuzz/*.c)
+KERNEL_FILES := $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
+C_FILES := $(KERNEL_FILES) $(wildcard fuzz/*.c)
 
-setup: $(STAMP)
+# What `make demo` and `pip install` need. An editable install has its kernels beside the sources.
+$(PACKAGE): pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
 
-$(STAMP): pyproject.toml setup.py $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
+$(STAMP): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $(STAMP)
+	touch $(PACKAGE) $@
 
-demo: setup
+# Only the kernels whose files changed, into src.
+$(KERNELS): $(KERNEL_FILES) | $(STAMP)
+	SUREBAYES_KERNELS=required $(BIN)/python -W ignore setup.py --quiet build_ext --inplace --parallel 3
+	touch $@
+
+setup: $(STAMP) $(KERNELS)
+
+kernels: $(KERNELS)
+
+demo: $(PACKAGE)
 	$(BIN)/surebayes demo
+
+# Lint, types and tests of what differs from BASE, in less than 20 seconds; with what is not committed.
+BASE ?= main
+quick: setup
+	$(BIN)/python tools/quick.py --base $(BASE)
+
+# The parts of the docs that cog writes, and the tables of the kernels.
+generated: setup
+	$(BIN)/python -m cogapp -r $(GENERATED)
+	$(BIN)/python tools/kernel_tables.py
+
+GENERATED := ARCHITECTURE.md $(wildcard docs/*.md docs/papers/*.md) README.md
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=surebayes --cov-report=
@@ -80,7 +108,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/structure.py --check
-	$(BIN)/python -m cogapp --check ARCHITECTURE.md docs/*.md docs/papers/*.md README.md
+	$(BIN)/python -m cogapp --check $(GENERATED)
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \

@@ -16,13 +16,13 @@ def kernel(name, sources):
     return Extension(
         f"surebayes.kernels.{name}",
         sorted(sources),
-        depends=sorted(glob(f"{KERNELS}/**/*.h", recursive=True)),
+        depends=sorted(glob(f"{KERNELS}/*.h") + glob(f"{KERNELS}/{name[1:]}/*.h")),
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         py_limited_api=True,
         extra_compile_args=flags,
         extra_link_args=os.environ.get("SUREBAYES_LDFLAGS", "").split(),
         libraries=[] if sys.platform == "win32" else ["m"],
-        optional=True,
+        optional=not os.environ.get("SUREBAYES_KERNELS"),  # set: a kernel that doesn't compile is an error
     )
 
 
