@@ -9,6 +9,7 @@
     │   ├── NewerModel            a later release wrote it                 (also ValueError)
     │   └── Busy                  another process is writing to it
     ├── BadInput                  a document or table that can't be used   (also ValueError)
+    │   └── MissingText           a document without a text among many
     ├── NoInput                   a file or folder that isn't there        (also FileNotFoundError)
     ├── BadConfig                 an unknown setting or impossible value   (also ValueError)
     ├── UnknownCorpus             a name that the catalogue doesn't have   (also ValueError)
@@ -29,7 +30,8 @@ import sys
 from surebayes._store_errors import BadModel, Busy, NewerModel, NoModel, StoreError, SurebayesError
 
 __all__ = [
-    "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "MalformedCorpus", "NewerModel",
+    "EXIT_CODES", "BadConfig", "BadInput", "BadModel", "Busy", "CorpusMissing", "MalformedCorpus", "MissingText",
+    "NewerModel",
     "NoInput", "NoModel", "NotEnoughNegatives", "NotEnoughPositives", "PartFailed", "QuotaReached", "StoreError",
     "SurebayesError", "TooFewDocuments", "UnknownCorpus", "exit_code", "http_status", "smallest_rate",
 ]  # fmt: skip
@@ -37,6 +39,38 @@ __all__ = [
 
 class BadInput(SurebayesError, ValueError):
     """A document or table that can't be used; the message says which one and why."""
+
+
+class MissingText(BadInput):
+    """A document without a text: None, NaN or another mark of a missing value.
+
+    Attributes
+    ----------
+    place : int
+        Its place among the caller's documents, from 0.
+    got : object
+        What was there instead of a text.
+    label : object
+        The label of its row in pandas, where rows have labels of their own; else None.
+
+    Examples
+    --------
+    >>> print(MissingText(2, None, "mail-17"))
+    Document 2 (counted from 0; its index is 'mail-17') has no text: got None. Leave it out, or give "" for it.
+    """
+
+    def __init__(self, place: int, got: object, label: object = None) -> None:
+        super().__init__(place, got, label)
+        self.place = place
+        self.got = got
+        self.label = label
+
+    def __str__(self) -> str:
+        index = "" if self.label is None else f"; its index is {self.label!r}"
+        return (
+            f"Document {self.place} (counted from 0{index}) has no text: got {self.got}. Leave it out, or give "
+            '"" for it.'
+        )
 
 
 class NoInput(SurebayesError, FileNotFoundError):

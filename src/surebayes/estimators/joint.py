@@ -351,7 +351,8 @@ class BernoulliNB(JointClassifier):
 
     def _counts(self, X: Any) -> csr_array:
         if self.binarize is not None:
-            return canonical_rows(binarize(X, threshold=self.binarize), type(self).__name__)
+            X = binarize(X, threshold=self.binarize) if X.shape[0] else X  # which refuses to do nothing
+            return canonical_rows(X, type(self).__name__)
         rows = canonical_rows(X, type(self).__name__)
         if not (rows.data == 1).all():
             raise ValueError("With binarize=None X must hold 0 and 1 only. Set binarize to the count that is absent.")

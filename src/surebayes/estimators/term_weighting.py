@@ -116,7 +116,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> csr_array:
         """Represent documents as rows of a CSR matrix."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric", ensure_min_samples=0)
         rows = canonical_rows(X, type(self).__name__)
         z = csr_array((self.representation_(rows), rows.indices.copy(), rows.indptr.copy()), shape=rows.shape)
         z.eliminate_zeros()

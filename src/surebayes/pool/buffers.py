@@ -51,7 +51,7 @@ def reals(values: "Iterable[float]") -> Numbers:
 
 def real_zeros(n: int) -> Numbers:
     """Return n zeros as float64."""
-    return memoryview(bytearray(8 * n)).cast("d") if n else memoryview(b"")
+    return memoryview(bytearray(8 * n)).cast("d")
 
 
 def _filled(values: "Iterable[Any]", kind: 'Literal["d", "q"]') -> Numbers:

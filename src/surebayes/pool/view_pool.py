@@ -22,6 +22,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
+from surebayes.text.documents import documents_in
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -413,7 +414,7 @@ def _documents(X: Any) -> list[Any]:
             f"ViewPool takes a sequence of documents. Got a {type(X).__name__} with rows and columns; pass the one "
             'column that holds them, such as X["text"].'
         )
-    documents = list(X)
+    documents = list(documents_in(X))
     for i, document in enumerate(documents):
         if not isinstance(document, (str, bytes)):
             raise ValueError(f"Documents must be str or bytes. Got {type(document).__name__} at place {i}.")

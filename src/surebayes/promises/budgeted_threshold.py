@@ -33,6 +33,7 @@ from surebayes.promises.class_scores import (
 )
 from surebayes.promises.prequential import PrequentialThreshold
 from surebayes.promises.thresholded import ThresholdedClassifier
+from surebayes.text.documents import places_among, plain_documents
 
 __all__ = ["BudgetedThreshold"]
 
@@ -148,7 +149,7 @@ class BudgetedThreshold(ThresholdedClassifier):
     def _checked(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         if y is None:
             raise ValueError("BudgetedThreshold requires y to be passed, but the target y is None.")
-        (X,) = indexable(X)
+        (X,) = indexable(plain_documents(X))
         labels = known_labels(y)
         check_classification_targets(labels)
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -166,8 +167,10 @@ class BudgetedThreshold(ThresholdedClassifier):
         scores: Floats | None = None
         splitter = StratifiedKFold(folds) if plain else KFold(folds)
         for train, test in splitter.split(np.zeros(labels.shape[0]), labels if plain else None):
-            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
-            part = raw_scores(model, _safe_indexing(X, test), not plain)
+            with places_among(train):
+                model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
+            with places_among(test):
+                part = raw_scores(model, _safe_indexing(X, test), not plain)
             scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
             scores[test] = part
         return scores
@@ -209,6 +212,8 @@ class BudgetedThreshold(ThresholdedClassifier):
         X, labels = self._checked(X, y)
         if not hasattr(self, "classes_"):
             return self._first_rows(X, labels, flagged, classes)
+        if not len(labels):
+            return self
         columns = by_class(finite(self._raw(X)), self._kind)
         truth, alarms = self._understood(columns, labels, flagged)
         self.estimator_.partial_fit(X, labels)  # if this fails nothing was recorded
@@ -421,7 +426,7 @@ class BudgetedThreshold(ThresholdedClassifier):
         ndarray of shape (n, K)
         """
         check_is_fitted(self, "classes_")
-        return self.estimator_.predict_proba(X)
+        return self._own_probabilities(X)
 
     def predict_one(self, x: Any) -> Any:
         """Answer for one row, as streaming libraries have it.

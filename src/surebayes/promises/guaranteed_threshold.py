@@ -34,7 +34,8 @@ from surebayes.promises.class_scores import (
 from surebayes.promises.holding_out import is_share, split, weight_parameter
 from surebayes.promises.model_name import name_of
 from surebayes.promises.order_statistics import checked_mislabelled
-from surebayes.promises.thresholded import ThresholdedClassifier
+from surebayes.promises.thresholded import ThresholdedClassifier, n_rows
+from surebayes.text.documents import places_among, plain_documents
 
 __all__ = ["Certificate", "Certificates", "GuaranteedThreshold", "NotEnoughNegatives", "NotEnoughPositives"]
 
@@ -173,7 +174,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         self._check_parameters()
         if y is None:
             raise ValueError("GuaranteedThreshold requires y to be passed, but the target y is None.")
-        (X,) = indexable(X)
+        (X,) = indexable(plain_documents(X))
         labels = y.tocsr() if sparse.issparse(y) else np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = column_or_1d(labels, warn=True)
@@ -193,7 +194,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         elif is_share(self.cv):
             train, calibration = split(labels, when, self.cv)
             self.estimator_ = self._fitted(X, labels, fit_params, train)
-            raw = raw_scores(self.estimator_, _safe_indexing(X, calibration), indicators)
+            with places_among(calibration):
+                raw = raw_scores(self.estimator_, _safe_indexing(X, calibration), indicators)
         else:
             raw, assumption = self._out_of_fold(X, labels, fit_params), APPROXIMATE
             self.estimator_ = self._fitted(X, labels, fit_params, calibration)
@@ -227,14 +229,16 @@ class GuaranteedThreshold(ThresholdedClassifier):
         if part.ndim == 1 and np.unique(part).size < 2:
             raise ValueError(f"the {part.size:,} rows to train on hold one class only: rows of two or more are needed.")
         own_params = _check_method_params(X, fit_params, indices=rows)
-        return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)
+        with places_among(rows):
+            return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)
 
     def _out_of_fold(self, X: Any, labels: Any, fit_params: dict[str, Any]) -> Any:
         scores: Any = None
         times_held = np.zeros(labels.shape[0], dtype=int)
         for train, test in check_cv(self.cv, labels, classifier=True).split(X, labels):
             model = self._fitted(X, labels, fit_params, train)
-            part = raw_scores(model, _safe_indexing(X, test), labels.ndim == 2)
+            with places_among(test):
+                part = raw_scores(model, _safe_indexing(X, test), labels.ndim == 2)
             scores = np.empty((labels.shape[0], *part.shape[1:])) if scores is None else scores
             scores[test] = part
             times_held[test] += 1
@@ -332,6 +336,10 @@ class GuaranteedThreshold(ThresholdedClassifier):
             )
         return self.classes_, truth
 
+    @property
+    def _n_columns(self) -> int:
+        return len(self._thresholds)
+
     def _model_name(self) -> str:
         return f"{type(self.estimator_).__name__}-{name_of(self.estimator_) or 'unhashable'}"
 
@@ -401,7 +409,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         """
         check_is_fitted(self, "threshold_")
         if self._maps is None:
-            return self.estimator_.predict_proba(X)
+            return self._own_probabilities(X)
         raw = self._raw(X)
         if self._kind == "binary":
             chance = self._maps[0](raw)
@@ -423,8 +431,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         ndarray of shape (n, K)
         """
         check_is_fitted(self, "threshold_")
-        if self._maps is None and hasattr(self.estimator_, "predict_log_proba"):
-            return self.estimator_.predict_log_proba(X)  # these don't underflow where the others do
+        if self._maps is None and hasattr(self.estimator_, "predict_log_proba") and n_rows(X) != 0:
+            return self.estimator_.predict_log_proba(plain_documents(X))  # these don't underflow where the others do
         with np.errstate(divide="ignore"):
             chances = self.predict_proba(X)
             return [np.log(table) for table in chances] if isinstance(chances, list) else np.log(chances)

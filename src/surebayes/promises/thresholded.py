@@ -5,11 +5,13 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes.promises.class_scores import Kind, by_class, raw_scores
+from surebayes.text.documents import plain_documents
 
 
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -17,11 +19,24 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     estimator: Any
     estimator_: Any
+    classes_: Any
     _kind: Kind
     _targets: list[int]
 
     def _raw(self, X: Any) -> Any:
-        return raw_scores(self.estimator_, X, self._kind == "multilabel")
+        if n_rows(X) == 0:  # which most classifiers refuse
+            return np.empty(0 if self._kind == "binary" else (0, self._n_columns))
+        return raw_scores(self.estimator_, plain_documents(X), self._kind == "multilabel")
+
+    @property
+    def _n_columns(self) -> int:
+        """How many classes, or labels, there are."""
+        return len(self.classes_)
+
+    def _own_probabilities(self, X: Any) -> Any:
+        if n_rows(X) == 0:
+            return np.empty((0, self._n_columns))
+        return self.estimator_.predict_proba(plain_documents(X))
 
     def scores(self, X: Any) -> Any:
         """Scores as the thresholds mean them: positive is what lies strictly above :attr:`threshold_`.
@@ -70,3 +85,16 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
         tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
         return tags
+
+
+def n_rows(X: Any) -> int | None:
+    """Return how many rows there are; None where only reading them would tell.
+
+    Examples
+    --------
+    >>> n_rows(["buy gold"]), n_rows(np.zeros((0, 3))), n_rows(iter("ab"))
+    (1, 0, None)
+    """
+    if getattr(X, "shape", ()):
+        return int(X.shape[0])
+    return len(X) if hasattr(X, "__len__") else None

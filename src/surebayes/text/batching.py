@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes.kernels import kernel
 from surebayes.metrics.scorers import register
+from surebayes.text.documents import documents_in, places_among
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
@@ -185,10 +186,14 @@ class KernelMixin:
                 return True
         return False
 
-    def _documents(self, raw_documents: Iterable[Any]) -> Iterator[list[Any]]:
-        """Chunks of documents as the kernel takes them."""
+    def _given(self, raw_documents: Any, first: int = 0) -> Iterator[Any]:
+        """Return the documents one after the other; a missing one is an error, unless a user's function reads it."""
         if isinstance(raw_documents, str):
             raise ValueError("Iterable over raw text documents expected, string object received.")
+        return documents_in(raw_documents, callable(self.analyzer) or self.preprocessor is not None, first)
+
+    def _documents(self, raw_documents: Iterable[Any], first: int = 0) -> Iterator[list[Any]]:
+        """Chunks of documents as the kernel takes them; the first has this place among all."""
         prepare: Callable[[Any], Any] = self._raw_bytes if self.analyzer == "bytes" else self.decode
         if self.strip_accents and self.analyzer != "bytes":
             preprocess = self.build_preprocessor()
@@ -198,7 +203,7 @@ class KernelMixin:
 
         plain = self.input == "content" and (self.analyzer == "bytes" or not self.strip_accents)
         chunk, size = [], 0
-        for document in raw_documents:
+        for document in self._given(raw_documents, first):
             text = document if plain and type(document) is str else prepare(document)
             chunk.append(text)
             size += len(text) if isinstance(text, (str, bytes)) else 0
@@ -301,10 +306,11 @@ class KernelMixin:
         >>> [rows.shape[0] for rows in HashingVectorizer().transform_stream(stream)]
         [1000, 1000, 500]
         """
-        if isinstance(raw_documents, str):
-            raise ValueError("Iterable over raw text documents expected, string object received.")
-        for documents in chunks_of(raw_documents, chunk):
-            yield self.transform(documents)
+        done = 0
+        for documents in chunks_of(self._given(raw_documents), chunk):
+            with places_among(range(done, done + len(documents))):
+                yield self.transform(documents)
+            done += len(documents)
 
 
 EXTRA_CONSTRAINTS: dict[str, list[Any]] = {

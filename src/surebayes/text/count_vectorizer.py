@@ -235,7 +235,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         """
         analyzer = self._check_fit(raw_documents)
         if analyzer is None:
-            return canonical(super().fit_transform(raw_documents))
+            return canonical(super().fit_transform(self._given(raw_documents)))
         if self.fixed_vocabulary_:
             self._warn_upper_case()
             return CountVectorizer.transform(self, raw_documents)  # counts, whatever a subclass makes of them
@@ -271,10 +271,13 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         grow = fit and not self.fixed_vocabulary_
         terms, columns = (kernel().Vocabulary(), np.empty(0, np.int32)) if grow else self._known()
         parts: list[CountedRows] = []
+        added = 0
 
         def add(documents: list[Any]) -> None:
-            for chunk in self._documents(documents):
+            nonlocal added
+            for chunk in self._documents(documents, added):
                 parts.append((kernel().count(analyzer, terms, chunk, grow), 0))
+            added += len(documents)
 
         def finish() -> Any:
             if grow:
@@ -374,7 +377,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         """Let scikit-learn's analyzer find the tokens."""
         vocabulary = dict(self.vocabulary_) if hasattr(self, "vocabulary_") else {}
         analyze, new = self.build_analyzer(), set()
-        for document in raw_documents:
+        for document in self._given(raw_documents):
             new.update(analyze(document))
         for term in sorted(new - vocabulary.keys()):
             vocabulary[term] = len(vocabulary)
@@ -397,7 +400,7 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
             raise ValueError("Iterable over raw text documents expected, string object received.")
         analyzer = self._ready()
         if analyzer is None:
-            return super().transform(raw_documents)
+            return super().transform(self._given(raw_documents))
         count, jobs = kernel().count, self._jobs()
         terms, columns = self._known()
         parts = self._count(lambda _, chunk: count(analyzer, terms, chunk), raw_documents, jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.preprocessing import normalize
 
 from surebayes.kernels import kernel
 from surebayes.text.batching import EXTRA_CONSTRAINTS, KernelMixin, in_one_step
+
+_NONE = object()
 
 
 class HashingVectorizer(KernelMixin, _HashingVectorizer):
@@ -109,7 +112,11 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
             raise ValueError("Iterable over raw text documents expected, string object received.")
         analyzer = self._ready()
         if analyzer is None:
-            return super().transform(X)
+            documents = self._given(X)
+            first = next(documents, _NONE)
+            if first is _NONE:
+                return self._finish([], 1)
+            return super().transform(chain([first], documents))
         jobs = self._jobs()
         return self._finish(self._count(lambda _, chunk: self._hash(analyzer, chunk), X, jobs), jobs)
 
@@ -124,10 +131,8 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         return kernel().hash_count(analyzer, self.n_features, chunk, self.alternate_sign)
 
     def _finish(self, parts: list[Any], jobs: int) -> Any:
-        if not parts:
-            raise ValueError("Cannot vectorize empty sequence.")
         matrix = self._assemble(parts, [None] * jobs, self.n_features, jobs)
-        return matrix if self.norm is None else normalize(matrix, norm=self.norm, copy=False)
+        return matrix if self.norm is None or not parts else normalize(matrix, norm=self.norm, copy=False)
 
     def _steps(self, fit: bool) -> tuple[Callable[[list[Any]], None], Callable[[], Any]]:
         """Return add(documents) and finish() -> matrix: fit_transform or transform in steps."""
@@ -137,8 +142,11 @@ class HashingVectorizer(KernelMixin, _HashingVectorizer):
         if analyzer is None:
             return in_one_step(self.transform)
         parts: list[Any] = []
+        added = 0
 
         def add(documents: list[Any]) -> None:
-            parts.extend((self._hash(analyzer, chunk), 0) for chunk in self._documents(documents))
+            nonlocal added
+            parts.extend((self._hash(analyzer, chunk), 0) for chunk in self._documents(documents, added))
+            added += len(documents)
 
         return add, lambda: self._finish(parts, 1)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from surebayes.text.batching import CHUNK, align, chunks_of
+from surebayes.text.documents import documents_in, places_among
 
 
 class Views(TransformerMixin, BaseEstimator):
@@ -103,9 +104,12 @@ class Views(TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "vectorizers_"):
             self.vectorizers_ = {name: clone(vectorizer) for name, vectorizer, _ in self._parts()}
-        for chunk in chunks_of(raw_documents, CHUNK):
+        done = 0
+        for chunk in chunks_of(_given(raw_documents), CHUNK):
             for name, _, part in self._parts():
-                self.vectorizers_[name].partial_fit([part(document) for document in chunk])
+                with places_among(range(done, done + len(chunk))):
+                    self.vectorizers_[name].partial_fit([part(document) for document in chunk])
+            done += len(chunk)
         self._number(_width(vectorizer) for vectorizer in self.vectorizers_.values())
         return self
 
@@ -139,8 +143,11 @@ class Views(TransformerMixin, BaseEstimator):
         matrix : sparse matrix of at most `chunk` rows
         """
         self._check_fitted()
-        for documents in chunks_of(raw_documents, chunk):
-            yield self.transform(documents)
+        done = 0
+        for documents in chunks_of(_given(raw_documents), chunk):
+            with places_among(range(done, done + len(documents))):
+                yield self.transform(documents)
+            done += len(documents)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the terms as "view__term"; the columns of a hashed view have their number.
@@ -196,8 +203,7 @@ class Views(TransformerMixin, BaseEstimator):
 
     def _pass(self, vectorizers: dict[str, Any], raw_documents: Iterable[Any], fit: bool) -> list[Any]:
         """Go through the documents once; each view counts what it sees of a chunk before the next is read."""
-        if isinstance(raw_documents, str):
-            raise ValueError("Iterable over raw text documents expected, string object received.")
+        raw_documents = _given(raw_documents)
         steps = [(part, *vectorizers[name]._steps(fit)) for name, _, part in self._parts()]
         jobs = min(effective_n_jobs(self.n_jobs), len(steps))
         if jobs == 1:
@@ -214,6 +220,13 @@ class Views(TransformerMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "vectorizers_"):
             raise NotFittedError("These Views are not fitted yet: call fit or partial_fit first.")
+
+
+def _given(raw_documents: Any) -> Iterator[Any]:
+    """Return documents one after the other; what a missing one means depends on the part that a view sees."""
+    if isinstance(raw_documents, str):
+        raise ValueError("Iterable over raw text documents expected, string object received.")
+    return documents_in(raw_documents, missing=True)
 
 
 def _go_through(steps: list[Any], raw_documents: Iterable[Any], each: Callable[..., Iterable[Any]]) -> list[Any]:

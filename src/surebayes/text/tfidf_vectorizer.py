@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer as _TfidfVectorizer
+from sklearn.utils.validation import check_is_fitted
 
 from surebayes.text.batching import EXTRA_CONSTRAINTS, in_one_step
 from surebayes.text.count_vectorizer import CountVectorizer
+
+_NONE = object()
 
 
 class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
@@ -84,6 +88,25 @@ class TfidfVectorizer(_TfidfVectorizer, CountVectorizer):
         )
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
+
+    def transform(self, raw_documents: Any) -> Any:
+        """Count the known terms of documents and weigh them by idf.
+
+        Parameters
+        ----------
+        raw_documents : iterable
+            Documents.
+
+        Returns
+        -------
+        X : sparse matrix (documents, terms)
+        """
+        documents = self._given(raw_documents)
+        first = next(documents, _NONE)
+        if first is _NONE:
+            check_is_fitted(self)
+            return CountVectorizer.transform(self, [])  # scikit-learn's weights refuse a matrix without rows
+        return super().transform(chain([first], documents))
 
     @property
     def partial_fit(self) -> NoReturn:

@@ -25,6 +25,9 @@ def read_target(y: Any, classes: NDArray[Any] | None, multilabel: bool | None) -
     """Turn y into class numbers or an indicator; refuse labels that are not among the known classes."""
     if y is None:
         raise ValueError("y can't be None: this classifier requires y to be passed, but the target y is None.")
+    if classes is not None and multilabel is not None and not _n_rows(y):
+        nothing = csr_array((0, len(classes))) if multilabel else np.empty(0, np.int64)
+        return Target(classes, nothing, multilabel)
     check_classification_targets(y)
     if type_of_target(y).startswith("multilabel"):
         indicator = csr_array(y)
@@ -46,6 +49,10 @@ def read_target(y: Any, classes: NDArray[Any] | None, multilabel: bool | None) -
     if unknown.any():
         raise ValueError(f"y holds the unknown label {y[unknown].tolist()[0]!r}; known classes are {classes.tolist()}.")
     return Target(classes, codes.astype(np.int64), False)
+
+
+def _n_rows(y: Any) -> int:
+    return int(y.shape[0]) if getattr(y, "shape", ()) else len(y)
 
 
 def canonical_rows(X: Any, estimator_name: str) -> csr_array:

@@ -276,7 +276,8 @@ class Learner(BaseEstimator, metaclass=ABCMeta):
             self._check_growth(X.shape[1])
             X = check_array(X, accept_sparse="csr", dtype="numeric", input_name="X", estimator=self)
         else:
-            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
+            fewest = 1 if reset else 0  # a batch without documents has an answer without rows
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_min_samples=fewest)
         if y is not None:
             check_consistent_length(X, y)
         return self._counts(X)
