@@ -1,0 +1,307 @@
+"""How opinions are bounded and weighed, and which machine stands beside them: settings compared on parts that differ.
+
+Run it (corpora in the folder that SUREBAYES_DATA names; `mail` takes some ten minutes of CPU the first time):
+
+    python benchmarks/choose_bounds.py mail [--cache FOLDER]
+    python benchmarks/choose_bounds.py text [--cache FOLDER]
+
+The rule by which a setting is chosen is in docs/decisions/bounded-opinions.md; it was written before this was run. With
+`--cache` the experts' opinions are kept in a folder, and only what is missing there is measured.
+"""
+
+import argparse
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surebayes import corpora, metrics
+from surebayes.pool.document import Rows
+from surebayes.pool.engine import Engine
+from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec
+from surebayes.research import suites
+
+MARGINS = {"AUC_0.1": 0.001, "AUC_0.01": 0.003, "recall": 0.005}
+CHUNK = 2048
+MOST = 8000
+"""Documents of a part that train, and that judge, where the part is a corpus or half of one."""
+
+
+@dataclass
+class Part:
+    """Documents that train, in the order of time, and documents that judge, with labels that may be wrong and true ones."""
+
+    name: str
+    train: list
+    labels: np.ndarray
+    judge: list
+    truth: np.ndarray
+
+
+def figures_of(truth: np.ndarray, scores: np.ndarray) -> tuple[float, float, float]:
+    """Return AUC_0.1, AUC_0.01 and recall at 0.1% false positives."""
+    areas = [metrics.partial_auc(truth, scores, max_fpr=rate) for rate in (0.1, 0.01)]
+    return areas[0], areas[1], metrics.tpr_at_fpr(truth, scores, 0.001)
+
+
+# ---------------------------------------------------------------------- parts of mail
+
+
+def _stream(name: str) -> tuple[list, np.ndarray, dict]:
+    """Return the mails of a corpus in the order of time, which are spam, and what else is known of each."""
+    corpus = corpora.load(name)
+    order = np.argsort(corpus.order, kind="stable")
+    mails = [text.encode() for text in corpus.documents] if name == "lingspam" else corpora.mails(corpus)
+    known = {key: np.array([values[i] for i in order]) for key, values in corpus.extra.items()}
+    known["part"] = np.array([corpus.folds[i] for i in order]) if corpus.folds else known.get("part")
+    return [mails[i] for i in order], np.array([corpus.labels[i] == "spam" for i in order]), known
+
+
+def mail_parts() -> Iterator[Part]:
+    """Return the parts of mail; see the decision."""
+    streams = {name: _stream(name) for name in ("spamassassin", "enron_spam", "lingspam")}
+
+    def part(
+        name: str,
+        train: str,
+        inside: np.ndarray,
+        judge: str,
+        outside: np.ndarray,
+        seed: int | None = None,
+        most: int | None = None,
+    ) -> Part:
+        (mails, spam, _), (others, truth, _) = streams[train], streams[judge]
+        inside, outside = _at_most(np.flatnonzero(inside), most), _at_most(np.flatnonzero(outside), most)
+        labels = spam[inside] if seed is None else suites.flipped(spam[inside], seed)
+        return Part(name, [mails[i] for i in inside], labels, [others[i] for i in outside], truth[outside])
+
+    for name in ("spamassassin", "enron_spam"):
+        at = np.arange(len(streams[name][0]))
+        third = len(at) // 3
+        for seed in (None, 0, 1):
+            wrong = "" if seed is None else f", 5% wrong ({seed})"
+            yield part(f"{name}, first third{wrong}", name, at < third, name, at >= third, seed)
+        yield part(f"{name}, first 600", name, at < 600, name, at >= 600)
+    received = np.array(streams["spamassassin"][2]["received"], float)
+    until, since = (time.mktime((2002, month, 1, 0, 0, 0, 0, 0, 0)) for month in (8, 9))
+    yield part("spamassassin by month", "spamassassin", received < until, "spamassassin", received >= since)
+    persons = np.array(streams["enron_spam"][2]["part"], int)
+    yield part("enron_spam, persons 1 to 3", "enron_spam", persons <= 3, "enron_spam", persons > 3, most=MOST)
+    yield part("enron_spam, persons 4 to 6", "enron_spam", persons > 3, "enron_spam", persons <= 3, most=MOST)
+    folds = np.array(streams["lingspam"][2]["part"], int)
+    yield part("lingspam, parts 1 to 5", "lingspam", folds <= 5, "lingspam", folds > 5)
+    yield part("lingspam, parts 6 to 10", "lingspam", folds > 5, "lingspam", folds <= 5)
+    for train, judge in (("spamassassin", "enron_spam"), ("spamassassin", "lingspam")):
+        for a, b in ((train, judge), (judge, train)):
+            everything = [np.ones(len(streams[name][0]), bool) for name in (a, b)]
+            yield part(f"{a}, then {b}", a, everything[0], b, everything[1], most=MOST)
+
+
+def _at_most(places: np.ndarray, most: int | None) -> np.ndarray:
+    """Return the places, or as many as there may be, evenly spread."""
+    if most is None or len(places) <= most:
+        return places
+    return places[np.linspace(0, len(places) - 1, most).astype(int)]
+
+
+MACHINES = {
+    f"{view}, cost {cost:g}": (view, ExpertSpec(1.0, second_stage="idf", least=2, cost=cost))
+    for view in ("words and header", "phrases", "words")
+    for cost in (1.0, 0.2)
+}
+
+
+def _with_machines() -> tuple[ViewSpec, ...]:
+    return tuple(
+        view.replace(experts=(*view.experts, *(expert for name, expert in MACHINES.values() if name == view.name)))
+        for view in MAIL
+    )
+
+
+def _asked(engine: Engine, documents: list) -> np.ndarray:
+    parts = [engine.opinions(engine.cut(documents[at : at + CHUNK])) for at in range(0, len(documents), CHUNK)]
+    return np.concatenate([np.reshape(part, (-1, len(engine.contrasts), engine.n_experts)) for part in parts])
+
+
+def measure_mail(part: Part) -> dict[str, np.ndarray]:
+    """Return the opinions of all experts and machines: of each held-out third without it, and of what judges."""
+    engine = Engine("mail", _with_machines(), 2)
+    rows: list[Rows] = engine.cut(part.train)
+    n, known = len(part.train), array("q", part.labels.astype(int))
+    latest = np.arange(n) >= n - n // 3
+    result = {"truth": part.truth, "names": np.array(engine.names)}
+    for name, held in (("latest", latest), ("random", np.random.default_rng(0).random(n) < 1 / 3)):
+        fresh = Engine("mail", engine.views, 2)
+        head, tail = (array("q", np.flatnonzero(which)) for which in (~held, held))
+        fresh.learn(rows, known, head)
+        fresh.freeze(rows, known, head)
+        result[f"{name} held"] = np.reshape(fresh.opinions(rows, tail), (-1, engine.n_experts))
+        result[f"{name} labels"] = part.labels[held]
+    engine.learn(rows, known)
+    engine.freeze(rows, known)
+    result["judged"] = _asked(engine, part.judge)[:, 0]
+    return result
+
+
+# ---------------------------------------------------------------------- settings of mail
+
+
+class Standard:
+    """Scores centred between the class means, and their spread within the classes."""
+
+    def __init__(self, scores: np.ndarray, inside: np.ndarray) -> None:
+        positive, rest = scores[inside], scores[~inside]
+        self.centre = (positive.mean(0) + rest.mean(0)) / 2
+        self.spread = np.sqrt((positive.var(0) + rest.var(0)) / 2) + 1e-12
+
+
+def soft(z: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    """Return bounded opinions."""
+    return z / (1 + np.abs(z) / t)
+
+
+def _reliability(offset: float, power: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda area: (1 / (1 - area + offset)) ** power
+
+
+RULES = {f"(1/(1-A+{e}))^2": _reliability(e, 2) for e in (0.002, 0.005, 0.01, 0.02)}
+RULES["1/(1-A+.05)"] = _reliability(0.05, 1)
+
+
+def _bounded_by(times: float, own: bool) -> Callable[[np.ndarray, Standard], np.ndarray]:
+    def bounded(scores: np.ndarray, standard: Standard) -> np.ndarray:
+        z = scores - standard.centre
+        return soft(z / standard.spread, times) if own else soft(z, times * np.median(standard.spread))
+
+    return bounded
+
+
+BOUNDS: dict[str, Callable[[np.ndarray, Standard], np.ndarray]] = {
+    "log-odds, none": lambda scores, standard: scores - standard.centre,
+    "in spreads, none": lambda scores, standard: (scores - standard.centre) / standard.spread,
+    **{f"log-odds, {times:g} median spreads": _bounded_by(times, False) for times in (0.5, 1.0, 2.0)},
+    **{f"in spreads, {times:g}": _bounded_by(times, True) for times in (1.0, 2.0)},
+}
+
+
+def mail_settings(
+    held: np.ndarray, inside: np.ndarray, judged: np.ndarray, names: list[str]
+) -> Iterator[tuple[tuple, np.ndarray]]:
+    """Yield every setting and its scores of the documents that judge."""
+    stage = np.array(["second stage" in name for name in names])
+    machines = dict(zip(_machine_order(names), np.flatnonzero(stage)))
+    experts, asked = held[:, ~stage], judged[:, ~stage]
+    standard = Standard(experts, inside)
+    area = np.array([metrics.partial_auc(inside, column) for column in experts.T])
+    of_machine = {name: metrics.partial_auc(inside, held[:, at]) for name, at in machines.items()}
+    candidates = [standard.spread ** (power - 1) / (1 - area + 0.05) for power in (1.0, 0.5, 0.0)]
+    z = BOUNDS["in spreads, none"](experts, standard)
+    best = max(candidates, key=lambda w: metrics.partial_auc(inside, z @ (w * standard.spread), max_fpr=0.01))
+    yield ("before", "the best of three scalings", "none", ""), (asked - standard.centre) @ best
+    for rule, reliability in RULES.items():
+        weights = reliability(area) / reliability(area).sum()
+        for bound, bounded in BOUNDS.items():
+            mine, theirs = bounded(experts, standard) @ weights, bounded(asked, standard) @ weights
+            yield (rule, bound, "none", ""), theirs
+            own = metrics.partial_auc(inside, mine)
+            first = Standard(mine, inside)
+            for name, at in machines.items():
+                second = Standard(held[:, at], inside)
+                both = (theirs - first.centre) / first.spread, (judged[:, at] - second.centre) / second.spread
+                voices = reliability(np.array([own, of_machine[name]]))
+                yield (rule, bound, name, "same rule"), both[0] * voices[0] + both[1] * voices[1]
+                voices = np.sqrt(voices)
+                yield (rule, bound, name, "its root"), both[0] * voices[0] + both[1] * voices[1]
+
+
+def _machine_order(names: list[str]) -> list[str]:
+    """Return the machines' names in the order in which the engine has them."""
+    order, seen = [], set()
+    for name in names:
+        if "second stage" in name:
+            view = name.partition(" (")[0]
+            mine = [key for key, (of, _) in MACHINES.items() if of == view]
+            order.append(mine[1] if view in seen else mine[0])
+            seen.add(view)
+    return order
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def ranks(figures: dict[tuple, tuple[float, float, float]]) -> dict[tuple, float]:
+    """Return the rank of each setting in a trial: the mean of those by the three figures."""
+    values = np.array(list(figures.values()))
+    better = values[None] > values[:, None] + np.array(list(MARGINS.values()))
+    return dict(zip(figures, (1 + better.sum(1)).mean(1).tolist()))
+
+
+def choose(trials: dict[str, dict[tuple, tuple[float, float, float]]], shown: int = 12) -> tuple:
+    """Print how the settings did, and return the one that the rule chooses."""
+    by_trial = {name: ranks(figures) for name, figures in trials.items()}
+    settings = list(next(iter(by_trial.values())))
+    table = {s: np.array([by_trial[name][s] for name in trials]) for s in settings}
+    worst, mean = ({s: float(f(row)) for s, row in table.items()} for f in (np.max, np.mean))
+    least = min(worst.values())
+    chosen = min((s for s in settings if worst[s] <= least + 1), key=mean.get)
+    print(
+        f"{len(settings)} settings in {len(trials)} trials.\n\n| setting | worst rank | mean rank | worst trial |\n|---|---:|---:|---|"
+    )
+    listed = sorted(settings, key=lambda s: (worst[s], mean[s]))[:shown] + [s for s in settings if s[0] == "before"]
+    for s in dict.fromkeys([chosen, *listed, *sorted(settings, key=mean.get)[:3]]):
+        print(
+            f"| {', '.join(filter(None, s))} | {worst[s]:.1f} | {mean[s]:.1f} | {list(trials)[int(np.argmax(table[s]))]} |"
+        )
+    print(f"\nThe rule picks: {', '.join(filter(None, chosen))}.\n")
+    print("| trial | before | picked | best of each figure |\n|---|---|---|---|")
+    for name, figures in trials.items():
+        before = figures[next(s for s in settings if s[0] == "before")]
+        shown_figures = [
+            " / ".join(f"{v:.4f}" for v in row)
+            for row in (before, figures[chosen], np.max(list(figures.values()), axis=0))
+        ]
+        print(f"| {name} | {' | '.join(shown_figures)} |")
+    return chosen
+
+
+def choose_mail(cache: Path | None) -> None:
+    """Measure the parts of mail and choose."""
+    trials: dict[str, dict] = {}
+    for part in mail_parts():
+        kept = cache / f"mail {part.name}.npz".replace(" ", "_") if cache else None
+        if kept and kept.exists():
+            with np.load(kept) as file:
+                measured = dict(file)
+        else:
+            measured = measure_mail(part)
+            if kept:
+                np.savez_compressed(kept, **measured)
+        print(
+            f"{part.name}: {len(part.train)} train, {len(part.judge)} judge; {time.process_time():.0f} s of CPU",
+            file=sys.stderr,
+        )
+        for third in ("latest", "random"):
+            held, labels = measured[f"{third} held"], measured[f"{third} labels"]
+            scored = mail_settings(held, labels, measured["judged"], measured["names"].tolist())
+            trials[f"{part.name}; {third}"] = {s: figures_of(measured["truth"], scores) for s, scores in scored}
+    choose(trials)
+
+
+def main() -> int:
+    """Measure what is missing, and print what is chosen."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("mail",))
+    parser.add_argument("--cache", type=Path)
+    given = parser.parse_args()
+    if given.cache:
+        given.cache.mkdir(parents=True, exist_ok=True)
+    choose_mail(given.cache)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
