@@ -10,6 +10,7 @@ The rule by which a setting is chosen is in docs/decisions/bounded-opinions.md; 
 """
 
 import argparse
+import calendar
 import sys
 import time
 from array import array
@@ -33,7 +34,7 @@ MOST = 8000
 
 @dataclass
 class Part:
-    """Documents that train, in the order of time, and documents that judge, with labels that may be wrong and true ones."""
+    """Documents that train, in the order of time, with labels that may be wrong, and documents that judge."""
 
     name: str
     train: list
@@ -85,9 +86,9 @@ def mail_parts() -> Iterator[Part]:
         for seed in (None, 0, 1):
             wrong = "" if seed is None else f", 5% wrong ({seed})"
             yield part(f"{name}, first third{wrong}", name, at < third, name, at >= third, seed)
-        yield part(f"{name}, first 600", name, at < 600, name, at >= 600)
+        yield part(f"{name}, 600 mails", name, (at >= third - 600) & (at < third), name, at >= third)
     received = np.array(streams["spamassassin"][2]["received"], float)
-    until, since = (time.mktime((2002, month, 1, 0, 0, 0, 0, 0, 0)) for month in (8, 9))
+    until, since = (calendar.timegm((2002, month, 1, 0, 0, 0, 0, 0, 0)) for month in (8, 9))
     yield part("spamassassin by month", "spamassassin", received < until, "spamassassin", received >= since)
     persons = np.array(streams["enron_spam"][2]["part"], int)
     yield part("enron_spam, persons 1 to 3", "enron_spam", persons <= 3, "enron_spam", persons > 3, most=MOST)
@@ -249,13 +250,13 @@ def choose(trials: dict[str, dict[tuple, tuple[float, float, float]]], shown: in
     least = min(worst.values())
     chosen = min((s for s in settings if worst[s] <= least + 1), key=mean.get)
     print(
-        f"{len(settings)} settings in {len(trials)} trials.\n\n| setting | worst rank | mean rank | worst trial |\n|---|---:|---:|---|"
+        f"{len(settings)} settings in {len(trials)} trials.\n\n"
+        "| setting | worst rank | mean rank | worst trial |\n|---|---:|---:|---|"
     )
     listed = sorted(settings, key=lambda s: (worst[s], mean[s]))[:shown] + [s for s in settings if s[0] == "before"]
     for s in dict.fromkeys([chosen, *listed, *sorted(settings, key=mean.get)[:3]]):
-        print(
-            f"| {', '.join(filter(None, s))} | {worst[s]:.1f} | {mean[s]:.1f} | {list(trials)[int(np.argmax(table[s]))]} |"
-        )
+        where = list(trials)[int(np.argmax(table[s]))]
+        print(f"| {', '.join(filter(None, s))} | {worst[s]:.1f} | {mean[s]:.1f} | {where} |")
     print(f"\nThe rule picks: {', '.join(filter(None, chosen))}.\n")
     print("| trial | before | picked | best of each figure |\n|---|---|---|---|")
     for name, figures in trials.items():
