@@ -7,7 +7,7 @@ STAMP := $(VENV)/.surebayes-tools
 KERNELS := $(VENV)/.surebayes-kernels
 
 .PHONY: setup demo kernels quick generated test test-slow test-scikit-learn test-faults test-spark test-integration test-page check bench
-.PHONY: bench-cluster clean sanitize fuzz bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer
+.PHONY: bench-cluster clean sanitize fuzz fuzz-kernels build/sanitize bench-peers format-c docs dist test-sdist test-site changelog bench-check newcomer
 
 # The C code: a kernel is one file, or a folder of files of one idea each.
 KERNEL_FILES := $(wildcard src/surebayes/kernels/*.[ch] src/surebayes/kernels/*/*.[ch])
@@ -156,14 +156,21 @@ format-c: setup
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 KERNEL_FLAGS = -shared -fPIC -std=c11 -fvisibility=hidden -DPy_LIMITED_API=0x030b0000 -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))")
 
-sanitize: setup
+SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize
+
+build/sanitize: setup
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r src/surebayes build/sanitize/ && rm -f build/sanitize/surebayes/kernels/*.so
 	for name in text mail pool; do \
 	  $(CC) $(KERNEL_FLAGS) $(SANITIZE) src/surebayes/kernels/$$name/*.c -o build/sanitize/surebayes/kernels/_$$name.abi3.so -lm || exit 1; done
-	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$($(CC) -print-file-name=libstdc++.so)" \
-	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/corpora/test_sources.py tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py tests/filter/test_first_training.py
+
+sanitize: build/sanitize
+	$(SANITIZED) $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/kernels tests/text tests/mail tests/corpora/test_sources.py tests/pool tests/filter/layers tests/filter/test_store.py tests/filter/test_bulk.py tests/filter/test_first_training.py
+
+# Recorded calls of every entry point of the kernels, with their arguments altered, on the kernels with sanitizers.
+fuzz-kernels: build/sanitize
+	$(SANITIZED) $(BIN)/python fuzz/recorded_calls.py --seconds $(FUZZ_SECONDS)
 
 # Coverage-guided fuzzing of the kernels and of the mail reader against Python, FUZZ_SECONDS each: first the C code, with
 # sanitizers, then the lines of the Python reader. What it finds stays in fuzz/regressions, where the tests read it. Needs clang with

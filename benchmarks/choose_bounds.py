@@ -77,7 +77,7 @@ def mail_parts() -> Iterator[Part]:
     ) -> Part:
         (mails, spam, _), (others, truth, _) = streams[train], streams[judge]
         inside, outside = _at_most(np.flatnonzero(inside), most), _at_most(np.flatnonzero(outside), most)
-        labels = spam[inside] if seed is None else suites.flipped(spam[inside], seed)
+        labels = spam[inside] if seed in (None, BY_CHANCE) else suites.flipped(spam[inside], seed)
         if seed == BY_CHANCE:
             labels = spam[inside] ^ (np.random.default_rng(0).random(len(spam)) < suites.FLIPPED)[inside]
         return Part(name, [mails[i] for i in inside], labels, [others[i] for i in outside], truth[outside])
@@ -207,7 +207,6 @@ def mail_settings(
     experts, asked = held[:, ~stage], judged[:, ~stage]
     standard = Standard(experts, inside)
     area = np.array([metrics.partial_auc(inside, column) for column in experts.T])
-    of_machine = {name: metrics.partial_auc(inside, held[:, at]) for name, at in machines.items()}
     candidates = [standard.spread ** (power - 1) / (1 - area + 0.05) for power in (1.0, 0.5, 0.0)]
     z = BOUNDS["in spreads, none"](experts, standard)
     best = max(candidates, key=lambda w: metrics.partial_auc(inside, z @ (w * standard.spread), max_fpr=0.01))

@@ -754,7 +754,7 @@ PyObject *pool_take(PyObject *module, PyObject *args)
 /* Tables in files on their way into memory. `most`: what the values may be at most, or NULL. */
 typedef struct {
     Table *tables;
-    size_t n_tables, each, width, rows;
+    size_t n_tables, each, width, rows, room; /* rows in use, and how many there is room for */
     int32_t *place, *values;
     const int64_t *most;
 } Loading;
@@ -786,8 +786,14 @@ static ALWAYS_INLINE const char *unpack(Loading *to, Table *t, const int first, 
                 return "an entry of the table is out of order, or of another table";
             if (most && (value < 1 || value > most[which]))
                 return count_beyond;
-            if (!to->place[column])
+            const int is_new = !i || column != (uint32_t)((uint64_t)before >> t->bits);
+            if (first && is_new ? to->place[column] != 0 : (uint32_t)to->place[column] > to->rows)
+                return "load takes a place that is empty";
+            if (!to->place[column]) {
+                if (to->rows == to->room) /* never, unless the file changes meanwhile */
+                    return table_damaged;
                 to->place[column] = (int32_t)++to->rows;
+            }
             int32_t *at = &to->values[(size_t)(to->place[column] - 1) * t->each + which];
             if (first)
                 *at = value;
@@ -862,7 +868,7 @@ PyObject *pool_load(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "load takes for each of the values how large it may be");
         goto done;
     }
-    room = room < to.width ? room : to.width;
+    to.room = room = room < to.width ? room : to.width;
     if (!(result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * room * to.each))))
         goto done;
     to.values = (int32_t *)PyByteArray_AsString(result);

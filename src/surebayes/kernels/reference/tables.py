@@ -270,8 +270,12 @@ def load(tables: list[FileTable], each: int, place: Buffer, documents: Buffer | 
         raise TypeError("load takes a list of tables")
     row_of, most = cast(place, "i"), None if documents is None else cast(documents, "q")
     rows: list[list[int]] = []
-    for table in tables:
+    for number, table in enumerate(tables):
+        before = -1
         for column, which, value in _entries_of(table, each, len(row_of)):
+            if not 0 <= row_of[column] <= (0 if not number and column != before else len(rows)):
+                raise ValueError("load takes a place that is empty")
+            before = column
             if len(tables) == 1 and most is not None and not 1 <= value <= most[which]:
                 raise ValueError(_COUNT_BEYOND)
             if not row_of[column]:
