@@ -247,6 +247,11 @@ class Engine:
         for sums in self.sums:
             sums.fold()
 
+    def gather(self) -> None:
+        """Keep the counts of each view as entries: see `Sums.gather`."""
+        for sums in self.sums:
+            sums.gather()
+
     def count_one(self, rows: "list[Rows]", label: int, forget: bool) -> "list[bytes]":
         """Learn or forget one document; return what that adds to the counts of each view, as entries of a table.
 

@@ -305,6 +305,11 @@ class Sums:
         return cls([(Table(width, classes), 1)], classes)
 
     @classmethod
+    def small(cls, classes: int) -> "Sums":
+        """Return sums of nothing that take no room for columns: lessons come on top of each other, until `gather`."""
+        return cls([(FileTable.of_checked(b""), 1)], classes)
+
+    @classmethod
     def of_table(cls, table: Table) -> "Sums":
         """Return the sums of one table in memory."""
         alive, totals = _kernel.totals(table)
@@ -346,6 +351,24 @@ class Sums:
             large = max(tables, key=_size)
             entries = merged([table for table in tables if table is not large], self.classes)
             self.stack = [(large, 1), (FileTable.to_search(entries, self.classes), 1)]
+
+    def gather(self) -> None:
+        """Keep the counts as the entries of one table: no room for columns that have no documents.
+
+        Examples
+        --------
+        >>> sums = Sums.new(2**22, 2)
+        >>> sums.gather()
+        >>> sums.in_memory, sums.is_one_table
+        (False, True)
+        """
+        if self.in_memory:
+            entries = self.own.entries()
+        elif self.is_one_table or any(weight != 1 or isinstance(table, Table) for table, weight in self.stack):
+            return
+        else:
+            entries = merged([table for table, _ in self.stack], self.classes)
+        self.stack = [(FileTable.to_search(entries, self.classes), 1)]
 
     def put_on_top(self, rows: Rows, label: int, forget: bool) -> bytes:
         """Learn or forget one document by a table of its own on top of the stack; return that table's entries.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from surebayes.errors import StoreError
 from surebayes.filter.filter import Filter
+from surebayes.filter.layers.base import stamp_of
 from surebayes.filter.layers.persons import Persons, folder_of, has_layer
 from surebayes.filter.live.new_folder import remove_unused
 
@@ -45,6 +46,7 @@ class OpenLayers:
         self.persons, self.site, self.most, self.renew = persons, site, most, renew
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._site_stamp = stamp_of(site.path)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -83,6 +85,7 @@ class OpenLayers:
                 self._let_go(name)
                 remove_unused(folder)
             self._trim()
+            self._follow_site()
 
     def _entered(self, name: str, folder: str) -> _Open:
         while True:
@@ -128,6 +131,24 @@ class OpenLayers:
             if unused is None:
                 return
             self._let_go(unused)
+
+    def _follow_site(self) -> None:
+        """Open the site's new tables in unused layers too: each would keep the tables of its last use in memory."""
+        stamp = stamp_of(self.site.path)
+        with self._lock:
+            if stamp == self._site_stamp:
+                return
+            self._site_stamp = stamp
+            unused = [entry for entry in self._open.values() if not entry.users]
+        for entry in unused:
+            if not entry.lock.acquire(blocking=False):
+                continue  # somebody opens or closes it
+            try:
+                if entry.layer is not None:
+                    with contextlib.suppress(StoreError, OSError):
+                        entry.layer.refresh()
+            finally:
+                entry.lock.release()
 
     def _let_go(self, name: str) -> None:
         """Close a layer that nobody uses."""

@@ -1,16 +1,29 @@
 """A base that learns while many layers judge, and processes that are killed: nothing wrong, nothing lost."""
 
+import gc
 import os
 import random
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import warnings
+import weakref
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import surebayes as sb
+from surebayes.errors import BadModel
+from surebayes.filter.layers.persons import Persons
 from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.live.state import FEW_LESSONS
+from surebayes.pool.engine import Engine
+from surebayes.server.layers import OpenLayers
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=51)]
@@ -113,3 +126,137 @@ def test_a_layer_or_its_base_is_killed(site, tmp_path):
                 assert mine.judge(MAILS[0][0]).basis == "base"
                 expected = [mine.judge(raw).score for raw, _ in MAILS[120:130]]
             assert [MappedModel(str(path)).scores(raw)[0] for raw, _ in MAILS[120:130]] == expected
+
+
+# ---------------------------------------------------------------------- what a layer takes
+
+_PERSONS = """
+import gc, os, sys
+import surebayes as sb
+from surebayes.filter.layers.persons import Persons
+from surebayes.pool.engine import Engine
+from surebayes.server.layers import OpenLayers
+from surebayes.synthetic import mail_stream
+
+def resident():
+    gc.collect()
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) / 1024
+
+site, users, persons = sys.argv[1], sys.argv[2], 12
+mails = [(mail.raw, mail.label) for mail in mail_stream(40, seed=8)]
+with sb.Filter.open(site) as opened:
+    opened.judge(mails[0][0])
+    layers = OpenLayers(Persons(users, site), opened, 64)
+    alone = resident()
+    for turn in range(20):
+        for person in range(persons):
+            with layers.of(f"p{person}", make=True) as layer:
+                layer.teach(*mails[(turn + person) % len(mails)])
+        if turn in (0, 19):
+            print(resident() - alone)
+    layers.close()
+    layers = OpenLayers(Persons(users, site), opened, 64)  # old layers are opened again
+    for person in range(persons):
+        with layers.of(f"p{person}", make=True) as layer:
+            layer.teach(*mails[35])
+            layer.judge(mails[0][0])
+    print(resident() - alone)
+    with layers.of("p0") as layer:
+        layer.train(mails)
+        layer.judge(mails[0][0])
+    print(resident() - alone)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
+def test_persons_take_the_memory_of_their_lessons(tmp_path):
+    """At most a megabyte each, and what the process loads once; not four bytes for each hashed column."""
+    with sb.Filter.create(tmp_path / "site") as made:
+        made.train(MAILS[:60], reserve=0.0)
+    done = subprocess.run(
+        [sys.executable, "-c", _PERSONS, tmp_path / "site", tmp_path / "users"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, many, again, trained = map(float, done.stdout.split())
+    assert first < 30, "first lessons"
+    assert many < 40, "twenty lessons each"
+    assert again < 40, "layers that were opened again"
+    assert trained < 80, "after a training of one person"
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["teach", "teach", "teach", "forget", "absorb", "reopen", "train", "site"]),
+              st.integers(60, 99), st.booleans()),
+    min_size=1, max_size=40,
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_a_small_layer_scores_as_one_in_memory(site, steps):
+    """Whatever a layer is taught, its counts take the room of its terms, and score as tables in memory, to the bit."""
+    with tempfile.TemporaryDirectory() as scratch:
+        mine, base = sb.Filter.create(Path(scratch, "mine"), base=site), sb.Filter.open(site)
+        for what, which, flip in steps:
+            raw, label = MAILS[which]
+            label = {"ham": "spam", "spam": "ham"}[label] if flip else label
+            if what == "teach":
+                mine.teach(raw, label)
+            elif what == "forget":
+                mine.forget(raw)
+            elif what == "absorb":
+                mine.absorb()
+            elif what == "train":
+                mine.train(MAILS[which : which + 5], reserve=0.0)
+            elif what == "site":
+                base.teach(raw, label)
+                base.absorb()
+            else:
+                mine.close()
+                mine = sb.Filter.open(Path(scratch, "mine"))
+            with mine._durable.mutex:
+                state = mine._durable.fresh_state()
+                assert not state.engine.in_memory
+                assert len(state.engine.sums[0].stack) <= FEW_LESSONS + 2
+                copy = Engine(state.engine.reader, state.engine.views, state.engine.classes, list(state.engine.sums))
+                copy.documents, copy.weights = state.engine.documents, state.engine.weights
+            small = [mine.judge(raw, remember=False).score for raw, _ in MAILS[100:104]]
+            copy.load()
+            pool = state.standing.pool(copy, None)
+            assert small == list(pool.scores(pool.cut([raw for raw, _ in MAILS[100:104]])))
+        mine.close()
+        base.close()
+
+
+def test_layers_that_nobody_uses_keep_no_old_tables(site, tmp_path):
+    """Each would keep the tables that the site had when the layer was last used."""
+    with sb.Filter.open(site) as opened:
+        layers = OpenLayers(Persons(str(tmp_path / "users"), str(site)), opened, 64)
+        bases = []
+        for i in range(8):
+            with layers.of(f"p{i}", make=True) as layer:
+                layer.teach(*MAILS[60 + i])
+                bases.append(weakref.ref(layer._durable.fresh_state().standing.base))
+            opened.teach(*MAILS[80 + i])
+            opened.absorb()
+        del layer
+        gc.collect()
+        with layers.of("p0", make=True) as layer:
+            layer.judge(MAILS[0][0])
+        gc.collect()
+        assert len({id(base()) for base in bases if base() is not None}) <= 1
+        layers.close()
+
+
+def test_layers_on_a_layer_share_it_too(site, tmp_path):
+    with sb.Filter.create(tmp_path / "department", base=site) as department:
+        department.teach(*MAILS[70])
+    opened = [sb.Filter.create(tmp_path / name, base=tmp_path / "department") for name in "abc"]
+    bases = {id(each._durable.fresh_state().standing.base) for each in opened}
+    assert len(bases) == 1
+    with pytest.raises(BadModel, match="stands on it"):
+        opened[0].move_base(tmp_path / "a")
+    for each in opened:
+        each.close()

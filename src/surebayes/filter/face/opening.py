@@ -134,6 +134,13 @@ class OpenFilter(Remembering):
         """The version of the model; it changes with everything that is learnt or forgotten."""
         return self._durable.judge().model
 
+    def refresh(self) -> None:
+        """Read what other processes have written, and of a layer what its base has learnt, now instead of when asked.
+
+        Memory that only the earlier model needed is free then.
+        """
+        self._durable.judge()
+
     def absorb(self, note: str | None = None) -> None:
         """Write the model with everything that was taught, so that `surebayes filter` sees it.
 

@@ -143,12 +143,17 @@ def _shared(place: str, real: str, chain: "tuple[str, ...]", before: "Base | Non
     from weakref import ref
 
     known: Base | None = _open[real]() if real in _open else None
-    if known is not None and known.folder == place and known.is_current:
+    if known is not None and known.folder == place and known.is_current and _may_stand_below(known, chain):
         return known
     base = Base(place, True, chain, before or known)
-    if base.model.standing is None:  # what stands on something itself was checked for one layer above it
-        _open[real] = ref(base, lambda gone: _open.pop(real, None) if _open.get(real) is gone else None)
+    _open[real] = ref(base, lambda gone: _open.pop(real, None) if _open.get(real) is gone else None)
     return base
+
+
+def _may_stand_below(base: Base, chain: "tuple[str, ...]") -> bool:
+    """Whether a base that was opened for one layer can be another one's, with all that it stands on itself."""
+    below = [os.path.realpath(folder) for folder in base.folders]
+    return not base.problem and len(chain) + 1 + len(below) <= DEEPEST and not any(each in chain for each in below)
 
 
 def open_whole(place: str, folder: str, layer: "Engine | None" = None) -> Base:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surebayes.filter.lean.judge import Judge
+from surebayes.pool.table import Sums
 from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False
@@ -65,6 +66,7 @@ class OnBase:
         bias = [0.0] * len(units)
         self.settings = self.settings.replace({"base": base.to_json(), "weights": units, "bias": bias})
         self.engine.weights = weights_of(units, bias, len(units), self.engine.n_experts)
+        self.engine.sums = [Sums.small(self.engine.classes) for _ in self.engine.views]
 
     def stand(self, folder: str, hold: bool = True) -> None:
         """Look at what a layer stands on, which may have changed."""
