@@ -254,3 +254,14 @@ journal_messages = st.lists(
     ),
     max_size=6,
 )
+
+layer_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["teach", "teach", "teach", "forget", "absorb", "reopen", "train", "site"]),
+        st.integers(60, 99),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=40,
+)
+"""Steps of a layer's life: what is done, with which of a hundred mails, and whether its label is the other one."""

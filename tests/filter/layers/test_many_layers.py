@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import surebayes as sb
+from strategies import layer_steps
 from surebayes.errors import BadModel
 from surebayes.filter.layers.persons import Persons
 from surebayes.filter.lean.judge import MappedModel
@@ -186,15 +186,8 @@ def test_persons_take_the_memory_of_their_lessons(tmp_path):
     assert trained < 80, "after a training of one person"
 
 
-steps = st.lists(
-    st.tuples(st.sampled_from(["teach", "teach", "teach", "forget", "absorb", "reopen", "train", "site"]),
-              st.integers(60, 99), st.booleans()),
-    min_size=1, max_size=40,
-)  # fmt: skip
-
-
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps)
+@given(layer_steps)
 def test_a_small_layer_scores_as_one_in_memory(site, steps):
     """Whatever a layer is taught, its counts take the room of its terms, and score as tables in memory, to the bit."""
     with tempfile.TemporaryDirectory() as scratch:
