@@ -5,9 +5,9 @@ SUREBAYES_DATA names a folder that has them; else 6,000 synthetic texts. Candida
 """
 
 import numpy as np
-from classifiers import cpu
 
 import surebayes as sb
+from classifiers import cpu
 from surebayes import corpora, synthetic
 
 PAIR = ("sci.med", "sci.space")

@@ -29,7 +29,7 @@ GROUPS = {
     "Research": ["compare"],
 }  # fmt: skip
 OPENINGS = {
-    "Classifiers": "::: surebayes.estimators\n    options:\n      members: false\n      show_root_heading: false\n\n"
+    "Classifiers": "::: surebayes.classifiers\n    options:\n      members: false\n      show_root_heading: false\n\n"
 }
 """What a page begins with: here, the parameters that the classifiers share."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from surebayes.classifiers.base import CountClassifier
 from surebayes.cluster.parts import Reader
 from surebayes.cluster.passes import Answer, Draw, Pass, SumsRequest
 from surebayes.core import sampling
@@ -19,7 +20,6 @@ from surebayes.core.represent import Representation
 from surebayes.core.statistics import SUMS, Statistics
 from surebayes.core.sums import canonical_sums
 from surebayes.errors import BadInput
-from surebayes.estimators.shared.base import CountClassifier
 
 
 class PartsRunner(Protocol):

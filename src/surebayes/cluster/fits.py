@@ -12,6 +12,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.learning import whole_or_not_at_all
+from surebayes.classifiers.tuned_nb import TunedNB
 from surebayes.cluster.columns import picked
 from surebayes.cluster.documents import Inquiry, PartsRunner, Plan, ScatteredDocuments, settle
 from surebayes.cluster.executors import ExecutorEngine
@@ -19,9 +22,6 @@ from surebayes.cluster.parts import Reader
 from surebayes.cluster.passes import Answer, Pass, SumsRequest
 from surebayes.core.statistics import Statistics
 from surebayes.errors import BadInput
-from surebayes.estimators.shared.base import CountClassifier
-from surebayes.estimators.shared.learning import whole_or_not_at_all
-from surebayes.estimators.tuning.tuned_nb import TunedNB
 from surebayes.pool.view_pool import ViewPool
 from surebayes.text.count_vectorizer import CountVectorizer
 

@@ -14,10 +14,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.labels import read_target
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.errors import BadInput
-from surebayes.estimators.shared.base import CountClassifier
-from surebayes.estimators.shared.labels import read_target
 
 
 @dataclass(frozen=True, slots=True)

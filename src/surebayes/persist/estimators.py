@@ -213,7 +213,7 @@ class _Writer:
         name, module = type(value).__name__, type(value).__module__
         if name == "ExactSums" and module == "surebayes.core.sums":
             return {"$sums": self.describe(value.values, where, depth), "bits": value.bits}
-        if name == "Holder" and module == "surebayes.estimators.shared.holder":
+        if name == "Holder" and module == "surebayes.classifiers.holder":
             return {"$empty": "estimate"}  # rebuilt from the sums when first needed
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$dtype": np.dtype(value).str, "scalar": isinstance(value, type)}
@@ -340,7 +340,7 @@ class _Builder:
         return ExactSums(values, more.bits)
 
     def _empty(self, described: Any, _: Any, depth: int) -> Any:
-        from surebayes.estimators.shared.holder import Holder
+        from surebayes.classifiers.holder import Holder
 
         return Holder()
 

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from surebayes.classifiers.parameters import check_top, check_weight
 from surebayes.errors import BadModel
-from surebayes.estimators.shared.parameters import check_top, check_weight
 
 TEXTS = ["Subject: one more\n\nA document that nobody has written, with 10 words or so.", "", "more"]
 _SCORES = ("decision_function", "predict", "predict_proba", "predict_log_proba", "transform")

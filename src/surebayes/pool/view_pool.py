@@ -15,8 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from surebayes.classifiers.parameters import is_count
 from surebayes.core import score
-from surebayes.estimators.shared.parameters import is_count
 from surebayes.pool.choosing import HELD_OUT, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes import corpora, metrics
-from surebayes.estimators.tuning.tuned_nb import TunedNB
+from surebayes.classifiers.tuned_nb import TunedNB
 from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import RATE
 from surebayes.research import suite_peers

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from surebayes.estimators.discriminant import TermDiscriminant
-from surebayes.estimators.multinomial import MultinomialNB
+from surebayes.classifiers.discriminant import TermDiscriminant
+from surebayes.classifiers.multinomial import MultinomialNB
 from surebayes.research.laboratory.baselines import BalancedWinnow, TunedSVM, maximum_entropy
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, TrainTest, seen_columns
 from surebayes.research.laboratory.report import PublishedFigure

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from surebayes import metrics
-from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
-from surebayes.estimators.multinomial import MultinomialNB
+from surebayes.classifiers.class_normalized import CentroidClassifier, ClassNormalizedNB
+from surebayes.classifiers.multinomial import MultinomialNB
 from surebayes.metrics.significance import sign_test
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, seen_columns
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result, in_words

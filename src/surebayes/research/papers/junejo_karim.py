@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
+from surebayes.classifiers.discriminant import TermDiscriminant
 from surebayes.core.freezing import contingency_of
-from surebayes.estimators.discriminant import TermDiscriminant
 from surebayes.research.laboratory.lab import CountedCorpus, Lab, TrainTest
 from surebayes.research.laboratory.random_draws import CHOICE, METHODS, PAPER, TOKEN_RULES, Runs, accuracies, split_of
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result

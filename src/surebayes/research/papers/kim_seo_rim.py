@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from surebayes import metrics
+from surebayes.classifiers.multinomial import MultinomialNB
+from surebayes.classifiers.poisson import PoissonNB
 from surebayes.core import weigh
 from surebayes.core.decide import f1_cuts, proportional_cuts
-from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.poisson import PoissonNB
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from surebayes import metrics
+from surebayes.classifiers.reversal import GAMMAS, DecisionReversalNB
 from surebayes.core import reversal
-from surebayes.estimators.reversal import GAMMAS, DecisionReversalNB
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result
 from surebayes.research.laboratory.words import Words

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from surebayes import metrics
-from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.opinion_pool import OpinionPoolNB
-from surebayes.estimators.term_weighting import TermWeighting
+from surebayes.classifiers.multinomial import MultinomialNB
+from surebayes.classifiers.opinion_pool import OpinionPoolNB
+from surebayes.classifiers.term_weighting import TermWeighting
 from surebayes.research.laboratory.baselines import linear_svm, logistic_regression
 from surebayes.research.laboratory.lab import Lab, TrainTest, seen_columns
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result

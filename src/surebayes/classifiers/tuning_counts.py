@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from surebayes.classifiers.base import FULL_ENTRIES, CountClassifier
 from surebayes.core import cross_validation
 from surebayes.core.freezing import Recipe, TrainingDocuments
 from surebayes.core.represent import Representation, best_first, only
 from surebayes.core.score import Linear, frequencies
 from surebayes.core.statistics import SUMS, Side, Statistics
 from surebayes.core.sums import DENSE_BYTES, FRACTION_BITS, ExactSums
-from surebayes.estimators.shared.base import FULL_ENTRIES, CountClassifier
 
 MEMORY = 1 << 27
 """Bytes of each kind that documents remember; what is larger is worked out anew."""

@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from surebayes.classifiers.holder import Holder
+from surebayes.classifiers.labels import canonical_rows, read_target
+from surebayes.classifiers.parameters import Constraints, check_array_of_priors
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
 from surebayes.core.sums import SumOverflow
-from surebayes.estimators.shared.holder import Holder
-from surebayes.estimators.shared.labels import canonical_rows, read_target
-from surebayes.estimators.shared.parameters import Constraints, check_array_of_priors
 
 
 class Learner(BaseEstimator, metaclass=ABCMeta):

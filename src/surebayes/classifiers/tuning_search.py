@@ -1,7 +1,7 @@
 """The search behind TunedNB: candidates that share what they count.
 
-A candidate is another estimate from the same sums (see `_shared`). The number of terms of each document is searched
-post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
+A candidate is another estimate from the same sums (see `tuning_counts`). The number of terms of each document is
+searched post-hoc, all numbers from one sort, and the best one is confirmed in induction, as Kolcz & Yih advise.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.class_normalized import CentroidClassifier, ClassNormalizedNB
+from surebayes.classifiers.discriminant import TermDiscriminant
+from surebayes.classifiers.multinomial import MultinomialNB
+from surebayes.classifiers.opinion_pool import OpinionPoolNB
+from surebayes.classifiers.poisson import PoissonNB
+from surebayes.classifiers.rates import RateClassifier
+from surebayes.classifiers.reversal import DecisionReversalNB
+from surebayes.classifiers.tuning_counts import Fold
+from surebayes.classifiers.tuning_measures import Measure
 from surebayes.core import cross_validation, reversal, score
 from surebayes.core.freezing import TrainingDocuments
-from surebayes.estimators.class_normalized import CentroidClassifier, ClassNormalizedNB
-from surebayes.estimators.discriminant import TermDiscriminant
-from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.opinion_pool import OpinionPoolNB
-from surebayes.estimators.poisson import PoissonNB
-from surebayes.estimators.reversal import DecisionReversalNB
-from surebayes.estimators.shared.base import CountClassifier
-from surebayes.estimators.shared.rates import RateClassifier
-from surebayes.estimators.tuning.measures import Measure
-from surebayes.estimators.tuning.shared_counts import Fold
 
 FOLDS = 3
 FORWARD_CUTS = (0.4, 0.6, 0.8, 1.0)

@@ -19,15 +19,15 @@ from scipy.sparse import csr_array
 from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
 
+from surebayes.classifiers.base import CountClassifier, FloatArray, own_columns
+from surebayes.classifiers.labels import canonical_rows
+from surebayes.classifiers.parameters import Constraints
 from surebayes.core import score
 from surebayes.core.estimate import LEAST_RATE, log_rates, with_pseudo_counts
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation, spread
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
-from surebayes.estimators.shared.base import CountClassifier, FloatArray, own_columns
-from surebayes.estimators.shared.labels import canonical_rows
-from surebayes.estimators.shared.parameters import Constraints
 
 Columns = NDArray[np.int64] | None
 

@@ -10,13 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from surebayes.core import estimate, weigh
-from surebayes.core.freezing import Recipe, TrainingDocuments
-from surebayes.core.represent import Representation
-from surebayes.core.score import Linear
-from surebayes.core.statistics import Side
-from surebayes.estimators.joint import ALPHA_MIN, Columns, JointClassifier
-from surebayes.estimators.shared.parameters import (
+from surebayes.classifiers.joint import ALPHA_MIN, Columns, JointClassifier
+from surebayes.classifiers.parameters import (
     NORM,
     POSITIVE,
     PRIOR,
@@ -32,7 +27,12 @@ from surebayes.estimators.shared.parameters import (
     check_weight,
     top_of,
 )
-from surebayes.estimators.shared.rates import RateClassifier
+from surebayes.classifiers.rates import RateClassifier
+from surebayes.core import estimate, weigh
+from surebayes.core.freezing import Recipe, TrainingDocuments
+from surebayes.core.represent import Representation
+from surebayes.core.score import Linear
+from surebayes.core.statistics import Side
 
 
 class MultinomialNB(JointClassifier, RateClassifier):
@@ -41,7 +41,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
     Parameters
     ----------
     tf, weight, steepness, top, selection, norm, scale, smoothing, prior
-        See `surebayes.estimators`.
+        See `surebayes.classifiers`.
     contrast : {"joint", "rest"}, default="joint"
         What more than two classes get. "joint": they compete by their joint log-likelihoods, and the score is the
         posterior log-odds log p_c / (1 - p_c). "rest": each one's log-odds against the rest. Supervised weights, `top`
@@ -53,7 +53,7 @@ class MultinomialNB(JointClassifier, RateClassifier):
     force_alpha : bool, default=True
         Whether an alpha below 1e-10 is left as it is.
     unseen : {"smooth", "ignore"}, default="smooth"
-        See `surebayes.estimators`.
+        See `surebayes.classifiers`.
 
     Attributes
     ----------

@@ -17,19 +17,8 @@ from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 
 from surebayes import MultinomialNB, OpinionPoolNB, TunedNB, metrics
-from surebayes.core.represent import best_first
-from surebayes.estimators.tuning import search, tuned_nb
-from surebayes.estimators.tuning.measures import low_end_area
-from surebayes.estimators.tuning.search import (
-    FOLDS,
-    N_CANDIDATES,
-    OUT_OF_TIME,
-    deal,
-    families,
-    forward_folds,
-    posthoc_scores,
-)
-from surebayes.estimators.tuning.shared_counts import (
+from surebayes.classifiers import tuned_nb, tuning_search
+from surebayes.classifiers.tuning_counts import (
     DIVISORS,
     MEMORY,
     RecentResults,
@@ -38,6 +27,17 @@ from surebayes.estimators.tuning.shared_counts import (
     by_rank,
     folds_of,
 )
+from surebayes.classifiers.tuning_measures import low_end_area
+from surebayes.classifiers.tuning_search import (
+    FOLDS,
+    N_CANDIDATES,
+    OUT_OF_TIME,
+    deal,
+    families,
+    forward_folds,
+    posthoc_scores,
+)
+from surebayes.core.represent import best_first
 from surebayes.metrics.scorers import get_scorer
 
 
@@ -152,7 +152,7 @@ def test_a_fold_remembers_the_last_few_products_by_what_was_multiplied(monkeypat
     changed = weights[0]
     changed[3] += 1.0  # what was remembered is not what the caller goes on with
     np.testing.assert_allclose(fold._sized("count", 1, changed), rows @ changed)
-    monkeypatch.setattr("surebayes.estimators.tuning.shared_counts.MEMORY", MEMORY >> 20)
+    monkeypatch.setattr("surebayes.classifiers.tuning_counts.MEMORY", MEMORY >> 20)
     assert fold._sized("count", 1, changed * 2.0) is not fold._sized("count", 1, changed * 2.0)
 
 
@@ -285,7 +285,7 @@ def test_a_search_begins_no_fold_after_its_budget(monkeypatch):
     X, y = corpus(300)
     seconds = itertools.count()  # each look at the clock a second later than the last one
     clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
-    monkeypatch.setattr(search, "time", clock)
+    monkeypatch.setattr(tuning_search, "time", clock)
     monkeypatch.setattr(tuned_nb, "time", clock)
     tuned = TunedNB(budget=30).fit(X, y)
     assert tuned.budget_used_up_

@@ -15,8 +15,8 @@ from sklearn.naive_bayes import MultinomialNB as Reference
 
 import surebayes as sb
 from surebayes import synthetic
+from surebayes.classifiers import base
 from surebayes.core.score import NEVER
-from surebayes.estimators.shared import base
 from variants import CHOOSING, VARIANTS
 
 EVERY = VARIANTS | CHOOSING

@@ -17,11 +17,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from surebayes.classifiers.learning import Learner
 from surebayes.core import estimate, score
 from surebayes.core.decide import predict_argmax
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.score import NEVER, Linear
-from surebayes.estimators.shared.learning import Learner
 from surebayes.metrics.scorers import register
 
 if TYPE_CHECKING:

@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from surebayes.core import weigh
-from surebayes.core.freezing import Recipe, TrainingDocuments, contingency_of
-from surebayes.core.represent import Representation, places
-from surebayes.core.score import Linear
-from surebayes.estimators.shared.base import FloatArray, log_prior_odds
-from surebayes.estimators.shared.parameters import (
+from surebayes.classifiers.base import FloatArray, log_prior_odds
+from surebayes.classifiers.parameters import (
     COUNT,
     POSITIVE,
     PRIOR,
@@ -29,7 +25,11 @@ from surebayes.estimators.shared.parameters import (
     check_weight,
     top_of,
 )
-from surebayes.estimators.shared.rates import Columns, RateClassifier
+from surebayes.classifiers.rates import Columns, RateClassifier
+from surebayes.core import weigh
+from surebayes.core.freezing import Recipe, TrainingDocuments, contingency_of
+from surebayes.core.represent import Representation, places
+from surebayes.core.score import Linear
 
 
 class OpinionPoolNB(RateClassifier):
@@ -40,9 +40,9 @@ class OpinionPoolNB(RateClassifier):
     Parameters
     ----------
     weight : default="abs_idf"
-        "uniform" (geo), "abs", "idf", "abs_idf", or any weight that `surebayes.estimators` lists.
+        "uniform" (geo), "abs", "idf", "abs_idf", or any weight that `surebayes.classifiers` lists.
     steepness, top, selection, smoothing, tf, prior, unseen
-        See `surebayes.estimators`.
+        See `surebayes.classifiers`.
     weighting : {"induction", "scoring"}, default="induction"
         Where weights apply. "induction": frozen weights in training and scoring. "scoring": plain sums of unweighted
         rows in training, weights from the current sums in scoring; one pass, nothing frozen, exact online.

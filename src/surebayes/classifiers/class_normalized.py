@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from surebayes import metrics
-from surebayes.core import cross_validation, estimate, weigh
-from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
-from surebayes.core.represent import Representation
-from surebayes.core.score import Linear
-from surebayes.core.statistics import Side, Statistics
-from surebayes.estimators.shared.base import CountClassifier
-from surebayes.estimators.shared.parameters import (
+from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.parameters import (
     NORM,
     POSITIVE,
     PRIOR,
@@ -27,7 +22,12 @@ from surebayes.estimators.shared.parameters import (
     Constraints,
     check_weight,
 )
-from surebayes.estimators.shared.rates import Columns, RateClassifier
+from surebayes.classifiers.rates import Columns, RateClassifier
+from surebayes.core import cross_validation, estimate, weigh
+from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
+from surebayes.core.represent import Representation
+from surebayes.core.score import Linear
+from surebayes.core.statistics import Side, Statistics
 
 
 class ClassNormalizedNB(RateClassifier):
@@ -39,7 +39,7 @@ class ClassNormalizedNB(RateClassifier):
         The length that each class's mass is scaled to: a number, the smaller of the two classes' (PCNmin), or for each
         class what cross-validation on the training documents finds best by the area under the ROC curve.
     tf, weight, norm, scale, smoothing, prior, unseen
-        See `surebayes.estimators`.
+        See `surebayes.classifiers`.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class CentroidClassifier(CountClassifier):
     norm : {"l2", "l1"}, default="l2"
         The norm in which centroids get unit length.
     tf, weight
-        See `surebayes.estimators`; documents are scaled in L2 to the mean length of the training documents.
+        See `surebayes.classifiers`; documents are scaled in L2 to the mean length of the training documents.
 
     Examples
     --------

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from surebayes.classifiers.base import CountClassifier, FloatArray
+from surebayes.classifiers.holder import Holder
+from surebayes.classifiers.learning import Learner
+from surebayes.classifiers.rates import Columns
 from surebayes.core.freezing import TrainingDocuments
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
-from surebayes.estimators.shared.base import CountClassifier, FloatArray
-from surebayes.estimators.shared.holder import Holder
-from surebayes.estimators.shared.learning import Learner
-from surebayes.estimators.shared.rates import Columns
 
 
 class DelegatingClassifier(CountClassifier):

@@ -14,15 +14,15 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes import metrics
+from surebayes.classifiers.base import FloatArray
+from surebayes.classifiers.delegating import DelegatingClassifier
+from surebayes.classifiers.multinomial import MultinomialNB
+from surebayes.classifiers.parameters import COUNT, POSITIVE, Constraints
+from surebayes.classifiers.rates import RateClassifier
 from surebayes.core import cross_validation, reversal, weigh
 from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import places, row_sums, spread
 from surebayes.core.score import Linear
-from surebayes.estimators.multinomial import MultinomialNB
-from surebayes.estimators.shared.base import FloatArray
-from surebayes.estimators.shared.delegating import DelegatingClassifier
-from surebayes.estimators.shared.parameters import COUNT, POSITIVE, Constraints
-from surebayes.estimators.shared.rates import RateClassifier
 
 GAMMAS = tuple(float(g) for g in np.geomspace(0.001, 50, 15))
 """What gamma="auto" tries: the range of the paper."""

@@ -16,15 +16,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from surebayes.core.freezing import TrainingDocuments
-from surebayes.core.reversal import Reversal
-from surebayes.estimators.opinion_pool import OpinionPoolNB
-from surebayes.estimators.shared.base import CountClassifier
-from surebayes.estimators.shared.delegating import DelegatingClassifier
-from surebayes.estimators.shared.learning import whole_or_not_at_all
-from surebayes.estimators.shared.parameters import POSITIVE, Constraints
-from surebayes.estimators.tuning.measures import measure_of
-from surebayes.estimators.tuning.search import (
+from surebayes.classifiers.base import CountClassifier
+from surebayes.classifiers.delegating import DelegatingClassifier
+from surebayes.classifiers.learning import whole_or_not_at_all
+from surebayes.classifiers.opinion_pool import OpinionPoolNB
+from surebayes.classifiers.parameters import POSITIVE, Constraints
+from surebayes.classifiers.tuning_counts import Fold, SharedDocuments, folds_of
+from surebayes.classifiers.tuning_measures import measure_of
+from surebayes.classifiers.tuning_search import (
     FOLDS,
     N_CANDIDATES,
     OUT_OF_TIME,
@@ -33,7 +32,8 @@ from surebayes.estimators.tuning.search import (
     deal,
     forward_folds,
 )
-from surebayes.estimators.tuning.shared_counts import Fold, SharedDocuments, folds_of
+from surebayes.core.freezing import TrainingDocuments
+from surebayes.core.reversal import Reversal
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from surebayes import metrics
+from surebayes.classifiers.base import CountClassifier, FloatArray, log_prior_odds
+from surebayes.classifiers.parameters import POSITIVE, PRIOR, Constraints, check_weight
+from surebayes.classifiers.rates import Columns
 from surebayes.core import cross_validation, estimate, score, weigh
 from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Statistics
-from surebayes.estimators.shared.base import CountClassifier, FloatArray, log_prior_odds
-from surebayes.estimators.shared.parameters import POSITIVE, PRIOR, Constraints, check_weight
-from surebayes.estimators.shared.rates import Columns
 
 
 class PoissonNB(CountClassifier):
@@ -27,7 +27,7 @@ class PoissonNB(CountClassifier):
     Parameters
     ----------
     weight : default=None
-        None (PNB), "ig", "chi2", "ratio", any weight that `surebayes.estimators` lists ("abs" is the absolute
+        None (PNB), "ig", "chi2", "ratio", any weight that `surebayes.classifiers` lists ("abs" is the absolute
         logarithm of the ratio of means), or "auto": for each class what cross-validation on the training documents
         finds best by break-even; a class of few documents gets "chi2", as the paper advises (PNB*). Weights follow
         the sums.
@@ -38,7 +38,7 @@ class PoissonNB(CountClassifier):
     ratio : {"documents", "means"}, default="documents"
         Whether "ratio" compares shares of documents or Poisson means.
     prior
-        See `surebayes.estimators`.
+        See `surebayes.classifiers`.
 
     Attributes
     ----------

@@ -9,11 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from surebayes.core import weigh
-from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
-from surebayes.core.represent import Representation
-from surebayes.estimators.shared.labels import canonical_rows, read_target
-from surebayes.estimators.shared.parameters import (
+from surebayes.classifiers.labels import canonical_rows, read_target
+from surebayes.classifiers.parameters import (
     NORM,
     STEEPNESS,
     TF,
@@ -24,6 +21,9 @@ from surebayes.estimators.shared.parameters import (
     check_weight,
     top_of,
 )
+from surebayes.core import weigh
+from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
+from surebayes.core.represent import Representation
 
 
 class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -34,7 +34,7 @@ class TermWeighting(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     tf, weight, steepness, top, norm
-        See `surebayes.estimators`; "abs" comes from the uniform L1 pool with smoothing 0.01.
+        See `surebayes.classifiers`; "abs" comes from the uniform L1 pool with smoothing 0.01.
 
     Attributes
     ----------

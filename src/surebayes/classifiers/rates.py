@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from surebayes.classifiers.base import CountClassifier, FloatArray, log_prior_odds
 from surebayes.core import estimate
 from surebayes.core import reversal as core_reversal
 from surebayes.core.freezing import Recipe, TrainingDocuments, freeze
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
-from surebayes.estimators.shared.base import CountClassifier, FloatArray, log_prior_odds
 
 Columns = NDArray[np.int64] | None
 

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils._param_validation import StrOptions
 
+from surebayes.classifiers.base import CountClassifier, FloatArray
+from surebayes.classifiers.parameters import NORM, NOT_NEGATIVE, POSITIVE, TF, Constraints, check_weight
+from surebayes.classifiers.rates import Columns
 from surebayes.core import cross_validation, score, weigh
 from surebayes.core.decide import bias_of_least_error, slope_of_least_error
 from surebayes.core.freezing import TrainingDocuments, contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
-from surebayes.estimators.shared.base import CountClassifier, FloatArray
-from surebayes.estimators.shared.parameters import NORM, NOT_NEGATIVE, POSITIVE, TF, Constraints, check_weight
-from surebayes.estimators.shared.rates import Columns
 
 
 class TermDiscriminant(CountClassifier):
@@ -25,7 +25,7 @@ class TermDiscriminant(CountClassifier):
     Parameters
     ----------
     weight : {"odds", "log_odds", "kl", ...}, default="log_odds"
-        How much a term discriminates (DTWC-O, -LO, -KL), or any weight that `surebayes.estimators` lists but "abs".
+        How much a term discriminates (DTWC-O, -LO, -KL), or any weight that `surebayes.classifiers` lists but "abs".
     min_weight : float, default=0.0
         Terms below it are left out.
     select : {"weight", "difference"}, default="weight"
@@ -35,7 +35,7 @@ class TermDiscriminant(CountClassifier):
     slope : "fit" or float, default="fit"
         The slope of the line; "fit" finds one of least training error, exactly, by one sort.
     tf, norm
-        See `surebayes.estimators`; without a norm, with log-odds and slope 1, the score is that of Bernoulli-style
+        See `surebayes.classifiers`; without a norm, with log-odds and slope 1, the score is that of Bernoulli-style
         Naive Bayes over the terms present, without prior.
 
     Attributes

@@ -1,1 +1,0 @@
-"""What the classifiers share: learning and forgetting, labels, parameters, delegation."""
