@@ -103,3 +103,11 @@ def test_the_gallery_runs(script, tmp_path):
     finished = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout
+
+
+def test_every_shipped_call_of_spamc_takes_large_mail():
+    """By default spamc leaves out what is over 500 kB; 256 MB is the most that it can be given."""
+    files = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *(f for f in ROOT.glob("examples/**/*") if f.is_file())]
+    calls = [line for file in files for line in file.read_text().splitlines() if re.search(r"\bspamc -", line)]
+    assert len(calls) >= 2
+    assert [line for line in calls if "-s 268435456" not in line] == []

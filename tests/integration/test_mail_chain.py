@@ -1,9 +1,10 @@
 """The whole way: swaks, postfix, milters, dovecot, Junk, a user who moves a mail, a lesson, another verdict."""
 
 import re
+from pathlib import Path
 
 import pytest
-from lab import Lab, wait_for_port
+from lab import EXAMPLES, Lab, wait_for_port
 from running import Server, wait_until
 
 
@@ -146,13 +147,34 @@ def test_the_after_queue_script(chain, mails, tmp_path):
     for socket, code in ((chain.folder / "spamd.sock", 0), (tmp_path / "nobody", 75)):
         env = {
             "PATH": "/usr/bin:/bin",
-            "SPAMC": f"spamc -x -X --connect-retries 1 -U {socket}",
+            "SPAMC": f"spamc -x -X -s 268435456 --connect-retries 1 -U {socket}",
             "SENDMAIL": str(sendmail),
         }
         done = subprocess.run([script, "-f", "a@b", "--", "c@d"], input=mails["spam"], env=env, timeout=60)
         assert done.returncode == code
     assert (tmp_path / "words").read_text() == "-f a@b -- c@d\n"
     assert b"X-Spam-Flag: YES" in (tmp_path / "mail").read_bytes()
+    large = mails["spam"] + b"filling " * 2**17
+    for most, tagged in (("67108864", True), ("1000000", False)):  # what the server would refuse goes on as it came
+        shipped = {"PATH": "/usr/bin:/bin", "SENDMAIL": str(sendmail), "MOST": most}
+        shipped["SPAMC"] = _shipped_spamc(script).replace("/run/surebayes", str(chain.folder))
+        assert subprocess.run([script, "-f", "a@b"], input=large, env=shipped, timeout=60).returncode == 0
+        assert (b"X-Spam-Checker-Version" in (tmp_path / "mail").read_bytes()) == tagged
+        assert len((tmp_path / "mail").read_bytes()) >= len(large)
+
+
+def test_the_learning_script_takes_large_mail(chain, mails):
+    import subprocess
+
+    script = EXAMPLES / "bin/surebayes-learn"
+    env = {"PATH": "/usr/bin:/bin", "SPAMC": _shipped_spamc(script).replace("/run/surebayes", str(chain.folder))}
+    large = mails["spam"] + b"filling " * 2**17
+    assert subprocess.run([script, "spam"], input=large, env=env, timeout=60).returncode == 0
+
+
+def _shipped_spamc(script):
+    """Return how a script calls spamc where nobody says otherwise."""
+    return re.search(r"SPAMC:=([^}]*)}", Path(script).read_text())[1]
 
 
 def test_the_ready_files_of_postfix(chain, mails, program, tmp_path):

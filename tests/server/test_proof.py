@@ -25,6 +25,7 @@ def test_a_whole_loop(folder):
         code, links = doctor(server, folder, "spamd", "http", "milter")
         assert code == 0, links
         assert {row["state"] for row in links.values()} == {"ok"}
+        assert {f"{door} judges 1 MB" for door in ("spamd", "http", "milter")} <= links.keys()
         assert {"spamd learns", "spamd to milter", "http to spamd", "http forgets", "spamd as before"} <= links.keys()
     with sb.Filter.open(folder) as opened:
         assert opened.status()["documents"] == before
@@ -87,3 +88,10 @@ def test_the_folder_whose_key_signs_the_mail_is_needed():
     ran = run_script("doctor", "--mail")
     assert ran.code == 2
     assert "-m DIR" in ran.err
+
+
+def test_a_server_that_takes_no_large_mail_is_named(folder):
+    with Server(folder, "--max-size", "500000", doors=("spamd", "http")) as server:
+        doors = {door: Address("127.0.0.1", server.ports[door]) for door in ("spamd", "http")}
+        broken = [link.name for link in prove(doors, str(folder)) if not link.holds]
+    assert broken == ["spamd judges 1 MB", "http judges 1 MB"]

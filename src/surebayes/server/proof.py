@@ -20,8 +20,11 @@ from surebayes.server.process.address import Address
 from surebayes.server.scale import REQUIRED
 from surebayes.server.testmail import TESTER, marked_mail
 
+_PIECE = 65535
 PATIENCE = 10.0
 """Seconds for a lesson to show in every process: they look every 5."""
+LARGE = 10**6
+"""Bytes of the mail that shows whether large mails come through: many a client leaves out those over 500 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +51,21 @@ def prove(doors: dict[str, Address], folder: str, seconds: float = PATIENCE, tok
         For HTTP, where the server has tokens.
     """
     try:
-        mail = marked_mail(folder)
+        mail, large = marked_mail(folder), marked_mail(folder, LARGE)
     except (OSError, Busy) as error:
         yield Link("signed", False, f"no key to sign the mail with: {error}")
         return
     clients = {door: _CLIENTS[door](address, token) for door, address in doors.items()}
     scores: dict[str, float] = {}
     for door, address in doors.items():
-        try:
-            scores[door] = clients[door].points(mail)
-            yield Link(f"{door} judges", True, f"at {address}; {scores[door]:.1f} of 5.0 points")
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            yield Link(f"{door} judges", False, f"at {address}: {error or type(error).__name__}")
+        for name, each in (("judges", mail), ("judges 1 MB", large)):
+            try:
+                points = clients[door].points(each)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                yield Link(f"{door} {name}", False, f"at {address}: {error or type(error).__name__}")
+                break
+            scores.setdefault(door, points)
+            yield Link(f"{door} {name}", True, f"at {address}; {points:.1f} of 5.0 points")
     for door, client in sorted(clients.items(), reverse=True):
         if isinstance(client, TeachingClient) and door in scores:
             yield from _round(door, client, clients, scores, mail, seconds)
@@ -227,7 +233,9 @@ class MilterClient(Client):
             for name, value in fields:
                 _say(connection, b"L", name + b"\0" + value + b"\0")
             _say(connection, b"N")
-            _say(connection, b"B", body)
+            for start in range(0, len(body), _PIECE):
+                if _say(connection, b"B", body[start : start + _PIECE])[0] == b"s":
+                    break
             answers = [_say(connection, b"E")]
             while answers[-1][0] not in b"acdrty":
                 answers.append(_hear(connection))

@@ -75,7 +75,7 @@ class Service(Answers):
     def __init__(self, options: Options, log: Log | None = None) -> None:
         self.options = options
         self.log = Log(options.log_level) if log is None else log
-        self.tokens = Tokens(options.tokens, options.users is not None) if options.tokens else None
+        self.tokens = Tokens(options.tokens, options.users is not None, self.log) if options.tokens else None
         self.counters = Counters()
         self.memory = RequestMemory(max(4 * options.max_size, 2**28))
         self.rate = Rate(options.request_rate)
