@@ -34,6 +34,9 @@ from surebayes.core.represent import Representation
 from surebayes.core.score import Linear
 from surebayes.core.statistics import Side
 
+ONLY_BINARY = "Only binary classification is supported. The type of the target is multiclass."
+"""What scikit-learn's checks expect of a classifier whose tags say that it takes two classes."""
+
 
 class MultinomialNB(JointClassifier, RateClassifier):
     """Multinomial Naive Bayes: scikit-learn's by default; by its parameters NB and NB-IR of Kolcz & Yih.
@@ -132,10 +135,10 @@ class MultinomialNB(JointClassifier, RateClassifier):
         if self.contrast == "joint":
             if self.multilabel_:
                 raise ValueError("Multi-label y needs contrast='rest': every label is set against the rest.")
-            if len(self.classes_) > 2 and (weigh.is_supervised(self.weight) or self.top is not None):
+            if len(self.classes_) > 2 and self._needs_one_against_rest():
                 raise ValueError(
-                    "Supervised weights and top need one class against the rest: set contrast='rest' for more than "
-                    "two classes."
+                    f"{ONLY_BINARY} With contrast='joint': supervised weights and top need one class against the rest. "
+                    "Set contrast='rest' for more than two classes."
                 )
         self._check_aliases()
 
@@ -217,9 +220,21 @@ class MultinomialNB(JointClassifier, RateClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = self.contrast == "rest"
+        tags.classifier_tags.multi_label = self._sets_against_rest
+        tags.classifier_tags.multi_class = self._sets_against_rest or not self._needs_one_against_rest()
         return tags
+
+    @property
+    def _sets_against_rest(self) -> bool:
+        return self.contrast == "rest"
+
+    def _needs_one_against_rest(self) -> bool:
+        """Whether what is learnt of a term needs one class against the rest."""
+        return self.top is not None or weigh.is_supervised(self.weight)
 
     def _check_one_against_rest(self) -> None:
         if self._competes():
-            raise ValueError("A reversal needs one class against the rest: for more classes set contrast='rest'.")
+            raise ValueError(
+                f"{ONLY_BINARY} With contrast='joint': a reversal needs one class against the rest. Set "
+                "contrast='rest' for more classes."
+            )

@@ -117,6 +117,11 @@ class RateClassifier(CountClassifier):
             each.append(function(rates, c, compact, scoring, teaching, scores[:, c]))
         return each
 
+    @property
+    def _sets_against_rest(self) -> bool:
+        """Whether, of more than two classes or of labels, each is set against the rest: a reversal needs that."""
+        return True
+
     def _check_one_against_rest(self) -> None:
         """Refuse a model without one class against the rest."""
 

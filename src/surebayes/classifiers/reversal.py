@@ -143,6 +143,13 @@ class DecisionReversalNB(DelegatingClassifier):
         self._check_learnt()
         return self.estimator_.reversal(X)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, RateClassifier):
+            able = self.estimator._sets_against_rest
+            tags.classifier_tags.multi_class = tags.classifier_tags.multi_label = able
+        return tags
+
     def text_scorer(self, vectorizer: Any) -> NoReturn:
         """Refuse: a reversal is no linear score."""
         raise TypeError("The score of a decision reversal is not linear: take the text_scorer of estimator_ instead.")

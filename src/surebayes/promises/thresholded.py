@@ -82,7 +82,9 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
-        tags.classifier_tags.multi_label = bool(inner.classifier_tags and inner.classifier_tags.multi_label)
+        able = inner.classifier_tags
+        tags.classifier_tags.multi_label = bool(able and able.multi_label)
+        tags.classifier_tags.multi_class = not able or able.multi_class
         tags.classifier_tags.poor_score = True  # few false alarms come before many right answers
         return tags
 
