@@ -134,9 +134,13 @@ def smallest_rate(n: int, confidence: float) -> float:
 
 
 class TooFewDocuments(SurebayesError, ValueError):
-    """Too few documents of a class for the promise; says how many are needed and what can be promised instead."""
+    """Too few documents of a class for the promise; says how many are needed and what can be promised instead.
+
+    `dependent` more did not count: copies of others, or of the same groups.
+    """
 
     documents = "documents"
+    dependent = 0
     promise = "an error rate of at most"
 
     def __init__(self, needed: int, available: int, rate: float, confidence: float, offer: float | None = None) -> None:
@@ -161,9 +165,12 @@ class TooFewDocuments(SurebayesError, ValueError):
                 f", or promise what these allow: {self.promise} {rate} with confidence "
                 f"{self.confidence:g}, or {self.rate:g} with confidence {certain}"
             )
+        counted = f"there are {n:,}"
+        if self.dependent:
+            counted += f" (and {self.dependent:,} copies, or further ones of the same groups, which don't count)"
         return (
             f"{self.promise} {self.rate:g} with confidence {self.confidence:g} needs at least {self.needed:,} "
-            f"{self.documents}, there are {n:,}: {more}."
+            f"{self.documents}, {counted}: {more}."
         )
 
 

@@ -115,6 +115,24 @@ def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp
     assert run_here(capsys, monkeypatch, "certify", tmp_path / "nothing.csv").code == 66
 
 
+def test_a_column_of_groups(capsys, monkeypatch, tmp_path, rows):
+    thrice = [(row, f"thread {k // 2}" if k < 2000 else "") for k, row in enumerate(rows) for _ in range(3)]
+    lines = ["score,label,thread", *(f"{score},{label},{thread}" for (score, label), thread in thrice)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    words = ["certify", tmp_path / "t.csv", "--max-fpr", "0.01"]
+    (plain_rows,) = run_here(capsys, monkeypatch, *words, "--json").records()
+    assert plain_rows["n_negatives"] == 12_000  # scores of six decimals: equal by chance
+    (grouped,) = run_here(capsys, monkeypatch, *words, "--group", "thread", "--json").records()
+    assert (grouped["n_negatives"], grouped["dependent"]) == (1000 + 9000, [2000, 2000])
+    done = run_here(capsys, monkeypatch, *words, "--group", "thread", "--no-json")
+    assert "2,000 more of the same groups" in " ".join(done.out.split())
+    done = run_here(capsys, monkeypatch, *words, "--group", "threat")
+    assert done.code == 65
+    assert "has no column 'threat'; it has score, label, thread" in done.err
+    done = run_here(capsys, monkeypatch, "certify", "-", "--group", "thread")
+    assert done.code in (65, 66)
+
+
 # ---------------------------------------------------------------------- audit
 
 
@@ -147,6 +165,15 @@ def test_an_audit_of_known_scores():
     plain = report.to_dict()
     assert plain["rankings"][1]["tpr_at_fpr_0.001"] == ours.recall_at[0.001]
     assert json.loads(json.dumps(plain))["in_use"]["false_alarms"]["of"] == report.ham
+
+
+def test_copies_of_a_mail_count_once_in_an_audit():
+    every = list(mails())
+    copies = [(b"Message-ID: <%d@example.org>\r\n" % k + raw, label) for k, (raw, label) in enumerate(every)]
+    report = audit(every + copies, "X-Spam-Status", max_fpr=0.05, beside=False)
+    assert report.ham == 2 * sum(label == "ham" for _, label in every)
+    assert report.certificate.n_negatives <= report.ham // 2
+    assert sum(report.certificate.dependent) >= 900
 
 
 def test_half_of_the_mail_without_the_header_is_left_out_and_counted():

@@ -289,3 +289,24 @@ def test_copying_over_a_live_folder_ends_no_judge(tmp_path):
         for path, content in files.items():
             path.write_bytes(content)
         assert [mine.judge(raw).score for raw, _ in MAILS][:20] == before
+
+
+# ---- copies
+
+
+def test_copies_of_a_mail_count_once(tmp_path):
+    """Before, a campaign that came fifty times counted as fifty good mails."""
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:100], reserve=0)
+        campaign = b"Subject: news of the club\n\nThe hall is closed on Monday, we meet at the lake at nine instead.\n"
+        new = [raw for raw, label in MAILS[100:] if label == "ham"]
+        copies = [b"From: club@example.org\nMessage-ID: <%d@example.org>\n%s" % (k, campaign) for k in range(50)]
+        promise = mine.calibrate(0.2, negatives=new + copies)
+        assert (promise.n_negatives, promise.dependent) == (len(new) + 1, (49, 0))
+        with pytest.raises(sb.NotEnoughNegatives, match="49 copies") as error:
+            mine.calibrate(0.01)
+        assert error.value.available == len(new) + 1
+        assert mine.calibrate(0.2, positives=[raw for raw, label in MAILS[100:] if label == "spam"]).recall_interval
+        assert len(mine.tradeoff()["negatives"]) == len(new) + 1
+        short = [b"Message-ID: <s%d@example.org>\n\nthanks\n" % k for k in range(9)]
+        assert mine.calibrate(0.2, negatives=short).n_negatives == len(new) + 10  # equal by chance

@@ -160,7 +160,10 @@ def test_ties_are_safe(constant):
 
 def test_duplicated_rows():
     rows, labels = np.repeat(X[:300], 20, axis=0), np.repeat(Y[:300], 20)
-    model = GuaranteedThreshold(Score().fit(rows, labels), max_fpr=0.01, cv="prefit").fit(rows, labels)
+    model = GuaranteedThreshold(Score().fit(rows, labels), max_fpr=0.01, cv="prefit")
+    with pytest.raises(NotEnoughNegatives, match=r"there are 198 \(and 3,762 copies"):
+        model.fit(rows, labels)
+    model.fit(rows, labels, groups=range(6000))
     assert (rows[labels == "ham", 0] > model.threshold_).sum() <= model.certificate_.allowed
 
 

@@ -66,6 +66,10 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @click.option("--header/--no-header", default=True, help=(
     "Whether a CSV file starts with names; if not, --score and --label take column numbers."
 ))  # fmt: skip
+@click.option("--group", metavar="COL", help=(
+    "The column or key of what belongs together: copies, a thread, a sender. A group counts as one document. Default: "
+    "equal scores with more than seven digits are copies."
+))  # fmt: skip
 @click.option("--skip-bad", is_flag=True, help="Leave out rows without a finite score or a label, and say how many.")
 @_show.output_options
 @click.argument("file", metavar="FILE", type=click.Path(readable=False))
@@ -77,6 +81,7 @@ def certify(
     max_fpr: float,
     confidence: float,
     mislabelled: tuple[int, int],
+    group: str | None,
     skip_bad: bool,
     as_json: bool | None,
     **options: Any,
@@ -93,7 +98,7 @@ def certify(
     left_out: list[str] = []
     options["delimiter"] = _inputs.delimiter_of(options["delimiter"])
     table = Source(file, text=score, label_column=label, skip_bad=left_out.append if skip_bad else None, **options)
-    scores, labels = read_scores(table)
+    scores, labels, groups = read_scores(table, group)
     name, other = positive_label(labels, positive, file)
     certificate = certified(
         scores,
@@ -101,6 +106,7 @@ def certify(
         max_fpr=max_fpr,
         confidence=confidence,
         mislabelled=mislabelled,
+        groups=groups,
         pos_label=name,
         neg_label=other,
     )
@@ -117,10 +123,11 @@ def _print_certificate(certificate: Certificate) -> None:
 
     low, high = certificate.recall_interval
     level = _show.percent(interval_confidence(certificate.confidence))
+    more = [f"; {count:,} more of the same groups" if count else "" for count in certificate.dependent]
     rows = [
         ("threshold", f"{certificate.threshold:.6g}", f"strictly above it is {certificate.pos_label}"),
-        ("negatives", f"{certificate.n_negatives:,}", f"at most {certificate.allowed:,} of them above"),
-        ("positives", f"{certificate.n_positives:,}", ""),
+        ("negatives", f"{certificate.n_negatives:,}", f"at most {certificate.allowed:,} of them above{more[0]}"),
+        ("positives", f"{certificate.n_positives:,}", more[1].removeprefix("; ")),
         ("recall", f"{certificate.recall:.4f}", f"{level} interval: {low:.4f} to {high:.4f}"),
     ]
     _show.print_table(("", "value", ""), rows)

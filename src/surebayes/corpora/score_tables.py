@@ -11,14 +11,16 @@ from surebayes.errors import BadInput
 from surebayes.promises.positive_class import positive_of
 
 
-def read_scores(source: Source) -> tuple[list[float], list[str]]:
-    r"""Read a score and a label from each row of a table.
+def read_scores(source: Source, group: str | None = None) -> tuple[list[float], list[str], list[str] | None]:
+    r"""Read a score and a label from each row of a table, and what it belongs to where a column of that is named.
 
     Parameters
     ----------
     source : Source
         The table; its `text` names the column of scores. Rows without a finite score or without a label are an error,
         or left out where the source has `skip_bad`.
+    group : str, optional
+        The column of groups. A row without one is a group of its own.
 
     Examples
     --------
@@ -27,7 +29,7 @@ def read_scores(source: Source) -> tuple[list[float], list[str]]:
     ...     table = pathlib.Path(folder, "scores.csv")
     ...     _ = table.write_text("score,label\n-1.5,ham\n2,spam\n")
     ...     read_scores(Source(table, text="score"))
-    ([-1.5, 2.0], ['ham', 'spam'])
+    ([-1.5, 2.0], ['ham', 'spam'], None)
     """
     table = source.replaced(scores=True).resolved()
     if table.format not in ("csv", "jsonl", "parquet"):
@@ -35,7 +37,7 @@ def read_scores(source: Source) -> tuple[list[float], list[str]]:
             f"{shown(source.path)} is no table. Scores are read from CSV, TSV, JSON lines and Parquet files (.csv, "
             ".tsv, .jsonl, .parquet)."
         )
-    scores, labels = [], []
+    scores, labels, places = [], [], []
     for where, cell, label, _ in table:
         score = _number(cell)
         if score is None:
@@ -47,7 +49,14 @@ def read_scores(source: Source) -> tuple[list[float], list[str]]:
         assert label is not None
         scores.append(score)
         labels.append(str(label))
-    return scores, labels
+        places.append(where)
+    if group is None:
+        return scores, labels, None
+    if str(source.path) == "-":
+        raise BadInput("Groups take a second look at the table: give a file instead of standard input.")
+    of_row = {row.name: row.content for row in table.replaced(text=group, skip_bad=lambda sentence: None)}
+    named = [of_row.get(where) for where in places]
+    return scores, labels, [f"group {name!r}" if name else where for where, name in zip(places, named)]
 
 
 def _number(cell: bytes | str) -> float | None:

@@ -44,7 +44,7 @@ def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
         for label in labels:
             before = now.get(label, {"rate": 0.0, "burst": BURST})
             terms = (before["rate"] if rate is None else rate, before["burst"] if burst is None else burst)
-            scores, truth, _ = reserve.of(label)
+            scores, truth, *_ = reserve.of(label)
             place = 0 if len(state.names) == 2 else state.names.index(label)
             ledger.set_terms(memory.database, label, place, *terms, who="calibrate")
             ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())

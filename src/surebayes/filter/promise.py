@@ -36,6 +36,7 @@ from surebayes.metrics.significance import Interval
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
 from surebayes.promises.certifying import certify
+from surebayes.promises.independent import Groups, in_both_readings, numbered, one_each
 from surebayes.promises.order_statistics import (
     Mislabelled,
     confidence_of_renewal,
@@ -178,9 +179,9 @@ def renew(write: Writing) -> Certificate | None:
 def _promise(write: Writing, reserve: HeldOut, label: str, terms: PromiseTerms, who: str) -> Certificate:
     """Certify the model as it is, and set the class's threshold, and the probability, by it."""
     state = write.state
-    scores, truth, days = reserve.of(label, terms.min_precision is not None)
+    scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
-    certificate = _certify(scores, truth, label, terms, days, state.model, other)
+    certificate = _certify(scores, truth, label, terms, days, groups, state.model, other)
     if reserve.corrected:
         certificate = replace(certificate, assumption=CORRECTED)
     elif not state.knows_what_it_learnt:
@@ -210,9 +211,10 @@ class HeldOut:
     days: list[str]
     names: list[str]
     corrected: bool
+    texts: list[bytes]
 
-    def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Return the scores of a class, what is of that class, and days.
+    def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str], Groups]:
+        """Return the scores of a class, what is of that class, days, and groups of documents of equal text.
 
         Training sets aside twice the share of the first class. `as_they_come` leaves half of it out, by fingerprint:
         for promises that depend on the shares of the classes.
@@ -224,19 +226,21 @@ class HeldOut:
         ]  # fmt: skip
         scores = np.array([self.scores[i][k] for i in rows], float)
         truth = np.array([self.labels[i] == label for i in rows], bool)
-        return scores, truth, [self.days[i] for i in rows]
+        groups = numbered(self.texts[i] or self.fingerprints[i] for i in rows)
+        return scores, truth, [self.days[i] for i in rows], groups
 
 
 def held_out(state: State, journal: Journal) -> HeldOut:
     """Score what was set aside with the model as it is; what was misjudged and learnt keeps the score that it got."""
-    by_contrast, labels, rows = reserve_scores(state, journal)
+    by_contrast, labels, rows, texts = reserve_scores(state, journal)
     before, labels_then, rows_then = judged_scores(state, journal)
     when = journal.times("reserve") | journal.times("judged")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows + rows_then]
     by_action = journal.messages("reserve", "release"), journal.messages("judged", "unjudged")
     by_row = {row: fingerprint for messages in by_action for fingerprint, (_, _, row) in messages.items()}
     fingerprints = [by_row[row] for row in rows + rows_then]
-    return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before))
+    texts += [b""] * len(before)
+    return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before), texts)
 
 
 def tradeoff(durable: Durable, positive: str | None, confidence: float) -> dict[str, Any]:
@@ -246,8 +250,9 @@ def tradeoff(durable: Durable, positive: str | None, confidence: float) -> dict[
         state = durable.fresh_state()
         held = held_out(state, durable.reading())
     label = targets(state, positive)[-1]
-    scores, truth, _ = held.of(label)
-    negatives, positives = np.sort(scores[~truth])[::-1], np.sort(scores[truth])
+    scores, truth, _, groups = held.of(label)
+    negatives = np.sort(one_each(scores[~truth], groups[~truth]))[::-1]
+    positives = np.sort(one_each(scores[truth], groups[truth], highest=False))
     wanted: Iterable[int] = range(len(negatives))
     if len(negatives) > POINTS:  # each of the highest, then ever fewer
         wanted = sorted({*range(POINTS // 4), *np.geomspace(1, len(negatives) - 1, POINTS).astype(int).tolist()})
@@ -271,6 +276,7 @@ def _certify(
     label: str,
     terms: PromiseTerms,
     days: list[str],
+    groups: Groups,
     model: str,
     other: str | None,
 ) -> Certificate:
@@ -279,15 +285,19 @@ def _certify(
     if truth.any() or terms.max_fpr is None:
         made = certify(
             scores, truth, max_fpr=terms.max_fpr, min_precision=terms.min_precision, confidence=confidence,
-            mislabelled=terms.mislabelled, order=np.array(days), model=model, pos_label=label, neg_label=other,
+            mislabelled=terms.mislabelled, order=np.array(days), groups=groups, model=model,
+            pos_label=label, neg_label=other,
         )  # fmt: skip
         return replace(made, renewal=terms.renewal, series_confidence=series)
-    threshold, allowed = order_statistic_threshold(scores, terms.max_fpr, confidence, terms.mislabelled)
+    threshold, allowed = in_both_readings(
+        order_statistic_threshold, scores, groups, terms.max_fpr, confidence, terms.mislabelled
+    )
+    independent = len(np.unique(groups))
     first, last = (min(days), max(days)) if days else (None, None)
     return Certificate(  # nothing is known of the recall without positives
-        threshold, "max_fpr", confidence, len(scores), 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
+        threshold, "max_fpr", confidence, independent, 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
         0.0, EXACT, first, last, model, label, neg_label=other, mislabelled=terms.mislabelled,
-        renewal=terms.renewal, series_confidence=series,
+        renewal=terms.renewal, series_confidence=series, dependent=(len(scores) - independent, 0),
     )  # fmt: skip
 
 

@@ -22,7 +22,10 @@ from surebayes.promises.order_statistics import (
     Mislabelled,
 )
 
-EXACT = "exact: calibration rows were not used for training, and future rows come from the same distribution"
+EXACT = (
+    "exact: calibration rows are independent and were not used for training, and future rows come from the same "
+    "distribution"
+)
 APPROXIMATE = "approximate: refitted model, no guarantee (scores come from models of other folds)"
 CORRECTED = "corrected: measured, not guaranteed (misjudged rows of the reserve were learnt; their old scores count)"
 UNRECOGNISED = "unknown: measured, not guaranteed (documents were learnt that can't be told from calibration rows)"
@@ -44,7 +47,7 @@ class Certificate:
     confidence : float
         Each promise holds with at least this probability over the draw of the calibration rows.
     n_negatives, n_positives : int
-        Calibration rows of each class.
+        Independent calibration rows of each class: of copies, and of a group, one.
     allowed : int
         How many of them may lie on the wrong side of the threshold: negatives above it for "max_fpr", positives not
         above it for "min_recall", negatives above it for "min_precision".
@@ -76,6 +79,8 @@ class Certificate:
         Which one of a series this is, from 1; 0 for one that stands alone.
     series_confidence : float or None
         With which all of the series hold at once; `confidence` is what this one needs for it.
+    dependent : (int, int)
+        Further calibration rows of each class that did not count: copies of others, or of the same group.
 
     Examples
     --------
@@ -88,8 +93,8 @@ class Certificate:
     >>> Certificate.from_json(certificate.to_json()) == certificate
     True
     >>> print(certificate)  # doctest: +NORMALIZE_WHITESPACE
-    score > 4998: at most 0.1% of negatives like these, confidence 95% (5,000 calibration negatives, at most 1 above);
-    recall 80.1% (95% interval 77.5% to 82.5%)
+    score > 4998: at most 0.1% of negatives like these, confidence 95% (5,000 independent calibration negatives,
+    at most 1 above); recall 80.1% (95% interval 77.5% to 82.5%)
     """
 
     threshold: float
@@ -117,11 +122,16 @@ class Certificate:
     budget: AlarmBound | None = None
     renewal: int = 0
     series_confidence: float | None = None
+    dependent: tuple[int, int] = (0, 0)
 
     @property
     def guaranteed(self) -> bool:
         """Whether the promise of a rate holds: exact, and not revoked. A budget holds in any case."""
-        return self.assumption == EXACT and not self.stale
+        return self._is_exact and not self.stale
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.assumption.startswith("exact: ")  # the words after it are another release's
 
     @property
     def protected(self) -> str:
@@ -151,7 +161,7 @@ class Certificate:
         if any(self.mislabelled):
             foreign, missing = self.mislabelled
             sentence += f", with up to {foreign:,} wrongly labelled {self.protected} and {missing:,} missing"
-        return sentence if self.assumption == EXACT else f"{sentence}; {self.assumption}"
+        return sentence if self._is_exact else f"{sentence}; {self.assumption}"
 
     def revoke(self, reason: str) -> Certificate:
         """Return the same certificate marked stale, with the reason."""
@@ -160,7 +170,8 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain Python values, and the sentences under "promises"."""
         plain = asdict(self)
-        plain["recall_interval"], plain["mislabelled"] = list(self.recall_interval), list(self.mislabelled)
+        for name in ("recall_interval", "mislabelled", "dependent"):
+            plain[name] = list(getattr(self, name))
         return plain | {"promises": list(self.promises)}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -193,9 +204,11 @@ class Certificate:
         return html.statement(str(self))
 
     def _rows(self) -> str:
-        if self.goal == "min_recall":
-            return f"{self.n_positives:,} calibration positives, at most {self.allowed:,} not above"
-        return f"{self.n_negatives:,} calibration negatives, at most {self.allowed:,} above"
+        recall = self.goal == "min_recall"
+        rows, more = (self.n_positives, self.dependent[1]) if recall else (self.n_negatives, self.dependent[0])
+        kind = f"{'independent ' if self._is_exact else ''}calibration {'positives' if recall else 'negatives'}"
+        counted = f"{rows:,} {kind}{f' ({more:,} more are copies or of the same groups)' if more else ''}"
+        return f"{counted}, at most {self.allowed:,} {'not above' if recall else 'above'}"
 
     def _recall(self) -> str:
         low, high = self.recall_interval
@@ -249,6 +262,7 @@ class Certificates(dict[Any, Certificate]):
 
 _REBUILT: dict[str, Callable[[Any], Any]] = {
     "recall_interval": lambda ends: Interval(*ends),
-    "mislabelled": lambda counts: tuple(counts),
+    "mislabelled": tuple,
+    "dependent": tuple,
     "budget": lambda bound: AlarmBound(**bound),
 }

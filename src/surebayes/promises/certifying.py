@@ -12,6 +12,7 @@ from scipy import special
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import rate_interval
 from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
+from surebayes.promises.independent import Groups, checked_groups, equal_scores, in_both_readings, one_each
 from surebayes.promises.order_statistics import (
     Mislabelled,
     checked_mislabelled,
@@ -31,6 +32,7 @@ def certify(
     min_recall: float | None = None,
     min_precision: float | None = None,
     order: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     assumption: str = EXACT,
     model: str | None = None,
     pos_label: Any = None,
@@ -59,6 +61,11 @@ def certify(
         earliest with `order`) chooses the sequence of thresholds, the others test it.
     order : array-like of shape (n,), optional
         When the rows were seen: fills `first` and `last`.
+    groups : array-like of shape (n,), optional
+        Which rows belong together: copies, a thread, a campaign, a sender. A group counts as one independent
+        observation, with the score that speaks most against the promise: the highest of its negatives, the lowest of
+        its positives. None: equal scores of the same class with more than seven digits are copies of one document.
+        ``range(n)``: every row is independent.
     assumption, model, pos_label, neg_label
         Copied into the certificate.
 
@@ -82,6 +89,8 @@ def certify(
     (4538, 4961)
     """
     values, truth = _checked(scores, y)
+    together = equal_scores(values) if groups is None else checked_groups(groups, values.size)
+    negatives, positives = (values[~truth], together[~truth]), (values[truth], together[truth])
     fraction(confidence, "confidence", zero=False, one=False)
     goal = _goal(max_fpr, min_recall, min_precision)
     foreign, missing = checked_mislabelled(mislabelled)
@@ -90,24 +99,28 @@ def certify(
         assert min_precision is not None
         if foreign or missing:
             raise ValueError("mislabelled rows can't be allowed for with min_precision: give max_fpr or min_recall.")
-        threshold, allowed = _precise(values, truth, min_precision, confidence, order)
+        threshold, allowed = _precise(values, truth, together, min_precision, confidence, order)
     elif goal == "max_fpr":
         assert max_fpr is not None
-        threshold, allowed = order_statistic_threshold(values[~truth], max_fpr, confidence, (foreign, missing))
+        wrong_labels = foreign, missing
+        threshold, allowed = in_both_readings(order_statistic_threshold, *negatives, max_fpr, confidence, wrong_labels)
     if min_recall is not None:
         # what is foreign among the negatives is missing from the positives, and the other way round
-        low, missed = recall_threshold(values[truth], min_recall, confidence, (missing, foreign))
+        low, missed = in_both_readings(
+            recall_threshold, *positives, min_recall, confidence, (missing, foreign), highest=False
+        )
         if goal == "min_recall":
             threshold, allowed = low, missed
         else:
             lower = min(low, threshold)  # where one threshold keeps both promises nothing is unsure
-    caught, n_positives = int((values[truth] > threshold).sum()), int(truth.sum())
+    found, n_negatives = one_each(*positives, highest=False), len(np.unique(negatives[1]))
+    caught, n_positives = int((found > threshold).sum()), len(found)
     first, last = _ends(order, values.size)
     return Certificate(
         threshold=threshold,
         goal=goal,
         confidence=float(confidence),
-        n_negatives=int((~truth).sum()),
+        n_negatives=n_negatives,
         n_positives=n_positives,
         allowed=allowed,
         max_fpr=max_fpr,
@@ -115,7 +128,7 @@ def certify(
         min_precision=min_precision,
         recall=caught / n_positives,
         recall_interval=rate_interval(caught, n_positives, interval_confidence(confidence)),
-        positive_share=n_positives / truth.size,
+        positive_share=n_positives / (n_positives + n_negatives),
         assumption=assumption,
         first=first,
         last=last,
@@ -124,6 +137,7 @@ def certify(
         lower_threshold=lower,
         neg_label=_plain(neg_label),
         mislabelled=(foreign, missing),
+        dependent=(negatives[0].size - n_negatives, positives[0].size - n_positives),
     )
 
 
@@ -169,31 +183,50 @@ def _checked(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDAr
 def _precise(
     values: NDArray[np.float64],
     truth: NDArray[np.bool_],
+    groups: Groups,
     min_precision: float,
     confidence: float,
     order: ArrayLike | None,
 ) -> tuple[float, int]:
-    """Test a falling sequence of thresholds that a fifth of the rows chose, on the other rows."""
-    sequence = (
-        np.random.default_rng(0).permutation(values.size)
-        if order is None
-        else np.argsort(np.asarray(order), kind="stable")
-    )
-    pilot, rest = np.split(sequence, [values.size // 5])
+    """Test a falling sequence of thresholds that a fifth of the rows chose, on the other rows; groups stay together."""
+    n_groups = int(groups.max()) + 1
+    if order is None:
+        turn = np.argsort(np.random.default_rng(0).permutation(n_groups))
+    else:  # a group comes when its first row does
+        rows = np.argsort(checked_order(order, values.size), kind="stable")
+        turn = np.empty(n_groups, np.intp)
+        turn[groups[rows][::-1]] = np.arange(values.size)[::-1]
+    sequence = np.argsort(turn[groups], kind="stable")
+    in_turn = turn[groups][sequence]
+    pilot, rest = np.split(sequence, [np.searchsorted(in_turn, in_turn[values.size // 5])])
+    pilot = _speaking(values, truth, groups, pilot)
     ranked = pilot[np.argsort(-values[pilot], kind="stable")]
     flagged = np.arange(1, ranked.size + 1)
     wrong = np.cumsum(~truth[ranked])
     # The walk goes down from the highest threshold that the other rows should accept with room to spare, by what the
     # pilot has above it; where there is none, from where the pilot makes the strongest case for the precision.
-    times = rest.size / max(pilot.size, 1)
+    times = len(_speaking(values, truth, groups, rest)) / max(pilot.size, 1)
     doubt = special.bdtr(np.ceil(times * wrong), (times * flagged).astype(np.int64), 1 - min_precision)
     sure = np.flatnonzero(doubt <= (1 - confidence) / 10)
     case = (flagged - wrong - min_precision * flagged) / np.sqrt(flagged)
     start = int(sure[0]) if sure.size else int(np.argmax(case))
     below = np.unique(values[ranked[start:]])[::-1]
     steps = below[np.unique(np.linspace(0, below.size - 1, 200).astype(int))]
-    threshold, _, errors = precision_threshold(values[rest], truth[rest], steps, min_precision, confidence)
+    threshold, _, errors = precision_threshold(
+        values[rest], truth[rest], steps, min_precision, confidence, groups[rest]
+    )
     return threshold, errors
+
+
+def _speaking(
+    values: NDArray[np.float64], truth: NDArray[np.bool_], groups: Groups, rows: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return those of the rows that speak most against a precision: a group's highest negative, its lowest positive."""
+    against = np.where(truth[rows], -values[rows], values[rows])
+    best_first = np.lexsort((-against, groups[rows], truth[rows]))
+    named = np.stack((truth[rows], groups[rows]))[:, best_first]
+    first = np.append(True, (named[:, 1:] != named[:, :-1]).any(axis=0))
+    return np.asarray(rows[np.sort(best_first[first])])
 
 
 def _ends(order: ArrayLike | None, n: int) -> tuple[Any, Any]:

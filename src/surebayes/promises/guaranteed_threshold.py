@@ -9,10 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from surebayes.core.checks import fraction
 from surebayes.core.decide import cost_threshold
@@ -32,6 +34,7 @@ from surebayes.promises.class_scores import (
     with_unsure,
 )
 from surebayes.promises.holding_out import is_share, split, weight_parameter
+from surebayes.promises.independent import Groups, checked_groups, equal_rows
 from surebayes.promises.model_name import name_of
 from surebayes.promises.order_statistics import checked_mislabelled
 from surebayes.promises.thresholded import ThresholdedClassifier, n_rows
@@ -148,7 +151,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
     # ------------------------------------------------------------------ fit
 
     def fit(
-        self, X: Any, y: Any, order: Any = None, sample_weight: Any = None, **fit_params: Any
+        self, X: Any, y: Any, order: Any = None, sample_weight: Any = None, groups: Any = None, **fit_params: Any
     ) -> GuaranteedThreshold:
         """Fit the classifier on one part of the rows and choose the threshold on the other.
 
@@ -163,6 +166,12 @@ class GuaranteedThreshold(ThresholdedClassifier):
         sample_weight : array-like of shape (n,), optional
             Given to the classifier's `fit`, to the last step's if it is a pipeline. The promise is about rows, each
             counted once.
+        groups : array-like of shape (n,), optional
+            Which rows belong together: copies, a thread, a campaign, a sender. A group is held out as a whole and
+            counts as one independent observation: the highest score of its negatives, the lowest of its positives.
+            None: equal rows are copies, unless rows so short are equal by chance. ``range(n)``: every row is
+            independent. A classifier that searches settings by cross-validation, or whose `fit` names `groups`, is
+            given those of its rows.
         **fit_params
             Also given to the classifier's `fit`; of a value with one entry a row, the rows it is fitted on.
 
@@ -183,6 +192,11 @@ class GuaranteedThreshold(ThresholdedClassifier):
         if rows != n:
             raise ValueError(f"X and y must have the same number of rows. Got {rows:,} and {n:,}.")
         when = None if order is None else checked_order(order, n)
+        together = equal_rows(X) if groups is None else checked_groups(groups, n)
+        if groups is not None and (
+            has_fit_parameter(self.estimator, "groups") or isinstance(self.estimator, BaseSearchCV)
+        ):
+            fit_params = {**fit_params, "groups": np.asarray(groups)}
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X)
             fit_params = {**fit_params, weight_parameter(self.estimator): weight}
@@ -192,18 +206,19 @@ class GuaranteedThreshold(ThresholdedClassifier):
             self.estimator_ = self.estimator
             raw = raw_scores(self.estimator_, X, indicators)
         elif is_share(self.cv):
-            train, calibration = split(labels, when, self.cv)
+            train, calibration = split(labels, when, self.cv, together)
             self.estimator_ = self._fitted(X, labels, fit_params, train)
             with places_among(calibration):
                 raw = raw_scores(self.estimator_, _safe_indexing(X, calibration), indicators)
         else:
-            raw, assumption = self._out_of_fold(X, labels, fit_params), APPROXIMATE
+            raw, assumption = self._out_of_fold(X, labels, fit_params, together), APPROXIMATE
             self.estimator_ = self._fitted(X, labels, fit_params, calibration)
         self.classes_ = np.asarray(self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._calibrate(raw, labels[calibration], None if when is None else when[calibration], assumption)
+        late = None if when is None else when[calibration]
+        self._calibrate(raw, labels[calibration], late, together[calibration], assumption)
         return self
 
     def _check_parameters(self) -> None:
@@ -232,10 +247,12 @@ class GuaranteedThreshold(ThresholdedClassifier):
         with places_among(rows):
             return clone(self.estimator).fit(_safe_indexing(X, rows), part, **own_params)
 
-    def _out_of_fold(self, X: Any, labels: Any, fit_params: dict[str, Any]) -> Any:
+    def _out_of_fold(self, X: Any, labels: Any, fit_params: dict[str, Any], groups: Groups) -> Any:
         scores: Any = None
         times_held = np.zeros(labels.shape[0], dtype=int)
-        for train, test in check_cv(self.cv, labels, classifier=True).split(X, labels):
+        folds = check_cv(self.cv, labels, classifier=True)
+        of_rows = (groups,) if isinstance(folds, GroupsConsumerMixin) else ()
+        for train, test in folds.split(X, labels, *of_rows):
             model = self._fitted(X, labels, fit_params, train)
             with places_among(test):
                 part = raw_scores(model, _safe_indexing(X, test), labels.ndim == 2)
@@ -248,7 +265,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
 
     # ------------------------------------------------------------------ calibration
 
-    def _calibrate(self, raw: Any, labels: Any, when: Any, assumption: str) -> None:
+    def _calibrate(self, raw: Any, labels: Any, when: Any, groups: Groups, assumption: str) -> None:
         """Choose a threshold for each target class, and fit the probabilities."""
         self._kind = kind_of(labels, raw)
         columns, (names, truth) = by_class(raw, self._kind), self._truth(labels)
@@ -275,6 +292,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
                 min_recall=self.min_recall,
                 min_precision=self.min_precision,
                 order=when,
+                groups=groups,
                 assumption=assumption,
                 model=model,
                 pos_label=names[c],

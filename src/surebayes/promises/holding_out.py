@@ -10,27 +10,35 @@ from sklearn import get_config
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
+from surebayes.promises.independent import Groups
+
 
 def is_share(cv: Any) -> bool:
     """Whether `cv` is a share of the rows to hold out."""
     return isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral)
 
 
-def split(labels: Any, when: Any, share: float) -> tuple[Any, Any]:
-    """Rows to train on and rows to hold out: at random within each class, or the latest."""
+def split(labels: Any, when: Any, share: float, groups: Groups) -> tuple[Any, Any]:
+    """Rows to train on and rows to hold out: at random within each class, or the latest.
+
+    A group is never on both sides: with times, its late rows are left out where it has early ones.
+    """
     n = labels.shape[0]
     if when is None:
         plain = labels.ndim == 1
+        first = np.unique(groups, return_index=True)[1]  # a row of each group
         splitter = (StratifiedShuffleSplit if plain else ShuffleSplit)(1, test_size=share, random_state=0)
-        train, test = next(splitter.split(np.zeros(n), labels if plain else None))
-        return np.sort(train), np.sort(test)
+        _, chosen = next(splitter.split(np.zeros(len(first)), labels[first] if plain else None))
+        held = np.zeros(len(first), bool)
+        held[chosen] = True
+        return np.flatnonzero(~held[groups]), np.flatnonzero(held[groups])
     start = np.sort(when)[n - max(1, round(share * n))]
     late = when >= start
     if late.all():
         late = when > start
     if not late.any():
         raise ValueError("order gives all rows the same time: there are no latest rows to hold out.")
-    return np.flatnonzero(~late), np.flatnonzero(late)
+    return np.flatnonzero(~late), np.flatnonzero(late & ~np.isin(groups, groups[~late]))
 
 
 def weight_parameter(estimator: Any) -> str:

@@ -15,6 +15,7 @@ from scipy import special
 
 from surebayes.core.checks import fraction, score_vector
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
+from surebayes.promises.independent import Groups, one_each
 
 Floats = NDArray[np.float64]
 
@@ -271,7 +272,12 @@ def confidence_of_renewal(confidence: float, renewal: int) -> float:
 
 
 def precision_threshold(
-    scores: ArrayLike, positive: ArrayLike, thresholds: ArrayLike, min_precision: float, confidence: float
+    scores: ArrayLike,
+    positive: ArrayLike,
+    thresholds: ArrayLike,
+    min_precision: float,
+    confidence: float,
+    groups: Groups | None = None,
 ) -> tuple[float, int, int]:
     """Lowest of the given thresholds that vouches for a precision, by a fixed-sequence test.
 
@@ -290,13 +296,16 @@ def precision_threshold(
         The sequence; must be chosen without looking at these rows.
     min_precision, confidence : float
         In (0, 1).
+    groups : ndarray of int, shape (n,), optional
+        Rows that are one observation. A threshold is then accepted only if the test by groups accepts it as well, with
+        one row for a group's positives, the lowest, and one for its negatives, the highest.
 
     Returns
     -------
     threshold : float
         Call positive what scores strictly above it.
     flagged, wrong : int
-        How many of the given rows lie above it, and how many of those are negatives.
+        How many of the given rows (of groups: one row each) lie above it, and how many of those are negatives.
 
     Raises
     ------
@@ -318,11 +327,20 @@ def precision_threshold(
     if truth.shape != values.shape:
         raise ValueError(f"there must be one label for each of the {values.size:,} rows. Got shape {truth.shape}.")
     accepted: tuple[float, int, int] | None = None
+    readings = [(values[truth], values[~truth])]
+    if groups is not None:
+        right, of_wrong = (
+            one_each(values[truth], groups[truth], highest=False),
+            one_each(values[~truth], groups[~truth]),
+        )
+        readings.append((right, of_wrong))
     for threshold in np.sort(score_vector(thresholds, "thresholds"))[::-1]:
-        above = values > threshold
-        flagged, wrong = int(above.sum()), int((above & ~truth).sum())
+        counts = [(int((right > threshold).sum()), int((false > threshold).sum())) for right, false in readings]
+        doubts = [special.bdtr(false, right + false, 1 - min_precision) for right, false in counts]
+        wrong = counts[-1][1]
+        flagged = counts[-1][0] + wrong
         # so few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
-        if flagged == 0 or special.bdtr(wrong, flagged, 1 - min_precision) > 1 - confidence:
+        if flagged == 0 or max(doubts) > 1 - confidence:
             break
         accepted = float(threshold), flagged, wrong
     if accepted is None:

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from surebayes import metrics
 from surebayes.errors import BadInput, TooFewDocuments
+from surebayes.mail.message import fingerprint_of
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
 from surebayes.metrics.significance import rate_interval
+from surebayes.pool.document import Document
 from surebayes.promises.certificate import EXACT, PREQUENTIAL, Certificate
 from surebayes.promises.certifying import certify
+from surebayes.promises.independent import Groups, numbered
 from surebayes.research import trec
 
 LOW_RATES = (0.0001, 0.001, 0.01)
@@ -133,6 +136,11 @@ class Audit:
         }
 
 
+def name_of_text(raw: bytes) -> str:
+    """Return what names the subject and text of a mail, the same for copies that were delivered apart."""
+    return fingerprint_of(Document(raw, "mail").text)
+
+
 class _Mails:
     """Mails that have a score, kept in a temporary file: an archive may be larger than the memory."""
 
@@ -142,6 +150,7 @@ class _Mails:
         self.labels: list[str] = []
         self.scores: list[HeaderScore] = []
         self.times: list[float | None] = []
+        self.texts: list[str] = []
 
     def add(self, raw: bytes, label: str, score: HeaderScore, when: float | None) -> None:
         self._file.write(raw)
@@ -149,6 +158,7 @@ class _Mails:
         self.labels.append(label)
         self.scores.append(score)
         self.times.append(when)
+        self.texts.append(name_of_text(raw))
 
     def read(self, place: int) -> bytes:
         self._file.seek(self._ends[place])
@@ -222,7 +232,8 @@ def _audited(
     truth = np.array([label == "spam" for label in mails.labels])
     scores = np.array([score.score for score in mails.scores])
     in_use = _in_use(mails.scores, truth, threshold, confidence)
-    certificate, too_few = _certified(scores, truth, max_fpr, confidence, EXACT)
+    groups = numbered(mails.texts)
+    certificate, too_few = _certified(scores, truth, groups, max_fpr, confidence, EXACT)
     order = _order_of_time(mails.labels, mails.times)
     later = order[len(order) // WARM_UP :]
     alarms = None if in_use is None else in_use.false_alarms.value
@@ -230,13 +241,13 @@ def _audited(
     if beside:
         our_scores = _own_scores(mails, order, progress)
         rankings.append(_ranking("surebayes", truth[later], our_scores[later], alarms))
-        ours, _ = _certified(our_scores[later], truth[later], max_fpr, confidence, PREQUENTIAL)
+        ours, _ = _certified(our_scores[later], truth[later], groups[later], max_fpr, confidence, PREQUENTIAL)
     counts = int((~truth).sum()), int(truth.sum())
     return Audit(by, *counts, without, in_use, certificate, too_few, rankings, ours, confidence)
 
 
 def _certified(
-    scores: Floats, truth: Bools, max_fpr: float, confidence: float, assumption: str
+    scores: Floats, truth: Bools, groups: Groups, max_fpr: float, confidence: float, assumption: str
 ) -> tuple[Certificate | None, str | None]:
     """Return a certificate, or why there is none."""
     try:
@@ -245,6 +256,7 @@ def _certified(
             truth,
             max_fpr=max_fpr,
             confidence=confidence,
+            groups=groups,
             assumption=assumption,
             pos_label="spam",
             neg_label="ham",

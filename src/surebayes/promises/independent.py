@@ -1,0 +1,266 @@
+"""Documents that are not independent: copies, threads, campaigns. A group of them is one observation.
+
+The binomial rules count independent documents. A sample in which each document comes three times looks three times as
+large as it is: a promise of 5% on 59 documents is then broken in 37% of runs. So a threshold is placed by groups, with
+one score each, the one that speaks most against the promise; and by rows as well, because documents that are equal by
+chance do count each. The stricter threshold holds in both readings.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from surebayes.errors import TooFewDocuments
+
+Groups = NDArray[np.intp]
+"""The number of each row's group."""
+Floats = NDArray[np.float64]
+
+_DIGITS, _DIGITS_OF_SINGLE, _CHARACTERS = 7, 5, 32
+"""Numbers with more significant digits, and texts of more characters, are not equal by chance."""
+_CHANCE = 0.01
+"""Equal rows that a row may expect where it is no copy: with fewer, those that there are count as copies."""
+
+
+def equal_rows(X: Any) -> Groups:
+    """Give copies the same number: equal rows, unless rows as common as these are equal by chance.
+
+    Texts of up to 32 characters may be. So may rows of numbers if another one is to be expected by the frequencies of
+    their values in each column, as in a table of few categories; a number of more than seven digits is never expected.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, data frame or sequence of length n
+        Rows, or documents.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Numbers from 0, in the order in which they come first.
+
+    Examples
+    --------
+    >>> equal_rows(["see you", "Are you coming to lunch at nine or at ten?"] * 2).tolist()
+    [0, 1, 2, 1]
+    >>> equal_rows([[1 / 3, 0.0], [1 / 3, -0.0], [2.0, 0.0], [2.0, 0.0]]).tolist()
+    [0, 0, 1, 2]
+    """
+    if sparse.issparse(X):
+        rows = sparse.csr_array(X, copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        ends = list(zip(rows.indptr[:-1], rows.indptr[1:]))
+        return _apart(
+            numbered((rows.indices[i:j].tobytes(), rows.data[i:j].tobytes()) for i, j in ends),
+            lambda: _expected_sparse(rows),
+        )
+    frame = hasattr(X, "itertuples")  # a data frame: its columns have types of their own
+    array = X if frame or not hasattr(X, "to_numpy") else X.to_numpy()
+    if not frame and not isinstance(array, np.ndarray):
+        array = _array(list(array))
+    if not frame and array.dtype.kind in "biufc" and array.ndim:
+        table = array.reshape(len(array), -1) + array.dtype.type(0)  # -0.0 equals 0.0
+        return _apart(numbered(row.tobytes() for row in table), lambda: _expected(table.T, len(table)))
+    keys = list(map(_key, X.itertuples(index=False, name=None) if frame else array.tolist()))
+    if all(isinstance(key, tuple) and len(key) == len(keys[0]) for key in keys):
+        return _apart(numbered(keys), lambda: _expected(list(zip(*keys)), len(keys)))
+    return _apart(numbered(keys), lambda: _expected([keys], len(keys)))
+
+
+def _array(rows: list[Any]) -> NDArray[Any]:
+    """Return rows as an array of numbers, or of the objects themselves."""
+    if not any(isinstance(row, str | bytes) for row in rows):
+        try:
+            array = np.asarray(rows)
+        except ValueError:  # rows of unequal length
+            array = np.zeros(0)
+        if array.dtype.kind in "biufc" and len(array) == len(rows):
+            return array
+    kept = np.empty(len(rows), object)
+    kept[:] = rows
+    return kept
+
+
+def numbered(keys: Iterable[Any]) -> Groups:
+    """Give hashable keys numbers, in the order in which they come first.
+
+    Examples
+    --------
+    >>> numbered("abca").tolist()
+    [0, 1, 2, 0]
+    """
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+
+
+def _apart(groups: Groups, expected: Callable[[], Floats]) -> Groups:
+    """Take equal rows apart that are equal by chance; `expected` gives how many equal ones each row may expect."""
+    if not groups.size or groups.max() + 1 == groups.size:
+        return groups
+    by_chance = expected() >= _CHANCE
+    return numbered((group, place if chance else -1) for place, (group, chance) in enumerate(zip(groups, by_chance)))
+
+
+def _expected(columns: Iterable[Any], n: int) -> Floats:
+    """Return how many rows may be equal to each by chance, from the frequencies of its values in each column."""
+    logs = np.full(n, np.log(n))
+    for column in columns:
+        values, place, count = _counted(column)
+        logs += np.where(_telling(values), -np.inf, np.log(count / n))[place]
+    return np.asarray(np.exp(logs))
+
+
+def _expected_sparse(rows: Any) -> Floats:
+    """Return the same for sparse rows."""
+    n, width = rows.shape
+    used = np.bincount(rows.indices, minlength=width)
+    absent = np.log(np.maximum(1 - used / n, 0.5 / n))
+    pairs = np.rec.fromarrays([rows.indices, rows.data])
+    _, place, count = np.unique(pairs, return_inverse=True, return_counts=True)
+    gains = np.where(_telling(rows.data), -np.inf, np.log(count / n)[place] - absent[rows.indices])
+    logs = np.log(n) + absent.sum() + np.bincount(np.repeat(np.arange(n), np.diff(rows.indptr)), gains, minlength=n)
+    return np.asarray(np.exp(logs))
+
+
+def _counted(column: Any) -> tuple[Any, NDArray[np.intp], NDArray[np.intp]]:
+    """Return the different values of a column, the place of each row's, and how often each comes."""
+    if isinstance(column, np.ndarray):
+        return np.unique(column, return_inverse=True, return_counts=True)
+    place = numbered(column)
+    values = np.empty(place.max() + 1, object)
+    for value, where in zip(column, place):
+        values[where] = value
+    return values, place, np.bincount(place)
+
+
+def _telling(values: Any) -> NDArray[np.bool_]:
+    """Whether values are not equal by chance: long texts, sequences, numbers of many digits."""
+    if values.dtype.kind == "O":
+        long = [
+            isinstance(each, tuple) or (isinstance(each, str | bytes) and len(each) > _CHARACTERS) for each in values
+        ]
+        digits = _telling(np.array([each if isinstance(each, float) else 0.0 for each in values]))
+        return np.array(long) | digits
+    if values.dtype.kind != "f":
+        return np.zeros(values.shape, bool)
+    exact = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        distance = np.abs(_rounded(exact, _DIGITS) - exact)
+        single = _rounded(exact, _DIGITS_OF_SINGLE).astype(np.float32) == exact  # 0.1 as a float of 32 bits
+        return np.asarray((distance > 4 * np.spacing(np.abs(exact))) & ~single)
+
+
+def _rounded(values: Floats, digits: int) -> Floats:
+    """Round numbers to so many significant digits."""
+    scale = 10.0 ** (digits - 1 - np.floor(np.log10(np.abs(values))))
+    return np.asarray(np.rint(values * scale) / scale)
+
+
+def _key(row: Any) -> Any:
+    """Return a row's values as something hashable; a missing value equals itself."""
+    if isinstance(row, list | tuple | np.ndarray):
+        return tuple(map(_key, row))
+    if row is None or isinstance(row, str | bytes | int):
+        return row
+    try:
+        hash(row)
+    except TypeError:
+        return pickle.dumps(row)
+    return row if row == row else None
+
+
+def equal_scores(scores: Floats) -> Groups:
+    """Give scores of copies the same number: equal ones with more digits than a rounded score has.
+
+    Examples
+    --------
+    >>> equal_scores(np.array([0.1, 0.1, 1 / 3, 1 / 3, 1 / 7])).tolist()
+    [0, 1, 2, 2, 3]
+    """
+    groups = numbered(scores.tolist())
+    return _apart(groups, lambda: np.where(_telling(scores), 0.0, 1.0))
+
+
+def checked_groups(groups: ArrayLike, n: int) -> Groups:
+    """Give the rows of a group that the caller names the same number; ValueError where that can't be.
+
+    Examples
+    --------
+    >>> checked_groups(["anna", "ben", "anna"], 3).tolist()
+    [0, 1, 0]
+    """
+    named = np.asarray(groups)
+    if named.shape != (n,):
+        raise ValueError(f"groups must have one value for each of the {n:,} rows. Got shape {named.shape}.")
+    plain = named.tolist()
+    missing = sum(each is None or each != each for each in plain)
+    if missing:
+        raise ValueError(
+            f"groups must not have missing values. Got {missing:,}: give a row that belongs to no other a group of its "
+            "own."
+        )
+    return numbered(plain)
+
+
+def one_each(scores: Floats, groups: Groups, highest: bool = True) -> Floats:
+    """Return one score a group: the highest, or the lowest.
+
+    Examples
+    --------
+    >>> one_each(np.array([1.0, 5.0, 2.0]), np.array([0, 0, 1])).tolist()
+    [5.0, 2.0]
+    """
+    names, places = np.unique(groups, return_inverse=True)
+    kept = np.full(len(names), -np.inf if highest else np.inf)
+    (np.maximum if highest else np.minimum).at(kept, places, scores)
+    return kept
+
+
+def in_both_readings(
+    rule: Callable[..., tuple[float, int]],
+    scores: Floats,
+    groups: Groups,
+    limit: float,
+    confidence: float,
+    mislabelled: tuple[int, int],
+    highest: bool = True,
+) -> tuple[float, int]:
+    """Return the threshold of a rule that holds by groups and by rows, and how many groups it may be wrong about.
+
+    Parameters
+    ----------
+    rule : callable
+        `order_statistic_threshold`, or `recall_threshold` (then `highest` is False).
+    scores, groups : ndarray of shape (n,)
+        Of the rows that the promise is about.
+    limit, confidence : float
+        What the rule promises.
+    mislabelled : (int, int)
+        Wrong labels to allow for. A missing row may belong to a group that is here, so that it adds none.
+    highest : bool, default=True
+        Which score of a group speaks most against the promise.
+
+    Examples
+    --------
+    >>> from surebayes.promises.order_statistics import order_statistic_threshold
+    >>> thrice = np.repeat(np.arange(100.0), 3), np.repeat(np.arange(100), 3)
+    >>> in_both_readings(order_statistic_threshold, *thrice, 0.05, 0.95, (0, 0))
+    (98.0, 1)
+    """
+    kept = one_each(scores, groups, highest)
+    if len(kept) == len(scores):
+        return rule(scores, limit, confidence, mislabelled)
+    foreign, missing = mislabelled
+    try:
+        by_group, allowed = rule(kept, limit, confidence, (foreign + missing, missing))
+    except TooFewDocuments as error:
+        error.dependent = len(scores) - len(kept)
+        raise
+    by_row, _ = rule(scores, limit, confidence, mislabelled)
+    return (max if highest else min)(by_group, by_row), allowed
