@@ -42,10 +42,11 @@ BASE ?= main
 quick: setup
 	$(BIN)/python tools/quick.py --base $(BASE)
 
-# The parts of the docs that cog writes, and the tables of the kernels.
+# The parts of the docs that cog writes, the tables of the kernels, the golden values of term weights.
 generated: setup
 	$(BIN)/python -m cogapp -r $(GENERATED)
 	$(BIN)/python tools/kernel_tables.py
+	$(BIN)/python tools/golden.py
 
 GENERATED := ARCHITECTURE.md $(wildcard docs/*.md docs/papers/*.md) README.md
 
@@ -110,6 +111,7 @@ check: setup
 	$(BIN)/python tools/structure.py --check
 	$(BIN)/python -m cogapp --check $(GENERATED)
 	$(BIN)/python tools/kernel_tables.py --check
+	$(BIN)/python tools/golden.py --check
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	@if [ -f .coverage ]; then $(BIN)/python -m coverage report --skip-covered --sort=cover; \
 	else echo "Coverage isn't checked: make test measures it."; fi

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,14 @@ from surebayes.core.freezing import contingency_of
 from surebayes.core.represent import Representation
 from surebayes.core.statistics import Statistics
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import golden as generator
+
 FOLDER = Path(__file__).parent / "golden"
 UNBALANCED = json.loads((FOLDER / "unbalanced.json").read_text())
 BALANCED = json.loads((FOLDER / "balanced.json").read_text())
+WEIGHTS = json.loads((FOLDER / "weights.json").read_text())
 
 
 def near(actual, want):
@@ -168,3 +174,44 @@ def test_every_golden_value_is_compared():
     spelt = {"001.z.", "003.scores.", "004.score_mult_rdist.", "004.finite."}
     for key in BALANCED:
         assert key in inputs or f'"{key}"' in text or any(key.startswith(s) for s in spelt), key
+
+
+# ------------------------------------------------------------------------ every term weight, by tools/golden.py
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_what_both_ways_know_is_the_same(name):
+    """The loops of tools/golden.py against values that were worked out apart from them."""
+    known = BALANCED | UNBALANCED if name == "unbalanced" else BALANCED
+    both = {key for key in WEIGHTS[name] if key in known}
+    for key in both:
+        near(WEIGHTS[name][key], known[key])
+    vectors = {"ig": "001.ig", "chi2": "001.chi", "ratio": "001.prr_docs", "odds": "003.w.O", "kl": "003.w.KL"}
+    for weight, key in vectors.items() if name == "balanced" else ():
+        near(WEIGHTS[name][weight], BALANCED[key])
+    assert name == "balanced" or len(both) >= 10
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name in WEIGHTS for key in WEIGHTS[name]])
+def test_weights(name, key):
+    N, y, T = corpus({"balanced": BALANCED, "unbalanced": UNBALANCED}[name])
+    if "(" in key:
+        kind, arguments = key.split("(", 1)
+        estimator = getattr(sb, kind)(**eval(f"dict({arguments}", {}))
+        near(estimator.fit(N, y).decision_function(T), WEIGHTS[name][key])
+    else:
+        table = contingency_of(Statistics.of(N, y, None, n_classes=2, sums=("presence",)), None, [1])
+        near(np.squeeze(weigh.product((key,), table)), WEIGHTS[name][key])
+
+
+def test_every_weight_has_golden_values():
+    assert set(generator.WEIGHTS) == {*weigh.UNSUPERVISED, *weigh.SUPERVISED}
+    assert generator.near(json.loads(generator.text()), WEIGHTS)
+
+
+def test_a_difference_is_seen():
+    """What `--check` compares by: names, their order, lengths and values."""
+    same = {"a": [1.0, 2.0]}
+    assert generator.near(same, {"a": [1.0, 2.0 * (1 + 1e-15)]})
+    for other in ({"a": [1.0, 2.0001]}, {"a": [1.0]}, {"b": [1.0, 2.0]}, {"a": [1.0, 2.0], "b": []}, {"a": [1, None]}):
+        assert not generator.near(same, other)
