@@ -1,6 +1,7 @@
 """The pool's kernel in C and in Python: the same sums, the same opinions to the last bit, and no way to break them."""
 
 import math
+import struct
 import zlib
 from array import array
 from binascii import crc32
@@ -694,17 +695,54 @@ def test_messages_are_numbered_as_rows_one_by_one(messages, shared, seq, chain):
         assert [event_of(row) for row in rows] == events
 
 
-def test_rows_that_can_not_be_are_refused(kernel):
-    kinds = [("learn", "ham", b", 'learn', ", b", 'ham', None, 5.0, None, ")]
+row_values = (
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=4) | st.binary(max_size=4)
+)  # fmt: skip
 
-    def number(which=b"\0\0", digits="0a", body=b"", check=0, name=None, reader=1):
-        messages = MessageRows(5.0, None, reader, ["learn"], [digits], ["ham"], [body], [check], [name])
-        return kernel.number_messages(messages, kinds, which, 1, 0)
 
-    assert len(number()[0]) == 1
-    for wrong in ({"which": b"\1\0"}, {"which": b"\0"}, {"digits": "0'"}, {"check": 2**32}, {"reader": -1}):
-        with pytest.raises(ValueError):
-            number(**wrong)
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(row_values, max_size=5).map(tuple), max_size=4), st.integers(0, 2**32 - 1))
+@example([(7, "ham", None, 1.0, b"\0")], 3)
+def test_checksums_of_rows_are_those_of_the_encoding_in_the_docs(rows, chain):
+    expected, chains, running = [], [], chain
+    for row in rows:
+        encoded = b""
+        for value in row:
+            kind, written = {
+                type(None): ("N", b""), int: ("I", None), float: ("F", None), str: ("S", None), bytes: ("B", value),
+            }[type(value)]  # fmt: skip
+            if kind == "I":
+                written = struct.pack("<q", value)
+            elif kind == "F":
+                written = struct.pack("<d", value)
+            elif kind == "S":
+                written = value.encode()
+            sized = struct.pack("<I", len(written)) if kind in "SB" else b""
+            encoded += kind.encode() + sized + written
+        expected.append(crc32(encoded))
+        running = crc32(struct.pack("<I", expected[-1]), running)
+        chains.append(running)
+    for module in KERNELS:
+        assert module.row_checks(rows, chain) == (expected, chains)
+
+
+class Shown(str):
+    __slots__ = ()
+
+
+def test_rows_of_other_values_are_refused(kernel):
+    assert kernel.row_checks([], 5) == ([], [])
+    for value in (True, Shown("ham"), np.str_("ham"), np.float64(1.0), bytearray(b"ham"), ("ham",), object()):
+        with pytest.raises(TypeError, match="None, int, float, str and bytes, got"):
+            kernel.row_checks([(1, value)], 0)
+    for wrong in ([["ham"]], [None], ("ham",), None):
+        with pytest.raises(TypeError):
+            kernel.row_checks(wrong, 0)
+    for value in (2**63, -(2**63) - 1):
+        with pytest.raises(OverflowError):
+            kernel.row_checks([(value,)], 0)
+    with pytest.raises(UnicodeEncodeError):
+        kernel.row_checks([("\udcff",)], 0)
 
 
 # ---------------------------------------------------------------------- compressed content

@@ -8,6 +8,7 @@ import click
 
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting
+from surebayes.persist.folder import share
 
 
 @click.command(
@@ -62,8 +63,9 @@ def export(model: str, archive: str) -> None:
     "What wrote FILE: `surebayes export`, or `bogoutil -d` (- is standard input). Default: surebayes."
 ))  # fmt: skip
 @setting("width", about="Hashed columns of a filter from bogofilter's counts.")
+@setting("group")
 @click.argument("archive", metavar="FILE", type=click.Path(readable=False, dir_okay=False, allow_dash=True))
-def import_(model: str, origin: str, width: int, archive: str) -> None:
+def import_(model: str, origin: str, width: int, group: str | None, archive: str) -> None:
     """Create a filter in a new folder from what `export` wrote, or from bogofilter's counts.
 
     Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
@@ -72,19 +74,23 @@ def import_(model: str, origin: str, width: int, archive: str) -> None:
     from surebayes.filter.filter import Filter
 
     if origin == "bogofilter":
-        _import_bogofilter(model, width, archive)
+        _import_bogofilter(model, width, group, archive)
         return
     with _show.progress("importing"), Filter.import_(archive, model) as opened:
+        if group is not None:
+            opened.share(group)
         documents = opened.status()["documents"]
     _show.say(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))
 
 
-def _import_bogofilter(model: str, width: int, file: str) -> None:
+def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> None:
     from surebayes.filter.layers.bogofilter import imported
 
     with click.open_file(file, "rb") as lines, _show.progress("importing"):
         durable, report = imported(lines, model, width)
         durable.close()
+    if group is not None:
+        share(model, group)
     counts = ", ".join(f"{count:,} {name}" for name, count in report["documents"].items())
     _show.say(f"{model}: {counts}; {report['terms']:,} terms of {report['tokens']['used']:,} tokens")
     _show.note(
@@ -107,8 +113,9 @@ def dump(model: str) -> None:
     cls=Command, person=TEACH, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),)
 )
 @model_option()
+@setting("group")
 @click.argument("file", type=click.Path(readable=False, allow_dash=True))
-def restore(model: str, file: str) -> None:
+def restore(model: str, group: str | None, file: str) -> None:
     """Create a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
     from surebayes.filter.filter import Filter
 
@@ -117,5 +124,7 @@ def restore(model: str, file: str) -> None:
         _show.progress("restoring"),
         Filter.restore(lines, model) as opened,
     ):
+        if group is not None:
+            opened.share(group)
         documents = opened.status()["documents"]
     _show.say(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))

@@ -9,6 +9,7 @@ import click
 
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Subgroup, model_option
+from surebayes.persist.folder import share
 
 
 @click.group(cls=Subgroup)
@@ -57,6 +58,7 @@ def init(ctx: click.Context, model: str | None) -> None:
     path = _target(ctx, model)
     with open(path, "x", encoding="utf-8") as file:
         file.write(settings.as_toml())
+    settings.adopt_in_filter(path)
     click.echo(_show.visible(path))
 
 
@@ -74,6 +76,8 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
     path = _target(ctx, model)
     if model is not None and path == str(Path(model, settings.NAME)) and name in _IN_THE_FILTER:
         _apply(model, name, settings.SETTINGS[name].checked(value))
+    if model is not None and path == str(Path(model, settings.NAME)) and name == "group":
+        share(model, value)
     _show.say(f"{name} = {_written(settings.change(path, name, value))} in {path}")
 
 
@@ -88,6 +92,8 @@ def unset(ctx: click.Context, model: str | None, name: str) -> None:
     path = _target(ctx, model)
     if model is not None and path == str(Path(model, settings.NAME)) and name in _IN_THE_FILTER:
         _apply(model, name, None)
+    if model is not None and path == str(Path(model, settings.NAME)) and name == "group":
+        share(model, None)
     settings.change(path, name, None)
     _show.say(f"{name} is no longer set in {path}")
 

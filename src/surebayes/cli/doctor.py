@@ -47,6 +47,10 @@ class Finding(NamedTuple):
 @click.option("--compact", is_flag=True, help=(
     "Put the tables into one file first, and write the journal anew without unused room."
 ))  # fmt: skip
+@click.option("--repair", is_flag=True, help=(
+    "Put right what can be put right without a copy: old rows with labels of numpy, files that every user may read. "
+    "Nothing that was learnt changes."
+))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a marked mail to a running `surebayes serve`, teach it, check that the verdict moves, and forget it. "
     "SUREBAYES_TOKEN is the token for HTTP."
@@ -57,8 +61,8 @@ class Finding(NamedTuple):
 @_show.output_options
 @click.pass_context
 def doctor(
-    ctx: click.Context, /, model: str | None, recount: bool, compact: bool, mail: bool, http: str | None,
-    spamd: str | None, milter: str | None, as_json: bool | None,
+    ctx: click.Context, /, model: str | None, recount: bool, compact: bool, repair: bool, mail: bool,
+    http: str | None, spamd: str | None, milter: str | None, as_json: bool | None,
 ) -> None:  # fmt: skip
     """Check the installation and a filter; exit code 1 if there is a problem.
 
@@ -69,6 +73,8 @@ def doctor(
             "--mail needs the folder of the server's filter, -m DIR: its key signs the mail, so that it counts nowhere."
         )
     checks = _installation()
+    if repair:
+        checks.append(_repair(model))
     if compact:
         checks.append(_compact(model))
     if model is not None:
@@ -148,6 +154,30 @@ def _compact(model: str | None) -> Finding:
     return Finding("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB now")
 
 
+def _repair(model: str | None) -> Finding:
+    from surebayes.errors import SurebayesError
+    from surebayes.filter.filter import Filter
+
+    if model is None:
+        raise click.UsageError("--repair needs a filter: -m DIR.")
+    try:
+        with Filter.open(model) as opened, _show.progress("repairing"):
+            done = _repaired(opened.repair())
+    except (SurebayesError, OSError) as error:
+        return Finding("repaired", "problem", str(error))
+    return Finding("repaired", "ok", done or "nothing to repair")
+
+
+def _repaired(found: Mapping[str, Any]) -> str:
+    """Say in words what `Filter.repair` returns; "" for nothing."""
+    rows, parts = found["rows"], []
+    if rows:
+        parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} of the journal with labels or names of numpy")
+    if found["private"]:
+        parts.append("files that every user of this machine could read")
+    return "; ".join(parts)
+
+
 def _settings(model: str) -> Finding:
     from surebayes.filter import settings
 
@@ -166,6 +196,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     try:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
+            repairable = _repaired(opened.repair(pretend=True))
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             unweighed = opened.unweighed()
             facts = opened.remember() if status["budgets"] else {}
@@ -175,6 +206,9 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     checks = [Finding("store", "problem", problem) for problem in problems] or [
         Finding("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
     ]
+    if repairable:
+        command = f"surebayes doctor -m {shlex.quote(model)} --repair"
+        checks.append(Finding("repairs", "note", f"{repairable}. Nothing is lost; to put it right: {command}"))
     if standing is not None:
         checks.append(Finding("base", *standing))
     checks.append(lessons)

@@ -12,6 +12,7 @@ from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import persons as _persons
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting
+from surebayes.persist.folder import share
 
 
 @click.command(
@@ -20,11 +21,12 @@ from surebayes.cli.shared.command import TEACH, Command, model_option, setting
     examples=(("surebayes merge office home -m both", "A third filter that knows what the two do."),),
 )
 @model_option()
+@setting("group")
 @_show.output_options
 @click.argument(
     "sources", metavar="DIR DIR...", nargs=-1, required=True, type=click.Path(readable=False, file_okay=False)
 )
-def merge(model: str, sources: tuple[str, ...], as_json: bool | None) -> None:
+def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool | None) -> None:
     """Make a filter that knows what two or more others do, in any order.
 
     A document that several know counts once. Where their labels disagree, the later lesson counts, then the larger
@@ -36,6 +38,8 @@ def merge(model: str, sources: tuple[str, ...], as_json: bool | None) -> None:
         raise click.UsageError("merge needs two filters at least.")
     with _show.progress("merging", unit="messages") as counter:
         report = Filter.merge(sources, model, progress=counter.step)
+    if group is not None:
+        share(model, group)
     if _show.wants_json(as_json):
         _show.print_json(report)
         return

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     "The filter that a new one stands on, as a layer: it judges by that filter's counts and, many times, its own."
 ))  # fmt: skip
 @setting("own_weight")
+@setting("group")
 @setting("quota_lessons")
 @setting("quota_bytes")
 @setting("reader", about="What documents of a new filter are: raw mails, or plain text.")
@@ -93,6 +94,8 @@ def train(
         else:
             trained, is_new = _made_or_opened(model, renew, classes, kind)
         with trained:
+            if is_new and options["group"] is not None:
+                trained.share(options["group"])
             if content is not None and not is_new:
                 trained.keep_content(content)
             _shared.limit(trained, options)

@@ -30,6 +30,7 @@ from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import Seen
 from surebayes.filter.live.state import State
+from surebayes.filter.plain import label_of
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
@@ -307,9 +308,7 @@ def set_aside(durable: Durable, documents: Iterable[tuple[bytes | str, str]]) ->
 
     def seen() -> Iterator[tuple[str, Seen]]:
         for content, label in documents:
-            if label not in state.names:
-                raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
-            yield label, state.see(content)
+            yield label_of(label, state.names), state.see(content)
 
     def lesson(write: Writing, batch: Sequence[tuple[str, Seen]]) -> None:
         for label, document in batch:

@@ -121,6 +121,7 @@ SETTINGS = _settings(
     Setting("model", str, None, "The filter's folder."),
     Setting("users", str, None, "The folder of persons, each with a layer of their own on the filter."),
     Setting("user", str, None, "The person: a name in the folder of persons."),
+    Setting("group", str, None, "The group that may use the folder of a new filter; without it the owner alone."),
     Setting("quota_lessons", int, 0, "Lessons that each person may have; 0 for any number.", low=0),
     Setting("quota_bytes", int, 0, "Bytes that the folder of each person may take; 0 for any number.", low=0),
     Setting("own_weight", int, 50, "How often own lessons count in a layer.", low=1, high=1000),
@@ -347,6 +348,16 @@ def _toml(value: Any) -> str:
     return repr(value)
 
 
+def adopt_in_filter(path: str | os.PathLike[str]) -> None:
+    """Give a file of settings the permissions of its folder where that is a filter's; elsewhere it stays as it is."""
+    from surebayes.persist.folder import adopt_named
+    from surebayes.persist.manifest import NAME as MANIFEST
+
+    folder, name = os.path.split(os.path.abspath(path))
+    if os.path.exists(os.path.join(folder, MANIFEST)):
+        adopt_named(folder, name)
+
+
 def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
     r"""Set one setting in a file, or take it out with None; comments and the other settings stay as they are.
 
@@ -362,6 +373,7 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
     ...     change(file, "top", "7"), file.read_text()
     (7, '# mine\ntop = 7\n')
     """
+    import shutil
     from pathlib import Path
 
     target = Path(path)
@@ -383,6 +395,9 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
     after = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         after.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, after)
+        adopt_in_filter(after)
         read(after)
         os.replace(after, target)
     finally:

@@ -18,6 +18,7 @@ from surebayes.filter.first_training import FEWEST, count_first, is_first
 from surebayes.filter.live.durable import Durable
 from surebayes.filter.live.seen import Seen, batch_of
 from surebayes.filter.live.state import State
+from surebayes.filter.plain import label_of
 from surebayes.filter.teaching import teach
 from surebayes.filter.weighing import WEIGHING, chosen, in_order, is_weighable, turns_of
 from surebayes.pool.buffers import Numbers, ints
@@ -405,9 +406,7 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
             content, label = pair
         except (TypeError, ValueError):
             raise TypeError(f"Documents to learn are pairs (document, label). Got {pair!r:.80}.") from None
-        if label not in classes:
-            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, classes))}.")
-        chunk.append((content, label))
+        chunk.append((content, label_of(label, classes)))
         size += len(content)
         if len(chunk) == CHUNK or size > CHUNK_BYTES:
             yield chunk

@@ -168,6 +168,71 @@ def adopt(file: int, folder: str) -> None:
             os.chmod(at, mode)
 
 
+def make_private(path: str) -> bool:
+    """Make a folder that its owner alone may use, whatever the umask; whether it was made.
+
+    One that is there becomes as private. Its group keeps what it may where the folder has the set-group-ID bit, which
+    is set to share it: not so group's permissions alone, which come with some umasks. A new folder in such a one is
+    shared with that group, too.
+    """
+    above = os.path.dirname(os.path.abspath(path))
+    os.makedirs(above, exist_ok=True)
+    made = True
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        made = False
+    if os.name == "nt":  # pragma: no cover - folders inherit there
+        return made
+    now = stat.S_IMODE(os.stat(path).st_mode)
+    wanted = now & ~0o007 | 0o700
+    if made and now & stat.S_ISGID:
+        wanted |= os.stat(above).st_mode & 0o070
+    elif not now & stat.S_ISGID:
+        wanted &= ~0o070
+    if wanted != now:
+        with contextlib.suppress(PermissionError):  # another user's: it is that user's to open it
+            os.chmod(path, wanted)
+    return made
+
+
+def share(folder: str, group: str | None) -> None:
+    """Give a folder and its files to a group, whose members may read and write them; None: to its owner alone.
+
+    Raises
+    ------
+    ValueError
+        If there is no such group.
+    PermissionError
+        If the folder isn't this user's, or the user is no member of the group.
+    """
+    if group is None:
+        os.chmod(folder, 0o700)
+    else:
+        os.chown(folder, -1, _number_of(group))
+        os.chmod(folder, 0o2770)
+    adopt_named(folder, *os.listdir(folder))
+
+
+def _number_of(group: str) -> int:
+    import grp
+
+    try:
+        return int(group) if group.isascii() and group.isdigit() else grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ValueError(f"There is no group {group!r} on this machine.") from None
+
+
+def is_open_to_all(folder: str) -> bool:
+    """Whether users who are neither the owner nor of the group may read a folder, or a file in it."""
+    if os.name == "nt" or not os.stat(folder).st_mode & 0o005:  # pragma: no cover - not there
+        return False
+    with os.scandir(folder) as entries:
+        return any(entry.stat(follow_symlinks=False).st_mode & 0o006 for entry in entries if entry.is_file())
+
+
 def adopt_named(folder: str, *names: str) -> None:
     """Do what `adopt` does for files of a folder by their names; those that aren't there, or aren't ours, stay.
 

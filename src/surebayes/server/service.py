@@ -99,7 +99,7 @@ class Service(Answers):
         if options.users is None:
             return None
         quota = Quota(options.quota_lessons, options.quota_bytes)
-        persons = Persons(options.users, options.model, quota, options.own_weight)
+        persons = Persons(options.users, options.model, quota, options.own_weight, options.group)
         return OpenLayers(persons, self._filter, options.open_layers, options.renew)
 
     def _set_memory(self) -> None:

@@ -325,7 +325,7 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
 _METAVARS = {
     **dict.fromkeys(("model", "data", "cache", "users"), "DIR"),
     **dict.fromkeys(("text", "label"), "COL"),
-    **dict.fromkeys(("encoding", "who", "measure", "user"), "NAME"),
+    **dict.fromkeys(("encoding", "who", "measure", "user", "group"), "NAME"),
     **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width", "own_weight"), "N"),
     **dict.fromkeys(("quota_lessons", "quota_bytes"), "N"),
     **dict.fromkeys(("max_fpr", "confidence", "reserve", "share", "train_size"), "SHARE"),

@@ -47,6 +47,7 @@ def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
 @contextmanager
 def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) -> Iterator[Filter]:
     """Lend a filter, or the layer of a person, which is made at the first lesson: without one none is left."""
+    from surebayes.filter import settings
     from surebayes.filter.filter import Filter
     from surebayes.filter.layers.persons import Persons, folder_of, has_layer
     from surebayes.filter.live.new_folder import remove_unused
@@ -55,7 +56,8 @@ def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) ->
     if meant is not None and quota is not None:
         folder = folder_of(meant.users, meant.name)
         unused = None if has_layer(folder) else folder
-        opened = Persons(meant.users, meant.site).layer(meant.name, renew)
+        group = settings.resolve(meant.site)["group"].value
+        opened = Persons(meant.users, meant.site, group=group).layer(meant.name, renew)
     else:
         opened = Filter.open(model, renew=renew)
     try:

@@ -20,7 +20,7 @@ from surebayes.filter.live.durable import Durable
 from surebayes.filter.memory.database import NAME as VERDICTS
 from surebayes.filter.memory.database import Database
 from surebayes.filter.settings import NAME as CONFIG
-from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, put_pieces
+from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put_pieces
 from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
 from surebayes.persist.manifest import NAME as MANIFEST
 
@@ -60,7 +60,7 @@ def _pack(files: dict[str, str], archive: str) -> None:
     beside = os.path.dirname(os.path.abspath(archive))
     partial = os.path.join(beside, f".{os.path.basename(archive)}.{os.urandom(4).hex()}.part")
     try:
-        with open(partial, "xb") as out:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
                 for name, source in files.items():
                     packed.write(source, name)
@@ -142,8 +142,7 @@ def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
 
 def _move(scratch: str, path: str) -> None:
     """Put the files of a checked filter in their place, the manifest last: without it there is no filter."""
-    made = not os.path.isdir(path)
-    os.makedirs(path, exist_ok=True)
+    made = make_private(path)
     moved: list[str] = []
     try:
         with locked(path):

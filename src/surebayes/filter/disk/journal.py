@@ -14,7 +14,17 @@ from binascii import crc32
 from surebayes.errors import BadModel, Busy, NewerModel
 from surebayes.filter.disk import journal_file
 from surebayes.filter.disk.bodies import pack_rows, unpack_rows
-from surebayes.filter.disk.events import Event, chained, number_rows, row_of
+from surebayes.filter.disk.events import (
+    COLUMNS,
+    NAMES,
+    REPR,
+    Event,
+    chained,
+    event_of,
+    in_form,
+    number_rows,
+    row_of,
+)
 from surebayes.filter.disk.journal_file import NAME, OTHERS, errors_named, open_for_reading, open_for_writing
 from surebayes.mail import mail_kernel
 
@@ -27,11 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "Event", "Journal", "chained", "number_rows", "pack_rows", "unpack_rows"]
 
-VERSION = 2
+VERSION = 3
+"""The version of the journal's format: 2 added columns and indexes, 3 the form that a row's checksum was taken of."""
 
-_HEAD = "seq, action, fingerprint, label, source, time, who, head_check, body_check, reader, message_id, chain"
-_HEAD_OF_1 = "seq, action, fingerprint, label, source, time, who, head_check, body_check, NULL, NULL, NULL"
-_INSERT = f"INSERT INTO events ({_HEAD}, body) VALUES (?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO events ({}) VALUES ({})".format(
+    ", ".join(NAMES), ", ".join(["nullif(?, 0)" if name == "source" else "?" for name in NAMES])
+)
 _OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
 
 Known = tuple[str, str, int]
@@ -84,7 +95,7 @@ class Journal:
         self._db = open_for_writing(folder, create, page) if write else open_for_reading(folder)
         stat = os.stat(self.path)
         self._place = stat.st_dev, stat.st_ino
-        self._head = _HEAD
+        self.version = VERSION
         try:
             self._check(create)
         except BaseException:
@@ -97,7 +108,7 @@ class Journal:
 
     def _check(self, create: bool) -> None:
         """Read the journal's facts; an error if it is not one of ours, or a later release's."""
-        with errors_named(self.path):
+        with errors_named(self.path, is_known=False):
             if create:
                 self._create()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -111,10 +122,13 @@ class Journal:
             known = journal_file.MADE_BY_1 if version == 1 else journal_file.MADE
             if made != known:  # a view or a trigger would run when rows are read
                 raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
-            if version == 1 and self.writes:
+            columns = [name for _, name, *_ in self._db.execute("PRAGMA table_info(events)")]
+            if sorted(columns) != sorted(column.name for column in COLUMNS if column.since <= version):
+                raise BadModel(f"{self.path} has other columns than a journal of surebayes.")
+            if version < VERSION and self.writes:
                 self._upgrade()
-            elif version == 1:
-                self._head = _HEAD_OF_1
+            else:
+                self.version = version
             facts = dict(self._db.execute("SELECT name, value FROM facts"))
         if not isinstance(facts.get("id"), str):
             raise BadModel(f"{self.path} is no journal of surebayes.")
@@ -127,15 +141,22 @@ class Journal:
         self._db.execute(journal_file.EVENTS)
         self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
         self._make_indexes()
+        self._db.execute(f"PRAGMA user_version={VERSION}")
+        self._db.execute("COMMIT")
 
     def _upgrade(self) -> None:
-        """Add what version 1 hadn't: rows stay as they are, with their columns."""
+        """Make a journal of an earlier release one of this: rows stay as they are, with their checksums."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            if self._db.execute("PRAGMA user_version").fetchone()[0] == 1:  # nobody was quicker
-                for column in ("reader INTEGER", "message_id BLOB", "chain INTEGER"):
-                    self._db.execute(f"ALTER TABLE events ADD COLUMN {column}")
-                self._make_indexes()
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version < VERSION:  # nobody was quicker
+                for column in COLUMNS:
+                    if column.since > version:
+                        self._db.execute(f"ALTER TABLE events ADD COLUMN {column.name} {column.declared}")
+                if version == 1:
+                    self._make_indexes()
+                self._db.execute(f"PRAGMA user_version={VERSION}")
+                self._db.execute("COMMIT")
         finally:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -144,8 +165,11 @@ class Journal:
         for name, about in journal_file.INDEXES.items():
             self._db.execute(f"CREATE INDEX {name} {about}")
         self._db.execute("INSERT INTO facts VALUES ('key', ?)", (os.urandom(16).hex(),))
-        self._db.execute(f"PRAGMA user_version={VERSION}")
-        self._db.execute("COMMIT")
+
+    def _column(self, name: str) -> str:
+        """Return a column as a query names it: NULL where journals of this version don't have it."""
+        (column,) = (column for column in COLUMNS if column.name == name)
+        return name if column.since <= self.version else "NULL"
 
     @property
     def keeps_content(self) -> bool:
@@ -241,15 +265,16 @@ class Journal:
 
     def _events(self, condition: str, values: Sequence[Any] = ()) -> Iterator[Event]:
         """Yield rows without their bodies, each checked."""
+        columns = ", ".join([self._column(name) for name in NAMES[:-1]])
         with errors_named(self.path):
-            for row in self._db.execute(f"SELECT {self._head} FROM events WHERE {condition}", values):
-                seq, action, fingerprint, label, source, time, who, check, body_check, reader, message_id, chain = row
-                event = Event(
-                    action, fingerprint, label, source, time, who, b"", seq, body_check, check, reader, message_id,
-                    -1 if chain is None else chain,
-                )  # fmt: skip
-                if not isinstance(time, float) or event.head_check() != check:
-                    raise BadModel(f"Row {seq} of {self.path} is damaged. Restore it from a copy.")
+            for row in self._db.execute(f"SELECT {columns} FROM events WHERE {condition}", values):
+                try:
+                    event = event_of(row)
+                    is_right = event.true_form() is not None
+                except (TypeError, ValueError, OverflowError):  # a value of another type than was written
+                    is_right = False
+                if not is_right:
+                    raise BadModel(f"Row {row[0]} of {self.path} is damaged. Restore it from a copy.")
                 yield event
 
     def heads(self, after: int = 0, chain: int | None = None) -> Iterator[tuple[Event, int]]:
@@ -315,8 +340,8 @@ class Journal:
     def learnt_together(self) -> set[int]:
         """Return the rows of messages that were learnt, and moved no weights, after these were last set."""
         weighed = max([event.seq for event in self.of_actions("settings") if event.label == "weights"], default=0)
-        reader = "reader" if self._head == _HEAD else "NULL"
-        steps = f"substr(body, CASE WHEN {reader} IS NULL THEN 5 ELSE 1 END, 4)"  # their number, as bodies begin
+        begins = f"CASE WHEN {self._column('reader')} IS NULL THEN 5 ELSE 1 END"
+        steps = f"substr(body, {begins}, 4)"  # their number
         rows = f"seq > ? AND action = 'learn' AND source IS NULL AND {steps} = x'00000000'"
         with errors_named(self.path):
             return {seq for (seq,) in self._db.execute(f"SELECT seq FROM events WHERE {rows}", (weighed,))}
@@ -378,8 +403,7 @@ class Journal:
 
     def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
         """Yield what `content` returns for each of many rows."""
-        reader = "reader" if self._head == _HEAD else "NULL"
-        query = f"SELECT body_check, body, {reader} FROM events WHERE seq = ?"
+        query = f"SELECT body_check, body, {self._column('reader')} FROM events WHERE seq = ?"
         with errors_named(self.path):
             cursor = self._db.cursor()
             for seq in rows:
@@ -430,6 +454,32 @@ class Journal:
                 if progress is not None and done % 256 == 0:
                     progress("checking rows", done, total)
         return problems
+
+    def unmarked_rows(self) -> dict[int, int]:
+        """Return rows whose checksum was taken of strings of numpy and that don't say so, each with its form."""
+        forms = {event.seq: event.true_form() or REPR for event in self._events("head_check >> 32 = 0 ORDER BY seq")}
+        return {seq: form for seq, form in forms.items() if form != REPR}
+
+    def mark_rows(self) -> int:
+        """Have rows of `unmarked_rows` say what their checksum was taken of; how many. The lock is held.
+
+        The checksums themselves stay, and with them the running one that the model's manifest has.
+        """
+        forms = self.unmarked_rows()
+        if not forms:
+            return 0
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "UPDATE events SET head_check = head_check + ? WHERE seq = ? AND head_check >> 32 = 0",
+                    [(in_form(0, form), seq) for seq, form in forms.items()],
+                )
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        return len(forms)
 
     def vacuum(self) -> None:
         """Write the file anew without the room that nothing takes any more."""

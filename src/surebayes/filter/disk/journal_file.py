@@ -14,6 +14,7 @@ import os
 import sqlite3
 
 from surebayes.errors import BadModel, Busy
+from surebayes.filter.disk.events import COLUMNS
 from surebayes.persist.folder import adopt, adopt_named
 
 TYPE_CHECKING = False
@@ -32,11 +33,7 @@ SQLite's CPU time of a training."""
 LOG = 4 * 2**20
 """Bytes of the write-ahead log from which on it is moved into the main file, as far as readers allow."""
 
-EVENTS = """CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, action TEXT NOT NULL, fingerprint TEXT, label TEXT, source INTEGER,
-    time REAL NOT NULL, who TEXT, head_check INTEGER NOT NULL, body_check INTEGER NOT NULL,
-    reader INTEGER, message_id BLOB, chain INTEGER, body BLOB NOT NULL
-)"""  # the body comes last, so that reading the rest of a row doesn't read its pages
+EVENTS = f"CREATE TABLE events ({', '.join(f'{column.name} {column.declared}' for column in COLUMNS)})"
 FACTS = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 OTHERS = "action NOT IN ('learn', 'forget')"
 INDEXES = {
@@ -212,10 +209,19 @@ def quoted(path: str) -> str:
 
 
 class errors_named:
-    """Turn what SQLite says of a file into an error of ours."""
+    """Turn what SQLite says of a file into an error of ours; what it says of our own mistakes stays as it is.
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    Parameters
+    ----------
+    path : str
+        The file.
+    is_known : bool
+        Whether it was seen to have the tables and columns that are asked for: if so, one that SQLite doesn't find is a
+        mistake in the query.
+    """
+
+    def __init__(self, path: str, is_known: bool = True) -> None:
+        self.path, self.is_known = path, is_known
 
     def __enter__(self) -> None:
         return None
@@ -230,6 +236,8 @@ class errors_named:
             self._permissions(error)
         if "full" in text or "disk I/O" in text or "unable to open" in text or "readonly" in text:
             raise OSError(f"{self.path} could not be used: {text}. Is there room on the disk?") from error
+        if self.is_known and _is_a_mistake(error):
+            return
         raise BadModel(f"{self.path} is damaged, or no journal of surebayes: {text}.") from error
 
     def _permissions(self, error: sqlite3.Error) -> None:
@@ -237,3 +245,10 @@ class errors_named:
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", os.path.dirname(self.path) or "."):
             if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise PermissionError(13, "Permission denied", path) from error
+
+
+def _is_a_mistake(error: sqlite3.Error) -> bool:
+    """Whether an error is about the query, or what was bound to it, and not about the file."""
+    if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError | sqlite3.NotSupportedError):
+        return True
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR

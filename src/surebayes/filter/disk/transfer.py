@@ -25,6 +25,7 @@ from surebayes.filter.live.model_settings import Settings
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
 from surebayes.filter.training import BATCH, batched
+from surebayes.persist.folder import make_private
 from surebayes.persist.manifest import NAME as MANIFEST
 from surebayes.pool.document import Rows, unpackable
 from surebayes.pool.specs import ViewSpec
@@ -127,7 +128,7 @@ def restore(file: Iterable[str], path: str) -> Durable:
     made = False
     try:
         classes = check_classes(header["classes"], max(view["width"] for view in header["views"]))
-        os.makedirs(path, exist_ok=True)
+        make_private(path)
         made = True
         return _restored(path, header, classes, lines)
     except FileExistsError:  # somebody else was quicker: what is there is theirs

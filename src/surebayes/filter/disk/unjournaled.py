@@ -11,8 +11,8 @@ import sys
 from array import array
 from bisect import bisect_left
 
-from surebayes.errors import BadModel
-from surebayes.filter.disk.events import Event, number_rows
+from surebayes.errors import BadModel, NewerModel
+from surebayes.filter.disk.events import ENCODED, NUMPY_WHO, REPR, Event, number_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,11 +83,24 @@ def pack_events(events: Sequence[Event]) -> bytes:
     import json
 
     heads = [[e.action, e.fingerprint, e.label, e.source, e.time, e.who, len(e.body)] for e in events]
-    return json.dumps({"first": events[0].seq, "rows": heads}).encode() + b"\n" + b"".join(e.body for e in events)
+    return (
+        json.dumps({"first": events[0].seq, "form": events[0].form, "rows": heads}).encode()
+        + b"\n"
+        + b"".join(e.body for e in events)
+    )
 
 
-def unpack_events(packed: bytes | bytearray, chain: int) -> list[Event]:
-    """Read what `pack_events` wrote; `chain` is the running checksum up to the rows before."""
+def unpack_events(packed: bytes | bytearray, chain: int, ended: int) -> list[Event]:
+    """Read what `pack_events` wrote.
+
+    Parameters
+    ----------
+    packed : bytes-like
+        The rows.
+    chain, ended : int
+        The running checksum up to the rows before, and with these; by the latter rows of an earlier release are told
+        apart, whose checksums were taken of what Python writes of their values.
+    """
     import json
 
     line, _, bodies = bytes(packed).partition(b"\n")
@@ -95,10 +108,13 @@ def unpack_events(packed: bytes | bytearray, chain: int) -> list[Event]:
     try:
         about: dict[str, Any] = json.loads(line)
         for action, fingerprint, label, source, time, who, size in about["rows"]:
-            events.append(Event(action, fingerprint, label, source, float(time), who, bodies[at : at + size]))
+            events.append(Event(action, fingerprint, label, source, time, who, bodies[at : at + size]))
             at += size
-        first = int(about["first"])
+        first, form = int(about["first"]), int(about.get("form", REPR))
     except (ValueError, TypeError, KeyError) as error:
         raise BadModel(f"The rows that came with the model can't be read: {error}.") from None
-    number_rows(events, first - 1, chain)
+    if form not in (REPR, ENCODED):
+        raise NewerModel("The rows that came with the model are in the form of a later release. Upgrade surebayes.")
+    if number_rows(events, first - 1, chain, form) != ended and form == REPR:
+        number_rows(events, first - 1, chain, NUMPY_WHO)
     return events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from surebayes.filter.live.durable import RENEW_AFTER, Durable
 from surebayes.filter.live.new_folder import check_classes
 from surebayes.filter.live.state import State
 from surebayes.filter.teaching import forget
-from surebayes.persist.folder import size_of
+from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import Document
 from surebayes.pool.specs import ViewSpec, views_of
@@ -38,6 +39,22 @@ def compact(durable: Durable) -> dict[str, int]:
         durable.absorb_locked(keep_replaced=False)
         durable.open_journal().vacuum()
     return {"before": before, "after": size_of(durable.path)}
+
+
+# ---------------------------------------------------------------------- put right
+
+
+def repair(durable: Durable, pretend: bool) -> dict[str, Any]:
+    """See `Filter.repair`."""
+    found: dict[str, Any] = {"rows": 0, "private": is_open_to_all(durable.path)}
+    if pretend:
+        with durable.mutex:
+            return {**found, "rows": len(durable.reading(anew=True).unmarked_rows())}
+    if found["private"]:
+        make_private(durable.path)
+        adopt_named(durable.path, *os.listdir(durable.path))
+    with durable.writer, durable.locked():
+        return {**found, "rows": durable.open_journal().mark_rows()}
 
 
 # ---------------------------------------------------------------------- without some messages

@@ -10,6 +10,7 @@ from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.filter.live.seen import Seen
 from surebayes.filter.live.state import State
+from surebayes.filter.plain import text_or_none
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class JudgingFilter(OpenFilter):
         -------
         Verdict
         """
-        durable = self._durable
+        durable, person = self._durable, text_or_none(person, "person")
         durable.check_open()
         with durable.mutex:
             if durable.is_mapped:

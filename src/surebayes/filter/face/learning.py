@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from surebayes.filter import teaching, training, tuning
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import several
+from surebayes.filter.plain import label_of, plain_real, text_or_none
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ class LearningFilter(OpenFilter):
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
         state = self._durable.standing()
-        if label not in state.names:
-            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, state.names))}.")
-        return self._learnt(self._see(document, state), label, who, person, remember)[0]
+        label, who = label_of(label, state.names), text_or_none(who, "who")
+        return self._learnt(self._see(document, state), label, who, text_or_none(person, "person"), remember)[0]
 
     def is_set_aside(self, document: bytes | str) -> bool:
         """Whether a document is set aside for calibration, so that a promise rests on it.
@@ -76,7 +76,7 @@ class LearningFilter(OpenFilter):
         -------
         {"forgotten", "unknown"}
         """
-        fingerprint = Document(document, self.reader).fingerprint
+        fingerprint, who = Document(document, self.reader).fingerprint, text_or_none(who, "who")
         outcome: str = self._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
         return outcome
 
@@ -125,6 +125,7 @@ class LearningFilter(OpenFilter):
             "learnt", "already", "moved" and "reserved": how many. "contradictory": how many came with two labels, and
             were left out.
         """
+        reserve, who = plain_real(reserve, "reserve"), text_or_none(who, "who")
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
         if self._quota is not None:
@@ -166,4 +167,4 @@ class LearningFilter(OpenFilter):
         dict
             "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
         """
-        return tuning.retune(self._durable, weights, who)
+        return tuning.retune(self._durable, text_or_none(weights, "weights"), text_or_none(who, "who"))

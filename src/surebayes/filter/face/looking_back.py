@@ -9,6 +9,7 @@ from surebayes.errors import StoreError
 from surebayes.filter import history, tuning
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.live.state import State
+from surebayes.filter.plain import plain_whole, text_or_none
 from surebayes.persist.folder import size_of
 from surebayes.pool.document import Document
 
@@ -28,6 +29,7 @@ class RecordedFilter(OpenFilter):
         """
         with self._durable.mutex:
             wanted = None if document is None else Document(document, self.reader).fingerprint
+            limit = None if limit is None else plain_whole(limit, "limit")
             return history.history(self._durable.reading(anew=True), wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
@@ -53,7 +55,8 @@ class RecordedFilter(OpenFilter):
             "after" (its class in either version, or None), "time" and "who".
         """
         with self._durable.mutex:
-            return history.difference(self._durable.reading(anew=True), first, last, limit)
+            first, last = plain_whole(first, "first"), plain_whole(last, "last")
+            return history.difference(self._durable.reading(anew=True), first, last, plain_whole(limit, "limit"))
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.
@@ -66,7 +69,7 @@ class RecordedFilter(OpenFilter):
         who : str, optional
             Who says so.
         """
-        return history.rollback(self._durable, version, who)
+        return history.rollback(self._durable, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def undo(self, version: int, who: str | None = None) -> str:
         """Undo one lesson, exactly; what was taught since stays.
@@ -83,7 +86,7 @@ class RecordedFilter(OpenFilter):
         {"forgotten", "learnt"}
             What the message of the lesson is now.
         """
-        return history.undo(self._durable, version, who)
+        return history.undo(self._durable, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def status(self) -> dict[str, Any]:
         """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import several
+from surebayes.filter.plain import label_of, plain_text, text_or_none
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class MovableFilter(OpenFilter):
             if documents is None
             else {Document(document, reader).fingerprint for document in several(documents, "documents")}
         )
-        return promote(self._durable, os.fspath(into), wanted, label, who)
+        label = None if label is None else label_of(label, self.classes)
+        return promote(self._durable, os.fspath(into), wanted, label, text_or_none(who, "who"))
 
     def dump(self, file: TextIO) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
@@ -137,4 +139,5 @@ class MovableFilter(OpenFilter):
         """
         from surebayes.filter.layers.making import move_base
 
-        return move_base(self._durable, os.fspath(base), own_weight, who)
+        below, who = plain_text(os.fsdecode(base), "base"), text_or_none(who, "who")
+        return move_base(self._durable, below, own_weight, who)

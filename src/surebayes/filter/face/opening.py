@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ from surebayes.filter.live.new_folder import check_classes, is_left_over
 from surebayes.filter.live.seen import Seen
 from surebayes.filter.live.state import State
 from surebayes.filter.memory.remembering import Remembering
+from surebayes.filter.plain import plain_text, plain_whole, text_or_none
 from surebayes.pool.specs import READERS, views_of
 
 
@@ -63,7 +65,10 @@ class OpenFilter(Remembering):
         own_weight : int, default=50
             How often own lessons count in a layer, from 1 to 1,000.
         """
+        with contextlib.suppress(TypeError):  # `check_classes` says what it must be
+            width = plain_whole(width, "width")
         names, folder = check_classes(classes, width), os.fspath(path)
+        reader, model = plain_text(reader, "reader"), plain_text(model, "model")
         if reader not in READERS:
             raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
         views = views_of(model, reader, len(names), width)
@@ -73,7 +78,8 @@ class OpenFilter(Remembering):
             from surebayes.filter.layers.making import create_layer
 
             arguments = {"classes": names, "reader": reader, "model": model, "width": width}
-            return cls(create_layer(folder, os.fspath(base), own_weight, renew, arguments, content))
+            below = plain_text(os.fsdecode(base), "base")
+            return cls(create_layer(folder, below, own_weight, renew, arguments, content))
         return cls(Durable.create(folder, reader, names, views, renew, content))
 
     @classmethod
@@ -149,7 +155,7 @@ class OpenFilter(Remembering):
         note : str, optional
             What the history says of the version that this makes.
         """
-        self._durable.absorb_all(note)
+        self._durable.absorb_all(text_or_none(note, "note"))
 
     def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
         """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
@@ -161,7 +167,7 @@ class OpenFilter(Remembering):
         renew : bool, default=False
             Renew a stale certificate at the end, however little has changed.
         """
-        return self._durable.bulk(note, renew)
+        return self._durable.bulk(text_or_none(note, "note"), renew)
 
     def _see(self, document: bytes | str, state: State) -> Seen:
         """Read a document; one that is judged and then taught is read once."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from surebayes.filter import tuning
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import labelled, several
+from surebayes.filter.plain import plain_real, plain_whole, text_or_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,6 +94,17 @@ class PromisingFilter(OpenFilter):
         """
         from surebayes.filter import budgeting, promise
 
+        max_fpr, confidence, min_precision, budget, burst = (
+            None if value is None else plain_real(value, name)
+            for name, value in (
+                ("max_fpr", max_fpr), ("confidence", confidence), ("min_precision", min_precision),
+                ("budget", budget), ("burst", burst),
+            )
+        )  # fmt: skip
+        if mislabelled is not None:
+            foreign, missing = mislabelled
+            mislabelled = plain_whole(foreign, "mislabelled"), plain_whole(missing, "mislabelled")
+        positive = text_or_none(positive, "positive")
         terms = {
             "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
             "min_precision": min_precision,
@@ -147,6 +159,7 @@ class PromisingFilter(OpenFilter):
         """
         from surebayes.filter.promise import tradeoff
 
+        positive, confidence = text_or_none(positive, "positive"), plain_real(confidence, "confidence")
         asked = self.model, positive, confidence
         if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
             self._tradeoff = asked, tradeoff(self._durable, positive, confidence)

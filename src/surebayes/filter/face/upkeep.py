@@ -8,6 +8,8 @@ from typing import Any
 
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import several
+from surebayes.filter.plain import plain_text, plain_whole, text_or_none
+from surebayes.persist.folder import share
 
 
 class MaintainedFilter(OpenFilter):
@@ -24,6 +26,39 @@ class MaintainedFilter(OpenFilter):
         from surebayes.filter.disk import upkeep
 
         return upkeep.compact(self._durable)
+
+    def repair(self, *, pretend: bool = False) -> dict[str, Any]:
+        """Put right what can be put right without a copy; nothing that was learnt changes.
+
+        Parameters
+        ----------
+        pretend : bool, default=False
+            Only look: what would be done.
+
+        Returns
+        -------
+        dict
+            "rows": rows of the journal whose checksum an earlier release took of labels or names that were strings of
+            numpy. They are read as they were meant; afterwards they say what their checksum is of. "private": whether
+            every user of the machine could read the folder, as earlier releases made it; only its owner may from now
+            on, and its group where that could write to it.
+        """
+        from surebayes.filter.disk import upkeep
+
+        return upkeep.repair(self._durable, pretend)
+
+    def share(self, group: str | None) -> None:
+        """Give the folder and its files to a group, whose members may read and write them.
+
+        A new filter is its owner's alone: its journal holds readable mail. Files that are made later have the group and
+        the permissions of the folder.
+
+        Parameters
+        ----------
+        group : str or None
+            The name of the group; None for nobody but the owner.
+        """
+        share(self._durable.path, text_or_none(group, "group"))
 
     def keep_content(self, keep: bool) -> None:
         """Set whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
@@ -66,7 +101,8 @@ class MaintainedFilter(OpenFilter):
         """
         from surebayes.filter.disk import upkeep
 
-        message_ids = list(several(message_ids, "message_ids", "Message-ID"))
+        message_ids = [plain_text(name, "a Message-ID") for name in several(message_ids, "message_ids", "Message-ID")]
+        who = text_or_none(who, "who")
         documents = list(several(documents, "documents"))
         done = upkeep.erase(self._durable, message_ids, documents, who)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
@@ -106,4 +142,6 @@ class MaintainedFilter(OpenFilter):
         """
         from surebayes.filter.disk import upkeep
 
+        model, who = text_or_none(model, "model"), text_or_none(who, "who")
+        width = None if width is None else plain_whole(width, "width")
         return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, who, progress)

@@ -7,6 +7,7 @@ import os
 
 from surebayes.errors import BadModel
 from surebayes.filter.layers.counting import MOST_WEIGHT
+from surebayes.filter.plain import plain_whole
 from surebayes.pool.specs import PlainValue
 
 TYPE_CHECKING = False
@@ -80,6 +81,10 @@ class BaseLink(PlainValue):
 
 def check_weight(weight: object) -> int:
     """Check how often own lessons count."""
-    if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= MOST_WEIGHT:
+    try:
+        whole = plain_whole(weight, "own_weight")
+    except TypeError:
+        whole = 0
+    if not 1 <= whole <= MOST_WEIGHT:
         raise ValueError(f"own_weight must be a whole number from 1 to {MOST_WEIGHT:,}. Got {weight!r}.")
-    return weight
+    return whole

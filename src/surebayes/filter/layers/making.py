@@ -20,7 +20,7 @@ def create_layer(
     path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool
 ) -> Durable:
     """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
-    check_weight(own_weight)
+    own_weight = check_weight(own_weight)
     below = open_whole(base, path)
     engine, names = below.judge.engine, below.judge.names
     theirs = {"classes": list(names), "reader": engine.reader}

@@ -3,6 +3,8 @@
 This module is on the way of `surebayes filter`, which starts in milliseconds.
 """
 
+from surebayes.filter.plain import plain_text
+
 LONGEST = 128
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._+@-")
 
@@ -24,7 +26,7 @@ def person_named(name: "str | None") -> "str | None":
 
 def checked_name(name: str) -> str:
     """Return the name in lower case; ValueError where it isn't one."""
-    person = person_named(name)
+    person = person_named(plain_text(name, "the name of a person"))
     if person is None:
         raise ValueError(
             f"{name[:200]!r} is no name of a person: 1 to {LONGEST} of a-z 0-9 . _ + @ -, and no dot at the start."

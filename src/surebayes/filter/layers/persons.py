@@ -9,6 +9,7 @@ from bisect import bisect_right
 
 from surebayes.errors import NoModel, QuotaReached
 from surebayes.filter.layers.names import checked_name, person_named
+from surebayes.persist.folder import make_private
 from surebayes.persist.manifest import NAME
 
 TYPE_CHECKING = False
@@ -99,12 +100,20 @@ class Persons:
         What each may keep.
     own_weight : int
         How often lessons count in a layer that is made.
+    group : str, optional
+        The group that a layer which is made is shared with.
     """
 
     def __init__(
-        self, users: str, site: "str | None" = None, quota: "Quota | None" = None, own_weight: int = 50
+        self,
+        users: str,
+        site: "str | None" = None,
+        quota: "Quota | None" = None,
+        own_weight: int = 50,
+        group: "str | None" = None,
     ) -> None:
         self.users, self.site, self.quota, self.own_weight = users, site, quota or Quota(), own_weight
+        self.group = group
 
     def layer(self, name: str, renew: bool = True) -> "Filter":
         """Open a person's layer to teach it, made where there is none; it refuses lessons beyond the quota."""
@@ -114,9 +123,12 @@ class Persons:
         if not has_layer(folder):
             if not self.site:
                 raise NoModel(f"{name!r} has no filter in {self.users!r} yet; name the site that it stands on: -m DIR.")
-            os.makedirs(self.users, exist_ok=True)
+            if not os.path.isdir(self.users):
+                make_private(self.users)
             try:
                 opened = Filter.create(folder, base=self.site, own_weight=self.own_weight, renew=renew)
+                if self.group is not None:
+                    opened.share(self.group)
             except FileExistsError:  # somebody else was quicker
                 opened = Filter.open(folder, renew=renew)
         else:

@@ -8,7 +8,8 @@ import os
 from surebayes.errors import StoreError
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import has_rows
-from surebayes.persist.folder import locked
+from surebayes.filter.plain import plain_text
+from surebayes.persist.folder import locked, make_private
 from surebayes.pool.table import MAX_KEYS
 
 TYPE_CHECKING = False
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 def check_classes(classes: Any, width: Any) -> list[str]:
     """Check the labels and the width of a new filter."""
-    names = list(classes) if not isinstance(classes, str) else []
-    if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(c, str) and c for c in names):
+    try:
+        names = [plain_text(name, "a class") for name in classes] if not isinstance(classes, str) else []
+    except TypeError:
+        names = []
+    if len(names) < 2 or len(set(names)) < len(names) or not all(names):
         raise ValueError(f"classes must be two or more different names. Got {classes!r}.")
     if not isinstance(width, int) or isinstance(width, bool) or not 2 <= width < 2**31:
         raise ValueError(f"width must be a whole number from 2 to 2**31 - 1. Got {width!r}.")
@@ -49,7 +53,7 @@ def remove_unused(path: str) -> None:
 def make_folder(path: str) -> None:
     """Make the folder of a filter, where it isn't there; StoreError where a file is in its place."""
     try:
-        os.makedirs(path, exist_ok=True)
+        make_private(path)
     except (FileExistsError, NotADirectoryError):
         raise StoreError(f"{path!r} can't be a filter's folder: a file is in its place. Name another folder.") from None
 

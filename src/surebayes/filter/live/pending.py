@@ -50,7 +50,7 @@ def add(durable: Durable, manifest: dict[str, Any]) -> None:
     journal, absorbed = durable.reading(), manifest["journal"]["absorbed"]
     last = journal.last()
     packed = durable.folder.read_pending(manifest)
-    events = unpack_events(packed, journal.chain_at(last) or 0) if packed else []
+    events = unpack_events(packed, journal.chain_at(last) or 0, manifest["journal"].get("chain", -1)) if packed else []
     if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
         raise BadModel(
             f"The journal in {durable.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "

@@ -8,6 +8,8 @@ by locking the file, so that no two processes spend the same alarm.
 import os
 import sqlite3
 
+from surebayes.filter.plain import plain_value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -107,14 +109,14 @@ class Database:
     def rows(self, query: str, values: "tuple[Any, ...] | dict[str, Any]" = ()) -> "list[Any]":
         """Return the rows of a query."""
         try:
-            return self.connection.execute(query, values).fetchall()
+            return self.connection.execute(query, _plain(values)).fetchall()
         except sqlite3.Error as error:
             self.failed(error)
 
     def run(self, statement: str, values: "tuple[Any, ...]" = ()) -> int:
         """Run a statement; return how many rows it changed."""
         try:
-            return self.connection.execute(statement, values).rowcount
+            return self.connection.execute(statement, _plain(values)).rowcount
         except sqlite3.Error as error:
             self.failed(error)
 
@@ -180,6 +182,13 @@ class _Transaction:
     def _undo(self) -> None:
         if self.database.connection.in_transaction:
             self.database.connection.execute("ROLLBACK")
+
+
+def _plain(values: "tuple[Any, ...] | dict[str, Any]") -> "tuple[Any, ...] | dict[str, Any]":
+    """Return values as SQLite takes them: a label may come out of an array, and a number too."""
+    if isinstance(values, dict):
+        return {name: plain_value(value, name) for name, value in values.items()}
+    return tuple([plain_value(value, "a value") for value in values])
 
 
 def _connected(path: str) -> "sqlite3.Connection":

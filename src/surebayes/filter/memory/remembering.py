@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -13,6 +14,7 @@ from surebayes.filter.disk import contents
 from surebayes.filter.live.seen import Seen
 from surebayes.filter.memory.keeping import Keeping
 from surebayes.filter.memory.verdicts import Memory
+from surebayes.filter.plain import label_of, plain_real, plain_text, plain_whole, text_or_none
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ class Remembering(Keeping):
         """
         from surebayes.filter.budgeting import end
 
-        return end(self, list(self.budgets()) if positive is None else [positive], who)
+        labels = list(self.budgets()) if positive is None else [plain_text(positive, "positive")]
+        return end(self, labels, text_or_none(who, "who"))
 
     def remember(
         self,
@@ -147,8 +150,11 @@ class Remembering(Keeping):
         if memory is None:
             return []
         return remembered(
-            memory, sender=sender, subject=subject, day=day, person=person, label=label, known=known, differs=differs,
-            agrees=agrees, limit=limit, before=before, least_sure=least_sure, skip=skip,
+            memory, sender=text_or_none(sender, "sender"), subject=text_or_none(subject, "subject"), day=day,
+            person=text_or_none(person, "person"), label=text_or_none(label, "label"), known=known,
+            differs=text_or_none(differs, "differs"), agrees=text_or_none(agrees, "agrees"),
+            limit=plain_whole(limit, "limit"), before=None if before is None else plain_whole(before, "before"),
+            least_sure=least_sure, skip=plain_whole(skip, "skip"),
         )  # fmt: skip
 
     def remembered_verdict(self, number: int) -> RememberedVerdict | None:
@@ -162,7 +168,7 @@ class Remembering(Keeping):
         from surebayes.filter.memory.listing import remembered
 
         memory = self._remembering()
-        verdicts = [] if memory is None else remembered(memory, number=number)
+        verdicts = [] if memory is None else remembered(memory, number=plain_whole(number, "number"))
         return verdicts[0] if verdicts else None
 
     def compared(self, person: str | None = None) -> list[OtherFilter]:
@@ -175,7 +181,7 @@ class Remembering(Keeping):
         """
         from surebayes.filter.memory.listing import compared
 
-        memory = self._remembering()
+        memory, person = self._remembering(), text_or_none(person, "person")
         return [] if memory is None else compared(memory, self._durable.judge().names[0], person)
 
     def tell(self, number: int, label: str, who: str | None = None, learner: Remembering | None = None) -> str:
@@ -199,8 +205,7 @@ class Remembering(Keeping):
         """
         learner = self if learner is None else learner
         names = self._durable.judge().names
-        if label not in names:
-            raise ValueError(f"There is no class {label!r}; this filter has {', '.join(map(repr, names))}.")
+        label, who = label_of(label, names), text_or_none(who, "who")
         memory, verdict, seen = self._kept(number, learner)
         if seen is None:
             memory.tell(verdict.fingerprint, label, None, who, verdict.person or "")
@@ -233,7 +238,7 @@ class Remembering(Keeping):
             "moved": it is learnt again with the label that it had before; "already": it was learnt before the truth was
             told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
         """
-        learner = self if learner is None else learner
+        learner, who = self if learner is None else learner, text_or_none(who, "who")
         memory, verdict, seen = self._kept(number, learner)
         if not verdict.truth:
             return "unknown"
@@ -316,12 +321,12 @@ class Remembering(Keeping):
         message_ids : iterable of str
             Their Message-IDs, with or without brackets.
         """
-        memory = self._remembering()
+        memory, person = self._remembering(), text_or_none(person, "person")
         if memory is None:
             return 0
         reader = self._durable.judge().engine.reader
         fingerprints = [Document(document, reader).fingerprint for document in documents]
-        return memory.erase(person, fingerprints, list(message_ids))
+        return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
 
     def memory_status(self) -> dict[str, Any]:
         """Return what the memory is set to, how many "verdicts" it has and how many "bytes" they take."""
@@ -348,7 +353,7 @@ class Remembering(Keeping):
         Rescue
             outcome, alarm, budgets.
         """
-        first = self._durable.judge().names[0]
+        first, who = self._durable.judge().names[0], text_or_none(who, "who")
         seen = self._see(document, self._durable.standing())  # type: ignore[attr-defined]
         outcome, told = self._learnt(seen, first, who, None)
         return Rescue(outcome, told is not None and told.alarm, self.budgets())
@@ -445,6 +450,10 @@ class Remembering(Keeping):
 def _checked(value: float | None, name: str, low: float, high: float) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+    try:
+        number: float = math.nan if isinstance(value, bool) else plain_real(value, name)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= high:
         raise ValueError(f"{name} must be a number from {low:g} to {high:g}. Got {value!r}.")
-    return value
+    return int(number) if number.is_integer() else number

@@ -177,7 +177,7 @@ static PyMethodDef functions[] = {
     {"hash_listed", pool_hash_listed, METH_VARARGS, hash_listed_doc},
     {"compress", pool_compress, METH_VARARGS, compress_doc},
     {"decompress", pool_decompress, METH_VARARGS, decompress_doc},
-    {"number_messages", pool_number_messages, METH_VARARGS, number_messages_doc},
+    {"row_checks", pool_row_checks, METH_VARARGS, row_checks_doc},
     {NULL, NULL, 0, NULL}};
 
 static int start(PyObject *module)

@@ -212,11 +212,11 @@ HIDDEN PyObject *pool_hash_tokens(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_hash_listed(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_compress(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_decompress(PyObject *module, PyObject *args);
-HIDDEN PyObject *pool_number_messages(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_row_checks(PyObject *module, PyObject *args);
 HIDDEN extern const char add_doc[], take_doc[], load_doc[], totals_doc[], pack_entries_doc[], block_checksums_doc[],
     guide_doc[], score_doc[], weigh_doc[], separate_doc[], pack_views_doc[], unpack_columns_doc[], hash_tokens_doc[],
     hash_listed_doc[], compress_doc[], decompress_doc[], lacking_doc[], lesson_alive_doc[], lesson_entries_doc[],
-    merge_doc[], checksum_doc[], count_doc[], number_messages_doc[];
+    merge_doc[], checksum_doc[], count_doc[], row_checks_doc[];
 
 /* The CRC-32 of what came before and n bytes more, and of n bytes alone. */
 HIDDEN uint32_t crc32_on(uint32_t before, const uint8_t *p, size_t n);

@@ -6,9 +6,11 @@ reads the same ones.
 
 from __future__ import annotations
 
+from binascii import crc32
 from bisect import bisect_left
 from itertools import pairwise
 from math import isfinite, log, sqrt
+from struct import pack
 
 from surebayes.kernels.reference.compression import compress, decompress, pack_views, unpack_columns
 from surebayes.kernels.reference.tables import (
@@ -47,23 +49,12 @@ if TYPE_CHECKING:
         alive: int
         totals: Any
 
-    class Messages(Protocol):
-        """What rows of the journal hold: lists of what each has, and what all of them have."""
-
-        fingerprints: list[str]
-        bodies: list[Any]
-        checks: list[int]
-        names: list[bytes | None]
-        time: float
-        who: str | None
-        reader: int | None
-
 
 __all__ = [
     "add", "block_checksums", "checksum", "compress", "count", "counts_of", "decompress", "end_on_bus_error", "gather",
     "guide", "hash_listed", "hash_tokens", "key_bits", "lacking", "lesson_alive", "lesson_entries", "load", "log_odds",
-    "merge", "number_messages", "opinion", "pack_entries", "pack_views", "score", "staged", "strongest", "take",
-    "totals", "unpack_columns", "weigh",
+    "merge", "opinion", "pack_entries", "pack_views", "row_checks", "score", "staged", "strongest", "take", "totals",
+    "unpack_columns", "weigh",
 ]  # fmt: skip
 
 _EXACT = 32
@@ -335,58 +326,50 @@ def separate(
 # ---------------------------------------------------------------------- rows of the journal, and tokens
 
 
-def number_messages(
-    messages: Messages, kinds: list[tuple[str, str, bytes, bytes]], which: bytes, seq: int, chain: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    r"""Return rows of the journal that hold messages, in the order of its table, and the running checksum with them.
+def row_checks(rows: list[tuple[Any, ...]], chain: int) -> tuple[list[int], list[int]]:
+    """Return the checksums of rows of the journal, and the running checksum after each, which is `chain` before.
+
+    Each value is encoded as docs/format.md has it: a tag, and what it is in bytes, the lowest first.
 
     Parameters
     ----------
-    messages : MessageRows
-        The messages; `names` are hashed Message-IDs, `checks` the CRC-32 of the bodies.
-    kinds : list of (action, label, opening, closing)
-        What is alike: the bytes of a head before the fingerprint, and between it and the checksum of the body.
-    which : bytes
-        The kind of each row, as uint16.
-    seq, chain : int
-        The number of the first row, and the running checksum before it.
+    rows : list of tuple
+        None, int, float, str and bytes, of exactly these types.
+    chain : int
+        The running checksum before them.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> one = SimpleNamespace(fingerprints=["0a"], bodies=[b"..."], checks=[5], names=[None])
-    >>> one.time, one.who, one.reader = 5.0, None, 1
-    >>> kinds = [("learn", "ham", b", 'learn', ", b", 'ham', None, 5.0, None, ")]
-    >>> rows, chain = number_messages(one, kinds, b"\0\0", 7, 0)
-    >>> rows[0][:4], rows[0][8:11], rows[0][12], rows[0][11] == chain
-    ((7, 'learn', '0a', 'ham'), (5, 1, None), b'...', True)
+    >>> checks, chains = row_checks([(7, "learn", None, 5.0, b"...")], 0)
+    >>> checks
+    [307210910]
+    >>> chains == [crc32(checks[0].to_bytes(4, "little"))]
+    True
     """
-    from binascii import crc32
-
-    fingerprints, bodies, checks, message_ids = messages.fingerprints, messages.bodies, messages.checks, messages.names
-    if len({len(which) // 2, *map(len, (fingerprints, bodies, checks, message_ids))}) > 1 or len(which) % 2:
-        raise ValueError("there must be as many fingerprints, bodies and Message-IDs as rows")
-    time, who, reader = messages.time, messages.who, messages.reader
-    if reader is not None and reader < 0:
-        raise ValueError("a reader's version must not be negative")
-    rows: list[tuple[Any, ...]] = []
-    for kind, *row in zip(cast(which, "H"), fingerprints, bodies, checks, message_ids):
-        fingerprint, body, body_check, message_id = row
-        if kind >= len(kinds):
-            raise ValueError("there is no such kind of rows")
-        if not set(fingerprint) <= set("0123456789abcdef"):
-            raise ValueError("a fingerprint must be hexadecimal digits")
-        action, label, opening, closing = kinds[kind]
-        if not 0 <= body_check < 1 << 32:
-            raise ValueError("a checksum has 32 bits")
-        more = "" if reader is None and message_id is None else f", {reader!r}, {message_id!r}"
-        head = b"(%d%b'%b'%b%d%b)" % (seq, opening, fingerprint.encode(), closing, body_check, more.encode())
-        check = crc32(head)
+    checks, chains = [], []
+    for row in rows:
+        if not isinstance(row, tuple):
+            raise TypeError("a row must be a tuple")
+        check = crc32(b"".join([_encoded(value) for value in row]))
         chain = crc32(check.to_bytes(4, "little"), chain)
-        name = None if message_id is None else bytearray(message_id)
-        rows.append((seq, action, fingerprint, label, 0, time, who, check, body_check, reader, name, chain, body))
-        seq += 1
-    return rows, chain
+        checks.append(check)
+        chains.append(chain)
+    return checks, chains
+
+
+def _encoded(value: Any) -> bytes:
+    if value is None:
+        return b"N"
+    if type(value) is int:
+        return b"I" + value.to_bytes(8, "little", signed=True)
+    if type(value) is float:
+        return b"F" + pack("<d", value)
+    if type(value) is str:
+        written = value.encode()
+        return b"S" + len(written).to_bytes(4, "little") + written
+    if type(value) is bytes:
+        return b"B" + len(value).to_bytes(4, "little") + value
+    raise TypeError(f"a row has None, int, float, str and bytes, got {type(value)!r}")
 
 
 def end_on_bus_error() -> None:

@@ -51,6 +51,8 @@ class Options:
         How long, how many, and how many bytes of them.
     own_weight, quota_lessons, quota_bytes : int
         How often own lessons count in the layer of a person, and what each person may keep (0: any number).
+    group : str, optional
+        The group that the layer of a new person is shared with.
     open_layers : int
         Layers that a process keeps open.
     log_level : str
@@ -81,6 +83,7 @@ class Options:
     remember_most: int = 200_000
     remember_bytes: int = 2**30
     own_weight: int = 50
+    group: str | None = None
     quota_lessons: int = 0
     quota_bytes: int = 0
     open_layers: int = 64

@@ -1,0 +1,160 @@
+"""Values of callers as plain str, int and float: what the store takes, whatever type they come in.
+
+A label out of a numpy array, a member of an enum or a str with more methods equals the str that it stands for, but has
+another repr, another JSON or no place in SQLite. Every public entry that writes passes its values through here.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # a lesson by command goes this way
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def plain_text(value: Any, name: str) -> str:
+    r"""Return a str of any subclass, or the str that an enum's member or a numpy scalar has, as a plain str.
+
+    Parameters
+    ----------
+    value : str
+        The text.
+    name : str
+        The argument's name, for the error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no text, or has surrogates, which no file takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_text(np.str_("ham"), "label")
+    'ham'
+    >>> plain_text(5, "who")
+    Traceback (most recent call last):
+    ...
+    TypeError: who must be a str. Got 5.
+    >>> plain_text("\udcff", "who")
+    Traceback (most recent call last):
+    ...
+    ValueError: who must be text that UTF-8 can write. Got '\udcff'.
+    """
+    text = value if type(value) is str else _unwrapped(value)
+    if type(text) is not str:
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be a str. Got {value!r:.80}.")
+        text = str.__str__(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} must be text that UTF-8 can write. Got {text!r:.80}.") from None
+    return text
+
+
+def text_or_none(value: Any, name: str) -> str | None:
+    """Return `plain_text` of a value, or None for None.
+
+    Examples
+    --------
+    >>> text_or_none(None, "who") is None
+    True
+    """
+    return None if value is None else plain_text(value, name)
+
+
+def label_of(value: Any, names: Sequence[str]) -> str:
+    """Return the class that a label means, as the filter names it; ValueError where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> label_of(np.array(["ham", "spam"])[1], ["ham", "spam"])
+    'spam'
+    >>> label_of("eggs", ["ham", "spam"])
+    Traceback (most recent call last):
+    ...
+    ValueError: There is no class 'eggs'; this filter has 'ham', 'spam'.
+    """
+    text = value if type(value) is str else _unwrapped(value)
+    if isinstance(text, str):
+        for name in names:
+            if str.__eq__(name, text):
+                return name
+    shown = str.__str__(text) if isinstance(text, str) else value
+    raise ValueError(f"There is no class {shown!r}; this filter has {', '.join(map(repr, names))}.")
+
+
+def plain_whole(value: Any, name: str) -> int:
+    """Return a whole number of any type as an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_whole(np.int64(5), "limit")
+    5
+    >>> plain_whole(2.5, "limit")
+    Traceback (most recent call last):
+    ...
+    TypeError: limit must be a whole number. Got 2.5.
+    """
+    number = value if type(value) is int else _unwrapped(value)
+    if type(number) is bool or not hasattr(type(number), "__index__"):
+        raise TypeError(f"{name} must be a whole number. Got {value!r:.80}.")
+    return int(number.__index__())
+
+
+def plain_real(value: Any, name: str) -> float:
+    """Return a real number of any type as a float; ValueError for one that isn't finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_real(np.float32(0.5), "rate"), plain_real(2, "rate")
+    (0.5, 2.0)
+    >>> plain_real("much", "rate")
+    Traceback (most recent call last):
+    ...
+    TypeError: rate must be a number. Got 'much'.
+    """
+    number = value if type(value) is float else _unwrapped(value)
+    if isinstance(number, str | bytes) or not (
+        hasattr(type(number), "__float__") or hasattr(type(number), "__index__")
+    ):
+        raise TypeError(f"{name} must be a number. Got {value!r:.80}.")
+    real = float(number)
+    if real - real != 0.0:
+        raise ValueError(f"{name} must be a finite number. Got {value!r:.80}.")
+    return real
+
+
+def plain_value(value: Any, name: str) -> Any:
+    """Return a value as one that SQLite takes: None, str, int, float or bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [plain_value(value, "value") for value in (None, np.str_("ham"), np.int64(5), np.float32(0.5), True)]
+    [None, 'ham', 5, 0.5, 1]
+    """
+    if value is None or type(value) in (str, int, float, bytes, bytearray):
+        return value
+    value = _unwrapped(value)
+    if isinstance(value, str):
+        return plain_text(value, name)
+    if isinstance(value, bytes):
+        return bytes(value)
+    if hasattr(type(value), "__index__"):
+        return int(value.__index__())
+    return plain_real(value, name)
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return what an enum's member or an array of no dimension stands for; other values as they are."""
+    if hasattr(type(value), "__members__"):
+        return value.value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return value
