@@ -12,6 +12,13 @@ OWNER, MEMBER, STRANGER, GROUP = 61001, 61002, 61003, 62000
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become others")
 
 
+def open_to_all(folder):
+    """Let every user read a folder and its files, as an administrator does with chmod."""
+    folder.chmod(0o755)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+
+
 def become(uid, function, groups=(), umask=0o022):
     """Run a function in a process of another user; its assertions count."""
     reading, writing = os.pipe()

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from command_line import Stdin, write_mails
-from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become
+from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become, open_to_all
 from surebayes.cli import main
 from surebayes.filter.lean import one_shot
 
@@ -97,6 +97,7 @@ def looks(folder):
 def test_who_may_only_read_reads_everything_and_leaves_no_trace(place, warm):
     folder = owned_by(OWNER, 0o755, place, "readable")
     become(OWNER, lambda: train(folder, place)[0] == 0 or os._exit(9))
+    open_to_all(folder)
     before = looks(folder)
 
     def visit():
@@ -164,6 +165,7 @@ def test_a_base_that_may_not_be_read_any_more(place, warm):
     mine, other = own / "mine", own / "other"
     ham, spam = (sorted((place / "mails" / label).iterdir())[0] for label in ("ham", "spam"))
     become(OWNER, lambda: train(site, place)[0] == 0 or os._exit(9))
+    open_to_all(site)
 
     def may_read():
         if not mine.exists():

@@ -62,16 +62,10 @@ def test_there_and_back(archive, tmp_path):
     with sb.Filter.import_(archive, tmp_path / "new") as mine:
         assert mine.problems() == []
         assert mine.teach(*MAILS[0]) == "already"
-    assert stat.S_IMODE(os.stat(tmp_path / "new" / "manifest.json").st_mode) == 0o666 & ~_umask()
+    assert stat.S_IMODE(os.stat(tmp_path / "new" / "manifest.json").st_mode) == 0o600
     assert sorted(name.split("-")[0] for name in os.listdir(tmp_path / "new")) == [
         "journal.sqlite", "lock", "manifest.json", "tables"
     ]  # fmt: skip
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

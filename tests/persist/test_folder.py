@@ -4,14 +4,18 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import signal
 import stat
 import tempfile
+import time
+import warnings
 
 import pytest
 
-from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become
-from surebayes.errors import BadModel
+from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become, open_to_all
+from surebayes.errors import BadModel, Busy
 from surebayes.filter.disk.journal import Event, Journal, chained
+from surebayes.persist import folder as folders
 from surebayes.persist.folder import (
     adopt_named,
     check_file,
@@ -128,6 +132,82 @@ def test_a_lock_that_points_elsewhere_is_not_followed(shared, tmp_path):
 
 
 @as_root
+def in_processes(n, work):
+    """Run a function in n processes at once; what each of them returns, as text."""
+    children = []
+    for i in range(n):
+        reading, writing = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:  # pragma: no cover - another process
+            try:
+                result = str(work(i))
+            except BaseException as error:
+                result = repr(error)
+            os.write(writing, result.encode())
+            os._exit(0)
+        os.close(writing)
+        children.append((child, reading))
+    results = []
+    for child, reading in children:
+        with open(reading) as pipe:
+            results.append(pipe.read())
+        os.waitpid(child, 0)
+    return results
+
+
+def test_the_lock_is_fair_and_progress_by_others_extends_the_wait(tmp_path):
+    """Eight writers that want it again at once: each has its turns, though all together take much longer than a wait."""
+    order = tmp_path / "order"
+
+    def work(i):
+        for _ in range(15):
+            with locked(str(tmp_path), wait=0.4), open(order, "a") as file:
+                file.write(f"{i}")
+                time.sleep(0.01)
+        return "done"
+
+    assert in_processes(8, work) == ["done"] * 8
+    turns = order.read_text()
+    assert len(turns) == 120
+    between = [len(part) for i in range(8) for part in turns.split(str(i))[1:-1]]
+    assert max(between) <= 16  # at most two turns of each other, where one was late to ask
+
+
+def test_one_who_keeps_the_lock_is_not_waited_for(tmp_path):
+    with locked(str(tmp_path)):
+
+        def work(i):
+            began = time.monotonic()
+            with pytest.raises(Busy, match="for 0.2 s"), locked(str(tmp_path), wait=0.2):
+                pass
+            return time.monotonic() - began < 1.5
+
+        assert in_processes(3, work) == ["True"] * 3
+
+
+def test_one_who_was_killed_while_waiting_holds_nobody_up(tmp_path):
+    with locked(str(tmp_path)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:  # pragma: no cover - another process
+            with locked(str(tmp_path)):
+                os._exit(0)
+        time.sleep(0.1)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    with locked(str(tmp_path), wait=0.1):
+        pass
+
+
+def test_without_tickets_the_lock_still_keeps_others_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "_TICKETS", False)
+    with locked(str(tmp_path)), pytest.raises(Busy), locked(str(tmp_path), wait=0.05):
+        pass
+
+
 def test_members_write_in_turn_whatever_their_umask(shared):
     def write(seq):
         journal = Journal(str(shared), create=seq == 1)
@@ -253,11 +333,10 @@ def test_strangers_can_read_a_filter_and_are_told_that_they_can_not_write(shared
     import surebayes as sb
 
     shared.rmdir()
-    shared.mkdir()
-    shared.chmod(0o755)
     with sb.Filter.create(shared, model="words", width=2**12) as mine:
         mine.teach(b"Subject: lunch?\n\nAt nine, as usual?", "ham")
         mine.teach(b"Subject: pills\n\nCheap pills, order now", "spam")
+    open_to_all(shared)
     before = {name: looks(shared / name) for name in os.listdir(shared)}
 
     def read():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 import time
 
 from surebayes.errors import BadModel, Busy
@@ -379,29 +380,81 @@ def remove_others(folder: str, keep: Iterable[str], endings: tuple[str, ...] = _
 
 @contextlib.contextmanager
 def locked(folder: str, wait: float = 10.0, shared: bool = False) -> Iterator[None]:
-    """Hold the folder's lock: one writer at a time, also across processes; it goes with the process that held it."""
+    """Hold the folder's lock: one writer at a time, also across processes; it goes with the process that held it.
+
+    Whoever came first has it first. Busy is raised where one writer has kept it for `wait` seconds; as long as others
+    have their turns, the wait goes on.
+    """
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    handle, ahead = _open_lock(folder), 0
     end = time.monotonic() + wait
-    handle = _open_lock(folder)
     try:
+        ticket = _take_ticket(handle)
         while True:
-            try:
-                fcntl.flock(handle, kind | fcntl.LOCK_NB)
-                if _is_there(handle, folder):
-                    break
-                os.close(handle)  # the file was removed while others waited for it: to hold it keeps nobody out
-                handle = _open_lock(folder)
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    raise Busy(
-                        f"Another process has been writing to {folder!r} for {wait:g} s. Try again when it is done."
-                    ) from None
-                time.sleep(0.005)
+            before, ahead = ahead, _first_ahead(handle, ticket)
+            if not ahead:
+                try:
+                    fcntl.flock(handle, kind | fcntl.LOCK_NB)
+                    if _is_there(handle, folder):
+                        break
+                    os.close(handle)  # the file was removed while others waited for it: to hold it keeps nobody out
+                    handle = _open_lock(folder)
+                    ticket = _take_ticket(handle)
+                    continue
+                except BlockingIOError:
+                    pass
+            now = time.monotonic()
+            if ahead != before:
+                end = now + wait
+            elif now >= end:
+                raise Busy(
+                    f"Another process has been writing to {folder!r} for {wait:g} s. Try again when it is done."
+                ) from None
+            time.sleep(0.002)
         yield
     finally:
         os.close(handle)
+
+
+_TICKETS = sys.platform == "linux" and sys.maxsize > 2**32
+"""Whether the system has locks on parts of a file that belong to an open file, and their layout is known."""
+_LAYOUT = "@hhqqi"  # type, whence, start, size, process
+
+
+def _take_ticket(handle: int) -> int:
+    """Lock the byte of an open lock whose place is the time of now, and return it; 0 where there are no tickets.
+
+    The lock of a byte ends with the process, so that one that was killed holds nobody up.
+    """
+    if not _TICKETS:
+        return 0
+    import fcntl
+    import struct
+
+    ticket = time.monotonic_ns()
+    for place in range(ticket, ticket + 64):
+        try:
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack(_LAYOUT, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
+        except BlockingIOError:  # another one came in the same nanosecond
+            continue
+        except OSError:  # a file system without such locks
+            return 0
+        return place
+    return 0
+
+
+def _first_ahead(handle: int, ticket: int) -> int:
+    """Return the ticket of one who came before; 0 if there is none."""
+    if not ticket:
+        return 0
+    import fcntl
+    import struct
+
+    asked = struct.pack(_LAYOUT, fcntl.F_WRLCK, os.SEEK_SET, 0, ticket, 0)
+    kind, _, start, _, _ = struct.unpack(_LAYOUT, fcntl.fcntl(handle, fcntl.F_OFD_GETLK, asked))
+    return 0 if kind == fcntl.F_UNLCK else start
 
 
 def _is_there(handle: int, folder: str) -> bool:
