@@ -158,7 +158,7 @@ def in_processes(n, work):
 
 
 def test_the_lock_is_fair_and_progress_by_others_extends_the_wait(tmp_path):
-    """Eight writers that want it again at once: each has its turns, though all together take much longer than a wait."""
+    """Eight writers that want it again at once have their turns, though all together take much longer than a wait."""
     order = tmp_path / "order"
 
     def work(i):
@@ -180,7 +180,7 @@ def test_one_who_keeps_the_lock_is_not_waited_for(tmp_path):
 
         def work(i):
             began = time.monotonic()
-            with pytest.raises(Busy, match="for 0.2 s"), locked(str(tmp_path), wait=0.2):
+            with pytest.raises(Busy, match=r"for 0\.2 s"), locked(str(tmp_path), wait=0.2):
                 pass
             return time.monotonic() - began < 1.5
 
