@@ -23,6 +23,7 @@ import numpy as np
 from surebayes import corpora, metrics
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
+from surebayes.pool.fit import freeze
 from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec
 from surebayes.research import suites
 
@@ -148,11 +149,11 @@ def measure_mail(part: Part) -> dict[str, np.ndarray]:
         fresh = Engine("mail", engine.views, 2)
         head, tail = (array("q", np.flatnonzero(which)) for which in (~held, held))
         fresh.learn(rows, known, head)
-        fresh.freeze(rows, known, head)
+        freeze(fresh, rows, np.array(known), np.array(head))
         result[f"{name} held"] = np.reshape(fresh.opinions(rows, tail), (-1, engine.n_experts))
         result[f"{name} labels"] = part.labels[held]
     engine.learn(rows, known)
-    engine.freeze(rows, known)
+    freeze(engine, rows, np.array(known))
     result["judged"] = _asked(engine, part.judge)[:, 0]
     return result
 
@@ -255,9 +256,9 @@ def ranks(figures: dict[tuple, tuple[float, float, float]]) -> dict[tuple, float
 
 
 def keeps_floors(setting: tuple, trials: dict[str, dict[tuple, tuple[float, float, float]]]) -> bool:
-    """Whether a setting has what it must have in some trials, to the digits that are written down."""
+    """Whether a setting has what it must have in some trials."""
     figures = [(trials[name][setting], floor) for name, floor in FLOORS.items() if name in trials]
-    return all(round(area, 3) >= least and round(recall, 2) >= most for (area, _, recall), (least, most) in figures)
+    return all(area >= least and recall >= most for (area, _, recall), (least, most) in figures)
 
 
 def choose(trials: dict[str, dict[tuple, tuple[float, float, float]]], shown: int = 12) -> tuple:

@@ -86,8 +86,10 @@ from rich.table import Table
 
 from surebayes import metrics
 from surebayes.pool import choosing
+from surebayes.pool.choosing import kept
 from surebayes.pool.document import Rows, taken
 from surebayes.pool.engine import Engine
+from surebayes.pool.fit import KeptDocuments, fit, freeze
 from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import _Standard, drawn_model, weigh
@@ -311,15 +313,15 @@ def engine_of(case: Case, view: ViewSpec, expert: ExpertSpec) -> Engine:
 
 
 def scored(engine: Engine, train: list[Rows], labels: np.ndarray, held: np.ndarray, judge: list[Rows]) -> tuple:
-    """Fit as `Engine.fit` does; return the scores of the held-out documents before they were learnt, and of others."""
+    """Fit as `fit_contents` does; return the scores of what was held out, before it was learnt, and of others."""
     known, tail = array("q", labels), array("q", np.flatnonzero(held))
     head = array("q", np.flatnonzero(~held))
     shape = (-1, len(engine.contrasts), engine.n_experts)
     engine.learn(train, known, head)
-    engine.freeze(train, known, head)
+    freeze(engine, train, np.array(known), np.array(head))
     before = np.reshape(engine.opinions(train, tail), shape)
     engine.learn(train, known, tail)
-    engine.freeze(train, known)
+    freeze(engine, train, np.array(known))
     return before, np.reshape(engine.opinions(judge), shape)
 
 
@@ -501,13 +503,13 @@ def in_turn(case: Case, view: ViewSpec, expert: ExpertSpec, train: list, labels:
         before = time.process_time()
         tail, head = (array("q", np.flatnonzero(is_in)) for is_in in (fold == number, fold != number))
         engine.forget(train, known, tail)
-        engine.freeze(train, known, head)
+        freeze(engine, train, np.array(known), np.array(head))
         opinions = np.reshape(engine.opinions(train, tail), shape)
         out = np.zeros((len(labels), *opinions.shape[1:])) if out is None else out
         out[fold == number] = opinions
         engine.learn(train, known, tail)
         spent.append(time.process_time() - before)
-    engine.freeze(train, known)
+    freeze(engine, train, np.array(known))
     after = np.reshape(engine.opinions(judge), shape)
     everything = time.process_time() - started
     return out, after, {1: everything - spent[1] - spent[2], 3: everything}
@@ -596,13 +598,14 @@ def choose_passes() -> int:
         for kind, labels, truth in case.labellings:
             engine, known, fold = Engine("text", views, 2), array("q", labels), thirds(labels)
             engine.learn(train, known)
-            engine.freeze(train, known)
+            freeze(engine, train, np.array(known))
             after = np.reshape(engine.opinions(judge), (-1, engine.n_experts))
             turns = [array("q", np.flatnonzero(fold == number)) for number in range(3)]
             for most, by_kind in figures.items():
                 started = time.process_time()
-                with mock.patch("surebayes.pool.engine.MOST_IN_TURNS", most):
-                    engine.weigh_in_turns(train, known, turns, "stack")
+                with mock.patch("surebayes.pool.second_stage.MOST_IN_TURNS", most):
+                    documents = KeptDocuments(train, np.array(known))
+                    fit(engine, documents, kept(documents.labels, turns, True), turns, "stack")
                 spent = time.process_time() - started
                 pooled = after @ np.array(engine.weights.of_contrast(0))
                 pair = metrics.partial_auc(truth == 1, pooled), metrics.tpr_at_fpr(truth == 1, pooled, 0.001)

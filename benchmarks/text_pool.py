@@ -33,6 +33,7 @@ import numpy as np
 from surebayes import CountVectorizer, Filter, OpinionPoolNB, ViewPool, corpora, metrics, read_message
 from surebayes.pool import choosing
 from surebayes.pool.engine import Engine
+from surebayes.pool.fit import freeze
 from surebayes.pool.specs import views_of
 from surebayes.pool.weights import UNIT, PoolWeights, weigh, weigh_contrast
 from surebayes.research import suites
@@ -208,10 +209,10 @@ def classes() -> None:
         train, held = np.flatnonzero(data.training), data.held
         head = np.setdiff1d(train, held)
         engine.learn(rows, array("q", y), array("q", head))
-        engine.freeze(rows, array("q", y), array("q", head))
+        freeze(engine, rows, np.asarray(y, np.int64), np.asarray(head, np.int64))
         opinions = np.reshape(engine.opinions(rows, array("q", held)), shape)
         engine.learn(rows, array("q", y), array("q", held))
-        engine.freeze(rows, array("q", y), array("q", train))
+        freeze(engine, rows, np.asarray(y, np.int64), np.asarray(train, np.int64))
         judged = np.reshape(engine.opinions(rows, array("q", np.flatnonzero(~data.training))), shape)
         borrowed, few = weigh(opinions, y[held], range(k), "stack")
         alone = PoolWeights.equal(k, engine.n_experts)

@@ -19,6 +19,7 @@ from surebayes.pool import choosing, second_stage
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
+from surebayes.pool.fit import fit_contents, freeze
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, TEXT_OF_MANY, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
@@ -375,7 +376,7 @@ def test_second_stages_are_fitted_on_a_sample_that_has_every_class(monkeypatch):
     monkeypatch.setattr(choosing, "SAMPLE", 40)
     monkeypatch.setattr(choosing, "FEW", 1)
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(texts, array("q", [i % 2 for i in range(90)]), [array("q", range(60, 90))], "stack")
+    fit_contents(engine, texts, array("q", [i % 2 for i in range(90)]), [array("q", range(60, 90))], "stack")
     assert list(engine.documents) == [45, 45]
     assert all(stage.table is not None for stage in engine.stages)
 
@@ -392,17 +393,19 @@ def test_documents_that_nothing_is_fitted_on_are_counted_and_let_go_of(counted, 
     digest = np.random.default_rng(0).permutation(150).astype(np.uint64)
     engine, kept, cut = Engine("text", small(TEXT), 2), [], Engine.cut
     monkeypatch.setattr(Engine, "cut", lambda self, contents: kept.append(len(contents)) or cut(self, contents))
-    engine.fit(texts, labels, [tail], "stack", times, digest)
+    fit_contents(engine, texts, labels, [tail], "stack", times, digest)
     assert len(kept) == 1
     assert 30 < kept[0] <= 30 + 40 + 40
     # the same with all rows at hand
     slow, truth, weights = Engine("text", small(TEXT), 2), np.array(labels), None if times is None else np.array(times)
     rows = slow.cut(texts)
     slow.learn(rows, labels, head, times)
-    slow.freeze_on(rows, truth, choosing.sample(truth, np.array(head), weights, digest), weights)
-    slow.weigh(slow.opinions(rows, tail), labels, tail, "stack", times)
+    freeze(slow, rows, truth, choosing.sample(truth, np.array(head), weights, digest), weights)
+    asked = np.reshape(slow.opinions(rows, tail), (len(tail), 1, -1))
+    repeat = 1 if weights is None else weights[tail]
+    slow.weights, _ = weigh(np.repeat(asked, repeat, 0), np.repeat(truth[tail], repeat), [1], "stack")
     slow.learn(rows, labels, tail, times)
-    slow.freeze_on(rows, truth, choosing.sample(truth, np.arange(150), weights, digest), weights)
+    freeze(slow, rows, truth, choosing.sample(truth, np.arange(150), weights, digest), weights)
     assert engine.weights == slow.weights != PoolWeights.equal(1, engine.n_experts)
     assert engine.sums == slow.sums
     assert list(engine.documents) == list(slow.documents)
@@ -417,13 +420,13 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
     times = array("q", [1 + (i % 5 == 0) for i in range(90)])
     engine = Engine("text", views, n_classes)
     rows = engine.cut(texts)
-    engine.fit(texts, labels, turns, "stack", times)
+    fit_contents(engine, texts, labels, turns, "stack", times)
     opinions = []
     for turn in turns:
         head = array("q", [i for i in range(90) if i not in set(turn)])
         rest = Engine("text", views, n_classes)
         rest.learn(rows, labels, head, times)
-        rest.freeze(rows, labels, head, times, most=second_stage.MOST_IN_TURNS)
+        freeze(rest, rows, *map(np.array, (labels, head, times)), most=second_stage.MOST_IN_TURNS)
         scores = np.reshape(rest.opinions(rows, turn), (len(turn), -1, engine.n_experts))
         opinions.append(np.repeat(scores, [times[i] for i in turn], axis=0))
     truth = np.array([labels[i] for turn in turns for i in turn for _ in range(times[i])])
@@ -431,7 +434,7 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
     assert engine.weights == expected
     everything = Engine("text", views, n_classes)
     everything.learn(rows, labels, None, times)
-    everything.freeze(rows, labels, None, times)
+    freeze(everything, rows, np.array(labels), None, np.array(times))
     assert [stage.entries() for stage in everything.stages] == [stage.entries() for stage in engine.stages]
     assert everything.sums == engine.sums
 
@@ -439,7 +442,7 @@ def test_in_turns_each_document_is_scored_by_experts_that_know_the_others(n_clas
 def test_in_turns_too_few_documents_leave_the_weights_as_they_were():
     engine = Engine("text", small(TEXT), 2)
     texts, labels = [f"w{i} w{i % 3}" for i in range(40)], array("q", [int(i < 14) for i in range(40)])
-    engine.fit(texts, labels, [array("q", range(start, 40, 3)) for start in range(3)], "stack")
+    fit_contents(engine, texts, labels, [array("q", range(start, 40, 3)) for start in range(3)], "stack")
     assert engine.weights == PoolWeights.equal(1, engine.n_experts)
     assert all(stage.table is not None for stage in engine.stages)
 
@@ -525,7 +528,7 @@ def test_second_stage_on_tf_idf_is_a_machine_on_such_rows(classes, least, monkey
     engine = Engine("text", (view,), classes)
     rows, labels = engine.cut(texts[:60]), array("q", y[:60])
     engine.learn(rows, labels)
-    engine.freeze(rows, labels)
+    freeze(engine, rows, np.asarray(labels))
     vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+", min_df=least)
     X = vectorizer.fit_transform(texts[:60])
     scores = np.reshape(engine.opinions(engine.cut(texts[60:])), (30, -1))
@@ -544,7 +547,7 @@ def test_a_fit_that_ends_early_ranks_as_the_machine_does(classes):
     engine = Engine("text", (view,), classes)
     rows, labels = engine.cut(texts[:300]), array("q", y[:300])
     engine.learn(rows, labels)
-    engine.freeze(rows, labels)
+    freeze(engine, rows, np.asarray(labels))
     vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
     machine = LinearSVC(C=5.0, random_state=0).fit(vectorizer.fit_transform(texts[:300]), y[:300])
     expected = np.reshape(machine.decision_function(vectorizer.transform(texts[300:])), (100, -1))
@@ -564,7 +567,7 @@ def test_a_document_that_counts_twice_is_fitted_as_two(monkeypatch):
         engine, labels = Engine("text", (view,), 2), array("q", [i % 2 for i in range(len(documents))])
         rows = engine.cut(documents)
         engine.learn(rows, labels, None, times)
-        engine.freeze(rows, labels, None, times)
+        freeze(engine, rows, np.asarray(labels), None, None if times is None else np.asarray(times))
         scores.append(np.array(engine.opinions(engine.cut(texts))))
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
 
@@ -576,7 +579,7 @@ def test_second_stage_on_log_odds_leaves_rare_terms_out():
         view = COUNTING.replace(experts=(ExpertSpec(1.0, second_stage="log-odds", least=least),))
         engine = Engine("text", (view,), 2)
         rows, labels = engine.cut(texts), array("q", y)
-        engine.fit(texts, labels, [], "stack")
+        fit_contents(engine, texts, labels, [], "stack")
         stage, often = engine.stages[0], counts(engine.sums[0].own, SMALL).sum(1)
         place, strength = np.frombuffer(stage.table.place, np.int32), strengths(stage.table)
         columns = np.flatnonzero(place)
@@ -654,7 +657,7 @@ def test_a_second_stage_that_is_not_fitted_says_nothing():
 def test_an_engine_comes_back_from_its_state():
     texts = [f"{'cheap pills' if i % 2 else 'lunch noon'} w{i % 7} w{i}" for i in range(60)]
     engine = Engine("text", small(TEXT), 2)
-    engine.fit(texts, array("q", [i % 2 for i in range(60)]), [array("q", range(40, 60))], "stack")
+    fit_contents(engine, texts, array("q", [i % 2 for i in range(60)]), [array("q", range(40, 60))], "stack")
     again = pickle.loads(pickle.dumps(engine))
     rows = engine.cut(texts)
     assert again.scores(rows) == engine.scores(rows) == engine.copy().scores(rows)

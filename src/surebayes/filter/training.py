@@ -16,11 +16,11 @@ from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.disk.writing import Writing
 from surebayes.filter.first_training import FEWEST, count_first, is_first
 from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import Seen, batch_of
+from surebayes.filter.live.seen import Seen
 from surebayes.filter.live.state import State
 from surebayes.filter.plain import label_of
 from surebayes.filter.teaching import teach
-from surebayes.filter.weighing import WEIGHING, chosen, in_order, is_weighable, turns_of
+from surebayes.filter.weighing import WEIGHING, in_order, is_weighable, turns_of
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.threads import ahead
 
@@ -89,7 +89,7 @@ class _Training:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
         state, read = self.durable.loaded(), 0
         if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
-            threading.Thread(target=__import__, args=("surebayes.pool.choosing",), daemon=True).start()
+            threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
         for rows, messages, kept in spread(cut, _chunks(documents, state.names)):
             self.done["already"] += self.spool.add(rows, messages, kept)
@@ -263,7 +263,8 @@ class _Training:
         batches = [[_batch(group, codes) for group in groups] for groups in (head, held_out)]
         opinions = count_first(state, *batches)
         if head and held_out:
-            self._weigh_by(state, zip(opinions, held_out))
+            ordered = sorted(tail, key=in_order(state.engine))
+            self._fit(state, ordered, [range(len(ordered))], asked=list(zip(opinions, held_out)))
         for groups in head, held_out:
             self._note(groups, codes)
         self._tell(len(aside) + self.done["learnt"])
@@ -284,60 +285,59 @@ class _Training:
             return
         state = write.state.into_memory()
         state.write_all()
-        self._freeze(state, [*self.learnt, *self.unweighed])
-        if held_out and sum(state.engine.documents):
+        ordered = self._in_order(state, held_out)
+        places = [i for i, fingerprint in enumerate(ordered) if fingerprint in held_out]
 
-            def ask(group: SpooledGroup) -> tuple[Numbers, SpooledGroup]:
-                return state.engine.opinions(group.rows, ints(group.places)), group
-
-            self._weigh_by(state, ahead(ask, self.spool.grouped(self.spool.places_of(held_out))))
-        if self.journal:
+        def learn() -> None:
+            if not self.journal:
+                self._learn_grouped(write, self.spool.places_of(tail))
+                return
             for batch in batched(self.spool.sorted(only=tail), BATCH):
                 self.learn(write, batch, True)
-        else:
-            self._learn_grouped(write, self.spool.places_of(tail))
-        self._freeze(state, [*self.learnt, *self.unweighed])
-        write.weights(self.who)
 
-    def _weigh_by(self, state: State, asked: Iterable[tuple[Numbers, SpooledGroup]]) -> None:
-        """Weigh the experts by their opinions of messages that they have not learnt."""
-        engine = state.engine
-        step = len(engine.contrasts) * engine.n_experts
-        by_message: dict[str, tuple[int, Any]] = {}
-        for opinions, group in asked:
-            for place, (fingerprint, label) in enumerate(zip(group.fingerprints, group.labels)):
-                by_message[fingerprint] = state.code(label), opinions[place * step : (place + 1) * step]
-        ordered = [by_message[fingerprint] for fingerprint in sorted(by_message, key=in_order(engine))]
-        labels = ints([label for label, _ in ordered])
-        together = b"".join([part.tobytes() for _, part in ordered])
-        engine.weigh(together, labels, ints(range(len(labels))), WEIGHING[engine.reader])
+        self._fit(state, ordered, [places], learn)
+        write.weights(self.who)
 
     def _weigh_in_turns(self, write: Writing) -> None:
         """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
 
         Not where another training has taught the filter more than this one since it began: it has weighed them.
         """
-        learnt = sorted([*self.learnt, *self.unweighed])
+        learnt = self._in_order(write.state)
         if len(learnt) < max(sum(write.state.engine.documents) - len(learnt), 1):
             return
         state = write.state.into_memory()
-        engine = state.engine
         state.write_all()
-        labels = ints([state.code(self.spool.label_of(f)) for f in learnt])
-        rows = batch_of([self.spool.rows_of(f) for f in learnt])
-        turns = [ints(turn) for turn in turns_of(engine, learnt, list(labels))]
-        engine.weigh_in_turns(rows, labels, turns, WEIGHING[engine.reader])
-        engine.freeze(rows, labels)
+        self._fit(state, learnt, turns_of(state.engine, learnt, self._codes(state, learnt)))
         write.weights(self.who)
 
-    def _freeze(self, state: State, fingerprints: Sequence[str]) -> None:
-        if not state.engine.stages or not fingerprints:
-            return
-        ordered = sorted(fingerprints)
-        labels = ints([state.code(self.spool.label_of(f)) for f in ordered])
-        which = chosen(labels, len(ordered))
-        rows = batch_of([self.spool.rows_of(ordered[i]) for i in which])
-        state.engine.freeze(rows, ints([labels[i] for i in which]))
+    def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
+        """Return what was learnt together, and what is to be, in the order that experts are weighed in."""
+        return sorted([*self.learnt, *self.unweighed, *held_out], key=in_order(state.engine))
+
+    def _codes(self, state: State, fingerprints: Sequence[str]) -> list[int]:
+        return list(map(state.code, self.spool.labels_of(fingerprints)))
+
+    def _fit(
+        self,
+        state: State,
+        ordered: Sequence[str],
+        turns: Sequence[Sequence[int]],
+        learn: Callable[[], None] | None = None,
+        asked: Sequence[tuple[Numbers, SpooledGroup]] | None = None,
+    ) -> None:
+        """Weigh the experts and fit second stages on messages, of which `learn` learns those that were held out."""
+        from surebayes.filter.fitting import CountedDocuments, SpooledDocuments, chosen_of
+        from surebayes.pool.fit import fit
+
+        engine = state.engine
+        chosen, labels = chosen_of(engine, self._codes(state, ordered), turns)
+        names = [ordered[i] for i in chosen.places]
+        if asked is None:
+            documents = SpooledDocuments(self.spool, names, labels, learn)
+        else:
+            documents = CountedDocuments(self.spool, names, labels, asked)
+        fit(engine, documents, chosen, [ints(turn) for turn in turns], WEIGHING[engine.reader])
 
 
 def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from math import isfinite
 
 from surebayes.errors import BadModel
@@ -18,7 +19,7 @@ from surebayes.pool.weights import HOW, UNIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from surebayes.pool.specs import ViewSpec
@@ -49,12 +50,7 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
         turns = turns_of(engine, [f for f, _, _ in learnt], codes)
         weighing = [i for turn in turns for i in turn]
         _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in weighing], len(turns))
-        if len(turns) > 1:
-            rows, labels = _rows(write, learnt)
-            engine.weigh_in_turns(rows, labels, [array("q", turn) for turn in turns], how, None, FEWEST)
-            engine.freeze(rows, labels)
-        else:
-            _weigh_by_third(write, learnt, set(weighing), how)
+        _fit(write, learnt, codes, turns, how)
         write.weights(who)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
         return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}
@@ -64,19 +60,25 @@ def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]
     return result
 
 
-def _weigh_by_third(write: Writing, learnt: list[tuple[str, str, int]], places: set[int], how: str) -> None:
+def _fit(
+    write: Writing, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
+) -> None:
     """Weigh the experts on some of the messages by what the others say, and fit second stages on all of them."""
+    from surebayes.filter.fitting import JournaledDocuments, chosen_of
+    from surebayes.pool.fit import fit
+
     engine = write.state.engine
-    rest = engine.copy()
-    rows, labels = _rows(write, [message for i, message in enumerate(learnt) if i in places])
-    rest.forget(rows, labels)
+    chosen, labels = chosen_of(engine, codes, turns)
+    documents = JournaledDocuments(partial(_rows, write), [learnt[i][2] for i in chosen.places], labels)
+    if len(turns) > 1:
+        fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
+        return
+    rest = engine.copy()  # which forgets what is held out, and learns it again: what fails changes nothing
     rest.experts = [[e.fresh() if hasattr(e, "fresh") else e for e in experts] for experts in engine.experts]
-    if rest.stages:
-        rest.freeze(*_rows(write, [message for i, message in enumerate(learnt) if i not in places]))
-    rest.weigh(rest.opinions(rows), labels, array("q", range(len(labels))), how, None, FEWEST)
-    engine.weights = rest.weights
-    if engine.stages:
-        engine.freeze(*_rows(write, learnt))
+    for rows, meant, at in documents.batches(chosen.tail):
+        rest.forget(rows, memoryview(labels[at]), memoryview(meant))
+    fit(rest, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
+    engine.weights, engine.experts = rest.weights, rest.experts
 
 
 def second_stages(state: State, journal: Journal | None) -> dict[str, Any] | None:
@@ -120,12 +122,8 @@ def _check_enough(state: State, labels: list[int], turns: int) -> None:
             )
 
 
-def _rows(write: Writing, messages: Iterable[tuple[str, str, int]]) -> tuple[list[Rows], array[int]]:
-    messages = list(messages)
-    rows = [write.terms(row)[0] for _, _, row in messages]
-    if not rows:
-        rows = [write.state.engine.rows([])]
-    return batch_of(rows), array("q", [write.state.code(label) for _, label, _ in messages])
+def _rows(write: Writing, journal_rows: Sequence[int]) -> list[Rows]:
+    return batch_of([write.terms(row)[0] for row in journal_rows])
 
 
 # ---------------------------------------------------------------------- what was set aside

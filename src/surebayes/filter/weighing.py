@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from surebayes.filter.live.state import State
-    from surebayes.pool.buffers import Numbers
     from surebayes.pool.engine import Engine
 
 HELD_OUT = 1 / 3
@@ -43,13 +42,3 @@ def in_order(engine: Engine) -> Callable[[str], str]:
 def is_weighable(state: State) -> bool:
     """Whether a filter has weights that trainings find: a layer has its base's, and steps."""
     return state.engine.n_experts > 1 and state.settings.base is None
-
-
-def chosen(labels: Numbers, n: int) -> list[int]:
-    """Return the places of the documents that second stages are fitted on."""
-    import numpy as np
-
-    from surebayes.pool.choosing import sample
-
-    places: list[int] = sample(np.array(labels), np.arange(n)).tolist()
-    return places

@@ -1,4 +1,4 @@
-"""Which documents weights and second stages are fitted on, and the fit: bounded samples, chosen by digests of contents.
+"""Which documents weights and second stages are fitted on: bounded samples, chosen by digests of contents.
 
 Neither the order of the documents nor how they are spread over machines changes what is chosen; see
 docs/decisions/choices-on-a-bounded-sample.md. All others are counted, and their rows need not be kept.
@@ -15,13 +15,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.pool.buffers import Numbers, others
-from surebayes.pool.document import Rows, documents_of
+from surebayes.pool.document import documents_of
 from surebayes.pool.threads import ahead
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from surebayes.pool.engine import Engine
 
 Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
@@ -285,90 +280,3 @@ def kept(
         second = sample(labels, np.arange(len(labels)), times, digest, have)
     places = np.unique(np.concatenate([tail, first, second]))
     return KeptRows(places, *(np.searchsorted(places, part) for part in (tail, first, second)))
-
-
-# ---------------------------------------------------------------------- the fit
-
-
-def fit(
-    engine: Engine,
-    contents: Sequence[bytes | str],
-    labels: Numbers,
-    turns: Sequence[Numbers],
-    how: str,
-    weights: Numbers | None,
-    digest: Digests | None,
-) -> None:
-    """Learn documents, weigh the experts by how they score those that they have not learnt, freeze the rest.
-
-    Parameters
-    ----------
-    engine : Engine
-        A pool that has learnt nothing.
-    contents : sequence of bytes or str
-        The documents. The rows of those that nothing is fitted on are let go of when they are counted.
-    labels, weights
-        As for `Engine.learn`.
-    turns : list of Numbers of int64
-        The documents that are held out together, for each turn; without any the weights stay as they are.
-    how : {"reliability", "stack", "equal"}
-        See `surebayes.pool.weights.weigh`.
-    digest : ndarray, optional
-        Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
-    """
-    truth = np.frombuffer(labels, np.int64)
-    times = None if weights is None else np.frombuffer(weights, np.int64)
-    chosen = kept(truth, turns, bool(engine.stages), times, digest)
-    _count(engine, contents, truth, times, np.setdiff1d(np.arange(len(truth)), chosen.places))
-    rows, truth = engine.cut([contents[d] for d in chosen.places]), truth[chosen.places]
-    times = None if times is None else times[chosen.places]
-    known = None if len(turns) != 1 else others(memoryview(chosen.tail), len(truth))
-    engine.learn(rows, memoryview(truth), known, _whole(times))
-    weigh_and_freeze(engine, rows, truth, chosen, turns, how, times)
-
-
-def _count(
-    engine: Engine, contents: Sequence[bytes | str], labels: Integers, times: Integers | None, which: Integers
-) -> None:
-    """Learn documents whose rows nobody asks for again: some at a time, in the memory that some take."""
-    done = 0
-    for rows in engine.cut_in_parts([contents[d] for d in which]):
-        part = which[done : done + len(rows[0])]
-        engine.learn(rows, memoryview(labels[part]), None, None if times is None else _whole(times[part]))
-        done += len(part)
-
-
-def _whole(numbers: Integers | None) -> Numbers | None:
-    """Return numbers as whole numbers of Python, where there are any."""
-    return None if numbers is None else memoryview(numbers)
-
-
-def weigh_and_freeze(
-    engine: Engine,
-    rows: list[Rows],
-    labels: Integers,
-    chosen: KeptRows,
-    turns: Sequence[Numbers],
-    how: str,
-    times: Integers | None,
-) -> None:
-    """Weigh the experts and fit the second stages on the rows that were kept; a single turn is learnt in between.
-
-    Parameters
-    ----------
-    engine : Engine
-        A pool that has learnt all documents but those of a single turn.
-    rows, labels, times
-        Of the documents that were kept.
-    chosen, turns, how
-        As `kept` and `fit` have them.
-    """
-    told, copies, tail = memoryview(labels), _whole(times), memoryview(chosen.tail)
-    if len(turns) > 1:  # all documents were kept
-        engine.weigh_in_turns(rows, told, turns, how, copies)
-    elif len(tail):
-        if sum(engine.documents):
-            engine.freeze_on(rows, labels, chosen.first, times)
-            engine.weigh(engine.opinions(rows, tail), told, tail, how, copies)
-        engine.learn(rows, told, tail, copies)
-    engine.freeze_on(rows, labels, chosen.second, times)

@@ -6,19 +6,16 @@ without numpy. The same documents, views and weights give the same scores throug
 
 from surebayes._store_errors import BadModel
 from surebayes.kernels import kernel
-from surebayes.pool.buffers import Numbers, ints, others, real_zeros, reals
+from surebayes.pool.buffers import Numbers, ints, real_zeros, reals
 from surebayes.pool.document import Document, Rows, documents_of, joined, rows_of
 from surebayes.pool.specs import READERS, ExpertSpec, ViewSpec
 from surebayes.pool.table import DamageTold, FileTable, Sums, Table, lesson_entries
-from surebayes.pool.weights import FEWEST, PoolWeights, contrasts_of, weigh, weights_of
+from surebayes.pool.weights import PoolWeights, contrasts_of, weights_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
-
-    import numpy as np
-    import numpy.typing as npt
 
     from surebayes.pool.second_stage import SecondStage
 
@@ -139,7 +136,7 @@ class Engine:
             with DamageTold():
                 _kernel.score(rows[v], sums[v], experts[v], contrasts, out, first, which, copied, copies)
 
-        self._each_view(ask, n)
+        self.on_each_view(ask, n)
         return out
 
     def weighed(self, opinions: Numbers) -> Numbers:
@@ -191,11 +188,11 @@ class Engine:
             for rows, labels, which in batches:
                 self.sums[v].learn(rows[v], labels, which, weights)
 
-        self._each_view(learn_view, sum(added))
+        self.on_each_view(learn_view, sum(added))
         for c, n in enumerate(added):
             self.documents[c] += n
 
-    def _each_view(self, function: "Callable[[int], None]", documents: int) -> None:
+    def on_each_view(self, function: "Callable[[int], None]", documents: int) -> None:
         """Do something for each view; for many documents on threads, because the kernel lets go of the interpreter."""
         if documents < MANY or len(self.views) == 1:
             for v in range(len(self.views)):
@@ -286,122 +283,6 @@ class Engine:
         Its weight would only change the unit of the scores.
         """
         return self.weights.moves(opinions, scores, label, self.contrasts) if self.n_experts > 1 else []
-
-    def fit(
-        self,
-        contents: "Sequence[bytes | str]",
-        labels: Numbers,
-        turns: "Sequence[Numbers]",
-        how: str,
-        weights: "Numbers | None" = None,
-        digest: "npt.NDArray[np.uint64] | None" = None,
-    ) -> None:
-        """Learn documents and all that is found from them: see `surebayes.pool.choosing.fit`."""
-        from surebayes.pool.choosing import fit
-
-        fit(self, contents, labels, turns, how, weights, digest)
-
-    def weigh_in_turns(
-        self,
-        rows: "list[Rows]",
-        labels: Numbers,
-        turns: "Sequence[Numbers]",
-        how: str,
-        weights: "Numbers | None" = None,
-        fewest: int = FEWEST,
-    ) -> None:
-        """Weigh the experts by opinions of documents that were learnt, each of experts that know none of its turn."""
-        from surebayes.pool.second_stage import MOST_IN_TURNS
-
-        together = ints([d for tail in turns for d in tail])
-        of_class, needed = self._by_class(labels, together, weights), fewest * len(turns)
-        if all(min(of_class[c], sum(of_class) - of_class[c]) < needed for c in self.contrasts):
-            return
-        near, rows, opinions = Engine(self.reader, self.views, self.classes, list(self.sums)), list(rows), []
-        near.documents = self.documents
-
-        def close_up(v: int) -> None:
-            near.sums[v], rows[v] = self.sums[v].closed_up(rows[v])
-
-        self._each_view(close_up, len(labels))
-        for tail in turns:
-            rest = near._without(rows, labels, tail, weights)
-            rest.freeze(rows, labels, others(tail, len(labels)), weights, most=MOST_IN_TURNS)
-            opinions.append(bytes(rest.opinions(rows, tail)))
-        self.weigh(b"".join(opinions), labels, together, how, weights, fewest, len(turns))
-
-    def _without(self, rows: "list[Rows]", labels: Numbers, which: Numbers, weights: "Numbers | None") -> "Engine":
-        """Return a pool of the same experts that has not learnt some of the documents, to be asked only."""
-        rest = Engine(self.reader, self.views, self.classes, list(self.sums))
-
-        def take(v: int) -> None:
-            rest.sums[v] = self.sums[v].without(rows[v], labels, which, weights)
-
-        self._each_view(take, len(which))
-        out = self._by_class(labels, which, weights)
-        rest.documents = ints([have - n for have, n in zip(self.documents, out)])
-        return rest
-
-    def weigh(
-        self,
-        opinions: "Buffer",
-        labels: Numbers,
-        tail: Numbers,
-        how: str,
-        weights: "Numbers | None" = None,
-        fewest: int = FEWEST,
-        turns: int = 1,
-    ) -> None:
-        """Weigh the experts by their opinions of documents that they had not learnt; `fewest` of them in each turn."""
-        if self.n_experts < 2:
-            return
-        import numpy as np
-
-        scores = np.frombuffer(opinions).reshape(len(tail), len(self.contrasts), self.n_experts)
-        truth = np.array([labels[d] for d in tail], np.int64)
-        if weights is not None:
-            times = np.array([weights[d] for d in tail], np.int64)
-            scores, truth = np.repeat(scores, times, axis=0), np.repeat(truth, times)
-        self.weights, _ = weigh(scores, truth, self.contrasts, how, fewest, not self.stages, turns)
-
-    def freeze(
-        self,
-        rows: "list[Rows]",
-        labels: Numbers,
-        which: "Numbers | None" = None,
-        weights: "Numbers | None" = None,
-        most: "int | None" = None,
-    ) -> None:
-        """Fit the second stages on documents whose counts the sums have; of many on a sample."""
-        if not self.stages:
-            return
-        import numpy as np
-
-        from surebayes.pool.choosing import sample
-
-        truth = np.frombuffer(labels, np.int64)
-        meant = np.arange(len(truth)) if which is None else np.frombuffer(which, np.int64)
-        times = None if weights is None else np.frombuffer(weights, np.int64)
-        self.freeze_on(rows, truth, sample(truth, meant, times), times, most)
-
-    def freeze_on(
-        self,
-        rows: "list[Rows]",
-        labels: "npt.NDArray[np.int64]",
-        which: "npt.NDArray[np.int64]",
-        weights: "npt.NDArray[np.int64] | None" = None,
-        most: "int | None" = None,
-    ) -> None:
-        """Fit the second stages on just these documents: places `which` of arrays."""
-        documents, chosen = sum(self.documents), labels[which]
-        times = None if weights is None else weights[which]
-
-        def fit_view(v: int) -> None:
-            for stage in self.experts[v]:
-                if not isinstance(stage, ExpertSpec):
-                    stage.fit(self.sums[v], documents, rows[v], which, chosen, self.contrasts, times, most)
-
-        self._each_view(fit_view, len(which))
 
     # ---- copies and files
 

@@ -64,9 +64,8 @@ class GivenEngine:
         turns: list[array[int]],
         how: str,
         weights: array[int] | None = None,
-        digest: Any = None,
     ) -> None:
-        """As `Engine.fit`, but that nothing is left out; vectorizers learn from training documents only."""
+        """As `fit_contents`, but that nothing is left out; vectorizers learn from training documents only."""
         (held_out,) = turns
         truth, out = np.array(labels), np.isin(np.arange(len(labels)), held_out)
         times = None if weights is None else np.array(weights)

@@ -20,6 +20,7 @@ from surebayes.core import score
 from surebayes.pool.choosing import HELD_OUT, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
+from surebayes.pool.fit import fit_contents
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
 from surebayes.text.documents import documents_in
@@ -157,7 +158,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             else:
                 held_out = [array("q", np.flatnonzero(np.isin(apart.group, turn)).tolist()) for turn in held_out]
         weights = None if times is None else array("q", times.tolist())
-        engine.fit(documents, array("q", labels), held_out, self.weights, weights, digest)
+        if isinstance(engine, Engine):
+            fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest)
+        else:
+            engine.fit(documents, array("q", labels), held_out, self.weights, weights)
         self._show_weights()
         return self
 

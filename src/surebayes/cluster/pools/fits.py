@@ -9,9 +9,10 @@ from surebayes.cluster.documents import PartsRunner
 from surebayes.cluster.pools.counting import sums_of
 from surebayes.cluster.pools.passes import Counting, Fetching, PoolAnswer
 from surebayes.errors import BadInput
-from surebayes.pool.choosing import distinct, kept, reach, turns, weigh_and_freeze
+from surebayes.pool.choosing import distinct, kept, reach, turns
 from surebayes.pool.document import Rows, joined, taken
 from surebayes.pool.engine import Engine
+from surebayes.pool.fit import KeptDocuments, fit
 from surebayes.pool.specs import ViewSpec, views_of
 from surebayes.pool.view_pool import ViewPool
 
@@ -48,7 +49,7 @@ def _countable(reader: str, width: int) -> tuple[ViewSpec, ...]:
 
 
 def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec, ...], answer: PoolAnswer) -> None:
-    """Give a pool its counts, weigh its experts and fit its second stages: what `Engine.fit` does with all rows."""
+    """Give a pool its counts, weigh its experts and fit its second stages: what `fit_contents` does with all rows."""
     assert answer.classes is not None
     view_of = [views.index(view.replace(experts=())) for view in engine.views]
     labels, times, have = answer.codes, answer.times, answer.documents
@@ -65,7 +66,7 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
     truth, copies = labels[meant], None if (times == 1).all() else times[meant]
     if len(held_out) == 1:
         engine.forget(rows, memoryview(truth), memoryview(chosen.tail), None if copies is None else memoryview(copies))
-    weigh_and_freeze(engine, rows, truth, chosen, held_out, how, copies)
+    fit(engine, KeptDocuments(rows, truth, copies), chosen, held_out, how)
 
 
 def _fetched(runner: PartsRunner, engine: Engine, counted: PoolAnswer, meant: np.ndarray) -> list[Rows]:

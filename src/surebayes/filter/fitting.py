@@ -1,0 +1,117 @@
+"""The messages of a filter as the documents that weights and second stages are fitted on: see `surebayes.pool.fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from surebayes.pool.choosing import Integers, KeptRows, kept
+from surebayes.pool.document import Rows
+from surebayes.pool.engine import Engine
+from surebayes.pool.fit import FitDocuments, Opinions, Placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from surebayes.filter.disk.spool import Spool, SpooledGroup
+    from surebayes.pool.buffers import Numbers
+
+CHUNK = 256
+"""Messages of a journal that are cut into terms together."""
+
+
+def chosen_of(engine: Engine, codes: Sequence[int], turns: Sequence[Sequence[int]]) -> tuple[KeptRows, Integers]:
+    """Choose the messages whose terms a fit asks for, from their classes in order; return these classes as well."""
+    labels = np.array(codes, np.int64)
+    chosen = kept(labels, turns, bool(engine.stages))
+    return chosen, labels[chosen.places]
+
+
+class SpooledDocuments(FitDocuments):
+    """Messages of a training.
+
+    Parameters
+    ----------
+    spool : Spool
+        Where their terms are.
+    fingerprints : list of str
+        Which they are, in order.
+    labels : ndarray of int64
+        Their classes.
+    learn : callable, optional
+        Has the filter learn what was held out.
+    """
+
+    def __init__(
+        self, spool: Spool, fingerprints: Sequence[str], labels: Integers, learn: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(labels)
+        self._spool, self._fingerprints, self._learn = spool, fingerprints, learn
+        self._place = {fingerprint: i for i, fingerprint in enumerate(fingerprints)}
+
+    def placed(self, group: SpooledGroup) -> Placed:
+        """Return the rows of messages that lie together, and which they are."""
+        at = np.array([self._place[fingerprint] for fingerprint in group.fingerprints], np.int64)
+        return group.rows, np.array(group.places, np.int64), at
+
+    def batches(self, which: Integers) -> Iterable[Placed]:
+        """Yield messages as they lie together."""
+        places = self._spool.places_of(self._fingerprints[i] for i in which)
+        return map(self.placed, self._spool.grouped(places))
+
+    def learn(self, engine: Engine, which: Integers) -> None:
+        """Learn what was held out, with all that belongs to it."""
+        if self._learn is not None:
+            self._learn()
+
+
+class CountedDocuments(SpooledDocuments):
+    """Messages of a training that are counted already, and what was said of those held out before they were.
+
+    Parameters
+    ----------
+    asked : list of (opinions, group)
+        What experts said of the messages of each group.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        fingerprints: Sequence[str],
+        labels: Integers,
+        asked: Sequence[tuple[Numbers, SpooledGroup]],
+    ) -> None:
+        super().__init__(spool, fingerprints, labels)
+        self._asked = asked
+
+    def opinions(self, engine: Engine, which: Integers) -> Opinions:
+        """Return what was said."""
+        result = np.empty((len(which), len(engine.contrasts), engine.n_experts))
+        for opinions, group in self._asked:
+            at = np.searchsorted(which, self.placed(group)[2])
+            result[at] = np.reshape(opinions, (-1, *result.shape[1:]))
+        return result
+
+
+class JournaledDocuments(FitDocuments):
+    """Messages of the journal.
+
+    Parameters
+    ----------
+    cut : callable
+        Returns the rows of a message that a row of the journal holds.
+    rows : list of int
+        The rows of the journal, in the order of the messages.
+    labels : ndarray of int64
+        Their classes.
+    """
+
+    def __init__(self, cut: Callable[[Sequence[int]], list[Rows]], rows: Sequence[int], labels: Integers) -> None:
+        super().__init__(labels)
+        self._cut, self._journal_rows = cut, rows
+
+    def batches(self, which: Integers) -> Iterable[Placed]:
+        """Yield some messages at a time."""
+        for start in range(0, len(which), CHUNK):
+            at = which[start : start + CHUNK]
+            yield self._cut([self._journal_rows[i] for i in at]), np.arange(len(at)), at
