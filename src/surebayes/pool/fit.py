@@ -82,7 +82,7 @@ _NONE = Rows(ints([0]), b"")
 
 
 class KeptDocuments(FitDocuments):
-    """FitDocuments whose rows are in memory.
+    """Documents whose rows are in memory.
 
     Parameters
     ----------
