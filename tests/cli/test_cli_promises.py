@@ -240,3 +240,23 @@ def test_the_command_fits_a_terminal(tmp_path):
     lines = [line.rstrip() for line in plain(done.out).replace("\r", "\n").splitlines()]
     assert max(map(len, lines)) <= 80
     assert any("surebayes" in line for line in lines)
+
+
+# ---------------------------------------------------------------------- at all times at once
+
+
+def test_a_promise_at_all_times_by_command(capsys, monkeypatch, tmp_path, rows):
+    table = write_table(tmp_path / "t.csv", rows)
+    words = ["certify", table, "--max-fpr", "0.01"]
+    (fixed,) = run_here(capsys, monkeypatch, *words, "--json").records()
+    (anytime,) = run_here(capsys, monkeypatch, *words, "--anytime", "--json").records()
+    assert (fixed["anytime"], anytime["anytime"]) == (False, True)
+    assert anytime["promises"] == ["at most 1% of ham like these, at all times at once with confidence 95%"]
+    assert anytime["threshold"] > fixed["threshold"]
+    few = write_table(tmp_path / "few.csv", rows[:700])
+    done = run_here(capsys, monkeypatch, "certify", few, "--max-fpr", "0.01", "--anytime")
+    assert done.code == 65
+    assert "needs at least 377 negatives, there are 350" in done.err
+    done = run_here(capsys, monkeypatch, *words, "--anytime", "--mislabelled", "1,0")
+    assert done.code != 0
+    assert "mislabelled rows can't be allowed for with anytime" in done.err

@@ -310,3 +310,30 @@ def test_copies_of_a_mail_count_once(tmp_path):
         assert len(mine.tradeoff()["negatives"]) == len(new) + 1
         short = [b"Message-ID: <s%d@example.org>\n\nthanks\n" % k for k in range(9)]
         assert mine.calibrate(0.2, negatives=short).n_negatives == len(new) + 10  # equal by chance
+
+
+# ---- at all times at once
+
+
+def test_an_anytime_promise_is_kept_repeated_and_falls_with_more_documents(tmp_path):
+    good = [raw for raw, label in MAILS[80:] if label == "ham"]
+    bad = [raw for raw, label in MAILS[80:] if label == "spam"]
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:80], reserve=0)
+        with pytest.raises(sb.NotEnoughNegatives) as error:
+            mine.calibrate(0.1, negatives=good[:30], anytime=True)
+        assert (error.value.needed, error.value.available) == (36, 30)
+        without = mine.calibrate(0.1, negatives=good[30:], anytime=True)
+        promise = mine.calibrate(0.1, positives=bad, anytime=True)
+        assert promise.anytime
+        assert promise.promises[0] == "at most 10% of ham like these, at all times at once with confidence 95%"
+        assert (without.threshold, without.anytime) == (promise.threshold, True)
+        assert mine.calibrate(0.1).threshold <= promise.threshold
+        assert not mine.certificate.anytime
+        mine.calibrate(0.1, anytime=True)
+        mine.teach(MAILS[0][0], "spam" if MAILS[0][1] == "ham" else "ham")
+        assert mine.calibrate().anytime  # a renewal repeats it
+        with pytest.raises(ValueError, match="mislabelled documents can't be allowed for with anytime"):
+            mine.calibrate(0.1, anytime=True, mislabelled=(1, 0))
+        together = mine.calibrate(0.2, anytime=True, together=True)
+        assert (together.renewal, together.anytime) == (1, True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from surebayes.cli.promises import mislabelled_option
+from surebayes.cli.promises import anytime_option, mislabelled_option
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import show as _show
@@ -117,6 +117,8 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
          "With more documents that it has not learnt."),
         ("surebayes calibrate -m ~/mail-filter --budget 0.001 --burst 5",
          "A bound that holds whatever comes: 5 alarms and 1 for every 1,000 good mails."),
+        ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001 --anytime --ham more-ham/",
+         "Again and again with more documents, until the threshold is low enough: the promise holds each time."),
         ("surebayes calibrate -m desk --min-precision 0.99", "A threshold for each class; mail above none is unsure."),
     ),
 )  # fmt: skip
@@ -132,6 +134,7 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
     "The class whose false alarms are limited, if there are more than two. Default: each of them."
 ))  # fmt: skip
 @mislabelled_option
+@anytime_option
 @setting("together")
 @_show.output_options
 @click.pass_context
@@ -148,8 +151,8 @@ def calibrate(
 
     From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
     from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it. Without --max-fpr, --confidence, --min-precision, --mislabelled and --together the promise that the filter
-    has is renewed at once.
+    renew it. Without --max-fpr, --confidence, --min-precision, --mislabelled, --anytime and --together the promise that
+    the filter has is renewed at once.
 
     --budget makes another promise, which holds whatever comes, and may stand beside the first: the filter remembers
     what it said, counts false alarms as they become known, raises its threshold with them and falls mute rather than
@@ -180,7 +183,7 @@ def _terms(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
 
     None of a kind means: as last time. A budget that only a file of settings names is the one that is on already.
     """
-    rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together")
+    rates = ("max_fpr", "confidence", "min_precision", "mislabelled", "together", "anytime")
     terms = {name: options.pop(name) for name in (*rates, "budget", "burst")}
     source = {name: ctx.get_parameter_source(name) for name in terms}
     flags = {name for name in terms if source[name] is ParameterSource.COMMANDLINE}

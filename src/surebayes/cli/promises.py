@@ -39,6 +39,14 @@ def mislabelled_option(function: Any) -> Any:
     )(function)  # fmt: skip
 
 
+def anytime_option(function: Any) -> Any:
+    """Add ``--anytime``."""
+    return click.option("--anytime", is_flag=True, help=(
+        "Let the promise hold at all numbers of documents at once: look again with more of them as often as you like. "
+        "It takes about a quarter more."
+    ))(function)  # fmt: skip
+
+
 _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
     "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
 ))  # fmt: skip
@@ -61,6 +69,7 @@ _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay
 @setting("max_fpr")
 @setting("confidence", about="The probability that the promise holds.")
 @mislabelled_option
+@anytime_option
 @setting("encoding")
 @setting("delimiter")
 @click.option("--header/--no-header", default=True, help=(
@@ -81,6 +90,7 @@ def certify(
     max_fpr: float,
     confidence: float,
     mislabelled: tuple[int, int],
+    anytime: bool,
     group: str | None,
     skip_bad: bool,
     as_json: bool | None,
@@ -107,6 +117,7 @@ def certify(
         confidence=confidence,
         mislabelled=mislabelled,
         groups=groups,
+        anytime=anytime,
         pos_label=name,
         neg_label=other,
     )

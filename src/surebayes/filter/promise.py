@@ -36,12 +36,11 @@ from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
-from surebayes.promises.certifying import certify
+from surebayes.promises.certifying import certify, threshold_rule
 from surebayes.promises.independent import Groups, in_both_readings, numbered, one_each
 from surebayes.promises.order_statistics import (
     Mislabelled,
     confidence_of_renewal,
-    order_statistic_threshold,
     vouched_rate,
 )
 
@@ -58,6 +57,7 @@ class PromiseTerms:
     mislabelled: Mislabelled = (0, 0)
     renewal: int = 0
     min_precision: float | None = None
+    anytime: bool = False
 
     @classmethod
     def of(cls, made: dict[str, Any], label: str) -> PromiseTerms:
@@ -76,7 +76,8 @@ class PromiseTerms:
                 raise ValueError(f"it promises {rates} with {counts}")
             if made["pos_label"] != label:
                 raise ValueError(f"it is about {made['pos_label']!r}")
-            return cls(max_fpr, confidence, (foreign, missing), renewal + 1 if renewal else 0, precision)
+            next_renewal = renewal + 1 if renewal else 0
+            return cls(max_fpr, confidence, (foreign, missing), next_renewal, precision, made.get("anytime") is True)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
 
@@ -151,12 +152,15 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
         raise ValueError("max_fpr and min_precision fix the same threshold: give one of them.")
     if precision is not None and any(options["mislabelled"] or (0, 0)):
         raise ValueError("mislabelled documents can't be allowed for with min_precision: give max_fpr.")
+    if options["anytime"] and any(options["mislabelled"] or (0, 0)):
+        raise ValueError("mislabelled documents can't be allowed for with anytime: give one of them.")
     return PromiseTerms(
         0.001 if max_fpr is None and precision is None else max_fpr,
         0.95 if options["confidence"] is None else options["confidence"],
         options["mislabelled"] or (0, 0),
         1 if options["together"] else 0,
         precision,
+        bool(options["anytime"]),
     )
 
 
@@ -287,11 +291,13 @@ def _certify(
         made = certify(
             scores, truth, max_fpr=terms.max_fpr, min_precision=terms.min_precision, confidence=confidence,
             mislabelled=terms.mislabelled, order=np.array(days), groups=groups, model=model,
-            pos_label=label, neg_label=other,
+            pos_label=label, neg_label=other, anytime=terms.anytime,
         )  # fmt: skip
         return replace(made, renewal=terms.renewal, series_confidence=series)
+    rule = threshold_rule(terms.anytime)
+    in_turn = np.argsort(np.array(days), kind="stable")
     threshold, allowed = in_both_readings(
-        order_statistic_threshold, scores, groups, terms.max_fpr, confidence, terms.mislabelled
+        rule, scores[in_turn], groups[in_turn], terms.max_fpr, confidence, terms.mislabelled
     )
     independent = len(np.unique(groups))
     first, last = (min(days), max(days)) if days else (None, None)
@@ -299,6 +305,7 @@ def _certify(
         threshold, "max_fpr", confidence, independent, 0, allowed, terms.max_fpr, None, None, 0.0, Interval(0.0, 1.0),
         0.0, EXACT, first, last, model, label, neg_label=other, mislabelled=terms.mislabelled,
         renewal=terms.renewal, series_confidence=series, dependent=(len(scores) - independent, 0),
+        anytime=terms.anytime,
     )  # fmt: skip
 
 

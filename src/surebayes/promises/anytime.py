@@ -15,7 +15,11 @@ The mixture is p = r u^2 with u uniform, a Beta(1/2, 1) distribution cut at r. I
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
+from array import array
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +27,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from surebayes.core.checks import fraction, refuse_nan
+from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
 
 _SPARE, _DEVIATIONS = 100, 10
 """Scores kept beyond the expected number above the threshold: a constant, and so many standard deviations."""
+_MANY = 100
+"""Scores from which on it pays to sort all."""
+_CHUNK = 256
+"""Moments of a certificate that are worked out together."""
 
 
 def log_evidence(n: int, k: int, rate: float) -> float:
@@ -36,13 +45,46 @@ def log_evidence(n: int, k: int, rate: float) -> float:
     >>> round(math.exp(log_evidence(3786, 0, 0.001)), 3), round(math.exp(log_evidence(3787, 0, 0.001)), 3)
     (19.994, 20.011)
     """
+    return float(_log_evidence(np.array([n]), np.array([k]), rate)[0])
+
+
+def _log_evidence(n: NDArray[Any], k: NDArray[Any], rate: float) -> NDArray[np.float64]:
     a, b = k + 0.5, n - k + 1
-    inside = float(special.betainc(a, b, rate))
-    if inside == 0.0:  # so many alarms that the ratio underflows
-        return -math.inf
-    return (
-        math.log(inside) + float(special.betaln(a, b)) - math.log(2) - a * math.log(rate) - (n - k) * math.log1p(-rate)
-    )
+    with np.errstate(divide="ignore"):  # so many alarms that the ratio underflows
+        inside = np.log(special.betainc(a, b, rate))
+    evidence = inside + special.betaln(a, b) - math.log(2) - a * math.log(rate) - (n - k) * math.log1p(-rate)
+    return np.asarray(evidence)
+
+
+class _Moments:
+    """The n from which on 0, 1, 2, ... negatives may lie above a certified threshold."""
+
+    def __init__(self, rate: float, confidence: float) -> None:
+        self.rate, self.enough = rate, -math.log1p(-confidence)
+        self._known: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def first(self, allowed: int) -> int:
+        """Return the first n at which so many may lie above."""
+        while allowed >= len(self._known):
+            self._extend()
+        return int(self._known[allowed])
+
+    def _extend(self) -> None:
+        k = np.arange(len(self._known), len(self._known) + _CHUNK)
+        low, step = k.astype(np.int64), np.ceil((k + 10) / self.rate).astype(np.int64)
+        high = low + step
+        while (short := _log_evidence(high, k, self.rate) < self.enough).any():
+            high = np.where(short, 2 * high, high)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            short = _log_evidence(middle, k, self.rate) < self.enough
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        self._known = np.append(self._known, high)
+
+
+@functools.lru_cache(maxsize=64)
+def _moments(rate: float, confidence: float) -> _Moments:
+    return _Moments(rate, confidence)
 
 
 class AnytimeCertificate:
@@ -69,10 +111,13 @@ class AnytimeCertificate:
         How many of the n negatives may lie above a threshold for it to be certified now; -1 if none can be.
     needed : int
         Negatives that the first certificate still needs; 0 from then on.
+    model : str or None
+        The model that `add` named; scores of another one are refused.
 
     Notes
     -----
-    Only the highest scores are kept: about rate * n of them, so that a million documents at .1% take 11 kB.
+    Only the highest scores are kept: about rate * n of them, so that a million documents at .1% take 11 kB. With `ids`
+    eight bytes more for each document.
 
     Examples
     --------
@@ -95,18 +140,25 @@ class AnytimeCertificate:
         self.n = 0
         self.allowed = -1
         self.threshold = math.inf
-        self._top: NDArray[np.float64] = np.zeros(0)  # the highest scores, descending
+        self.model: str | None = None
+        self._moments = _moments(self.rate, self.confidence)
+        self._top = array("d")  # the highest scores, ascending
         self._dropped = -math.inf  # the highest score that was dropped
-        self._recent: list[NDArray[np.float64]] = []  # scores since `_top` was sorted
-        self._next = self._first_with(0)
+        self._told: set[int] = set()  # of documents that were named
+        self._next = self._moments.first(0)
 
-    def add(self, scores: ArrayLike) -> Self:
+    def add(self, scores: ArrayLike, *, ids: Any = None, model: str | None = None) -> Self:
         """Add the scores of known negatives, in the order in which they came; how they are batched changes nothing.
 
         Parameters
         ----------
         scores : float or array-like of shape (n,)
             Scores without NaN.
+        ids : str, or sequence of str, optional
+            What names each document: one that was added before does not count again.
+        model : str, optional
+            What names the model that gave the scores. The certificate is about one model: once it is named, scores of
+            another are refused.
 
         Returns
         -------
@@ -117,6 +169,14 @@ class AnytimeCertificate:
         if values.ndim != 1:
             raise ValueError(f"scores must be a number or a vector. Got shape {values.shape}.")
         refuse_nan(values, "scores")
+        if model is not None and self.model is not None and model != self.model:
+            raise ValueError(
+                f"This certificate is about the model {self.model}, and these scores are of {model}: a model that has "
+                "learnt is another one. Begin a new AnytimeCertificate, or follow the changing model with AlarmAudit."
+            )
+        if ids is not None:
+            values = values[first_told(self._told, ids, len(values))]
+        self.model = self.model if model is None else model
         while self.n + len(values) >= self._next:  # one more may lie above: the only moments when the threshold falls
             upto = self._next - self.n
             self._take(values[:upto])
@@ -143,23 +203,24 @@ class AnytimeCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain values, for JSON."""
-        self._sort()
         return {
-            "rate": self.rate, "confidence": self.confidence, "n": self.n,
+            "rate": self.rate, "confidence": self.confidence, "n": self.n, "model": self.model,
             "threshold": None if math.isinf(self.threshold) else self.threshold,
-            "top": self._top.tolist(), "dropped": None if math.isinf(self._dropped) else self._dropped,
+            "top": self._top[::-1].tolist(), "dropped": None if math.isinf(self._dropped) else self._dropped,
+            "told": sorted(self._told),
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` returned."""
         made = cls(state["rate"], state["confidence"])
-        made.n = int(state["n"])
+        made.n, made.model = int(state["n"]), state.get("model")
         made.threshold = math.inf if state["threshold"] is None else float(state["threshold"])
-        made._top = np.array(state["top"], dtype=np.float64)
+        made._top = array("d", reversed(state["top"]))
         made._dropped = -math.inf if state["dropped"] is None else float(state["dropped"])
-        made.allowed = _allowed(made.n, made.rate, made._enough)
-        made._next = made._first_with(made.allowed + 1)
+        made._told = set(state.get("told", ()))
+        made.allowed = _allowed(made.n, made.rate, made._moments.enough)
+        made._next = made._moments.first(made.allowed + 1)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -172,47 +233,27 @@ class AnytimeCertificate:
 
     # ---- the process
 
-    @property
-    def _enough(self) -> float:
-        return -math.log1p(-self.confidence)
-
-    def _first_with(self, allowed: int) -> int:
-        """Return the first n at which so many may lie above a certified threshold."""
-        low, step = max(self.n, allowed), math.ceil(1 / self.rate)
-        while log_evidence(low + step, allowed, self.rate) < self._enough:
-            low, step = low + step, 2 * step
-        high = low + step
-        while high - low > 1:
-            middle = (low + high) // 2
-            if log_evidence(middle, allowed, self.rate) < self._enough:
-                low = middle
-            else:
-                high = middle
-        return high
-
     def _take(self, values: NDArray[np.float64]) -> None:
-        if len(values):
-            self._recent.append(values.copy())
-            self.n += len(values)
-
-    def _sort(self) -> None:
-        if self._recent:
-            self._top = np.sort(np.concatenate([self._top, *self._recent]))[::-1]
-            self._recent = []
+        self.n += len(values)
+        high = values[values > self._dropped].tolist()
+        if len(high) > _MANY:
+            self._top = array("d", sorted([*self._top, *high]))
+        else:
+            for score in high:
+                bisect.insort(self._top, score)
 
     def _certify(self) -> None:
         """Allow one more score above the threshold, lower it if it may fall, and drop scores far below it."""
-        self._sort()
         self.allowed += 1
-        self._next = self._first_with(self.allowed + 1)
-        # with the scores that would decide dropped, all those kept lie at or above the highest dropped one
-        lowest = float(self._top[self.allowed]) if self.allowed < len(self._top) else self._dropped
+        self._next = self._moments.first(self.allowed + 1)
+        # with the scores that would decide dropped, all those kept lie above the highest dropped one
+        lowest = self._top[-1 - self.allowed] if self.allowed < len(self._top) else self._dropped
         self.threshold = min(self.threshold, max(lowest, self._dropped))
         expected = self.rate * self.n
         keep = math.ceil(expected + _DEVIATIONS * math.sqrt(expected)) + _SPARE
         if len(self._top) > keep:
-            self._dropped = max(self._dropped, float(self._top[keep]))
-            self._top = self._top[:keep].copy()
+            self._dropped = self._top[-1 - keep]
+            del self._top[:-keep]
 
 
 def _allowed(n: int, rate: float, enough: float) -> int:
@@ -225,3 +266,85 @@ def _allowed(n: int, rate: float, enough: float) -> int:
         else:
             high = middle
     return low
+
+
+def first_told(told: set[int], ids: Any, n: int) -> NDArray[np.bool_]:
+    """Return which of n documents were not told before, and note them; ValueError, with nothing noted, for bad ids.
+
+    Examples
+    --------
+    >>> told = set()
+    >>> first_told(told, ["a", "b", "a"], 3).tolist(), first_told(told, "b", 1).tolist()
+    ([True, True, False], [False])
+    """
+    named = [ids] if isinstance(ids, str | bytes) else list(ids)
+    if len(named) != n:
+        raise ValueError(f"ids must name each of the {n:,} documents. Got {len(named):,} names.")
+    strange = [each for each in named if not isinstance(each, str | bytes)]
+    if strange:
+        raise ValueError(f"ids must be texts, such as fingerprints. Got {strange[0]!r}.")
+    new = []
+    for each in named:
+        data = each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass")
+        number = int.from_bytes(blake2b(data, digest_size=8).digest())
+        new.append(number not in told)
+        told.add(number)
+    return np.array(new, dtype=bool)
+
+
+# ---------------------------------------------------------------------- from scores that are there already
+
+
+def anytime_threshold(scores: ArrayLike, max_fpr: float, confidence: float) -> tuple[float, int]:
+    """Return the lowest threshold ever certified on the way through scores of negatives, and how many may lie above.
+
+    NotEnoughNegatives if there are too few for the first certificate.
+
+    Examples
+    --------
+    >>> anytime_threshold(np.arange(10_000.0)[::-1], max_fpr=0.001, confidence=0.95)
+    (9997.0, 2)
+    """
+    return _lowest(scores, max_fpr, confidence, NotEnoughNegatives)
+
+
+def anytime_recall_threshold(scores: ArrayLike, min_recall: float, confidence: float) -> tuple[float, int]:
+    """Return the highest threshold ever certified for a recall, and how many positives may be missed.
+
+    The mirror image of :func:`anytime_threshold`.
+
+    Examples
+    --------
+    >>> threshold, allowed = anytime_recall_threshold(np.arange(1000.0), min_recall=0.9, confidence=0.95)
+    >>> round(threshold), allowed
+    (71, 71)
+    """
+    lowest, allowed = _lowest(-np.asarray(scores, dtype=np.float64), 1 - min_recall, confidence, NotEnoughPositives)
+    return math.nextafter(-lowest, -math.inf), allowed
+
+
+def _lowest(scores: ArrayLike, rate: float, confidence: float, error: type[TooFewDocuments]) -> tuple[float, int]:
+    certificate = AnytimeCertificate(rate, confidence).add(scores)
+    n, needed = certificate.n, certificate.needed
+    if needed:
+        raise error(n + needed, n, rate, confidence, anytime_rate(n, confidence) or 0.0)
+    return certificate.threshold, certificate.allowed
+
+
+def anytime_rate(n: int, confidence: float) -> float | None:
+    """Return the smallest rate, to three digits, that n negatives can vouch for at all times; None for none.
+
+    Examples
+    --------
+    >>> anytime_rate(3787, 0.95), anytime_rate(100, 0.95), anytime_rate(0, 0.95)
+    (0.001, 0.0374, None)
+    """
+    enough, low, high = -math.log1p(-confidence), -30.0, math.log(0.999)  # of the natural logarithm of the rate
+    if log_evidence(n, 0, 0.999) < enough:
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if log_evidence(n, 0, math.exp(middle)) >= enough else (middle, high)
+    digits = 2 - math.floor(high / math.log(10))
+    rounded = math.ceil(math.exp(high) * 10**digits - 1e-9) / 10**digits
+    return rounded if rounded < 1 and log_evidence(n, 0, rounded) >= enough else None

@@ -123,6 +123,7 @@ class Certificate:
     renewal: int = 0
     series_confidence: float | None = None
     dependent: tuple[int, int] = (0, 0)
+    anytime: bool = False
 
     @property
     def guaranteed(self) -> bool:
@@ -155,7 +156,9 @@ class Certificate:
             "min_recall": f"at least {percent(limit)} of {positives} like these",
             "min_precision": f"at least {percent(limit)} right, at a share of {self.positive_share:.3%} {positives}",
         }[self.goal]
-        sentence = f"{promise}, confidence {percent(self.confidence)}"
+        sentence = (
+            f"{promise}, {'at all times at once with ' if self.anytime else ''}confidence {percent(self.confidence)}"
+        )
         if self.series_confidence is not None:
             sentence += f" (number {self.renewal:,} of a series, all with {percent(self.series_confidence)})"
         if any(self.mislabelled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy import special
 
 from surebayes.core.checks import fraction
 from surebayes.metrics.significance import rate_interval
+from surebayes.promises.anytime import anytime_recall_threshold, anytime_threshold
 from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
-from surebayes.promises.independent import Groups, checked_groups, equal_scores, in_both_readings, one_each
+from surebayes.promises.independent import Groups, checked_groups, equal_scores, in_both_readings, numbered, one_each
 from surebayes.promises.order_statistics import (
     Mislabelled,
     checked_mislabelled,
@@ -20,6 +22,9 @@ from surebayes.promises.order_statistics import (
     precision_threshold,
     recall_threshold,
 )
+
+_PILOT = 200
+"""Rows that choose the thresholds at which a precision is tested at all numbers of rows."""
 
 
 def certify(
@@ -33,6 +38,7 @@ def certify(
     min_precision: float | None = None,
     order: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    anytime: bool = False,
     assumption: str = EXACT,
     model: str | None = None,
     pos_label: Any = None,
@@ -66,6 +72,10 @@ def certify(
         observation, with the score that speaks most against the promise: the highest of its negatives, the lowest of
         its positives. None: equal scores of the same class with more than seven digits are copies of one document.
         ``range(n)``: every row is independent.
+    anytime : bool, default=False
+        Whether the promise is to hold at all numbers of rows at once, read as often as one likes while they grow, in
+        the order of `order` or else of the rows. It takes about a quarter more negatives, and allows fewer above the
+        threshold. Not with `mislabelled`. See :class:`AnytimeCertificate`, which goes on from where it was.
     assumption, model, pos_label, neg_label
         Copied into the certificate.
 
@@ -90,24 +100,32 @@ def certify(
     """
     values, truth = _checked(scores, y)
     together = equal_scores(values) if groups is None else checked_groups(groups, values.size)
+    if anytime:
+        in_turn = (
+            np.arange(values.size) if order is None else np.argsort(checked_order(order, values.size), kind="stable")
+        )
+        values, truth, together = values[in_turn], truth[in_turn], numbered(together[in_turn].tolist())
+        order = None if order is None else np.asarray(order)[in_turn]
     negatives, positives = (values[~truth], together[~truth]), (values[truth], together[truth])
     fraction(confidence, "confidence", zero=False, one=False)
     goal = _goal(max_fpr, min_recall, min_precision)
     foreign, missing = checked_mislabelled(mislabelled)
+    if anytime and (foreign or missing):
+        raise ValueError("mislabelled rows can't be allowed for with anytime: give one of them.")
     lower: float | None = None
     if goal == "min_precision":
         assert min_precision is not None
         if foreign or missing:
             raise ValueError("mislabelled rows can't be allowed for with min_precision: give max_fpr or min_recall.")
-        threshold, allowed = _precise(values, truth, together, min_precision, confidence, order)
+        threshold, allowed = _precise(values, truth, together, min_precision, confidence, order, anytime)
     elif goal == "max_fpr":
         assert max_fpr is not None
         wrong_labels = foreign, missing
-        threshold, allowed = in_both_readings(order_statistic_threshold, *negatives, max_fpr, confidence, wrong_labels)
+        threshold, allowed = in_both_readings(threshold_rule(anytime), *negatives, max_fpr, confidence, wrong_labels)
     if min_recall is not None:
         # what is foreign among the negatives is missing from the positives, and the other way round
         low, missed = in_both_readings(
-            recall_threshold, *positives, min_recall, confidence, (missing, foreign), highest=False
+            _recall_rule(anytime), *positives, min_recall, confidence, (missing, foreign), highest=False
         )
         if goal == "min_recall":
             threshold, allowed = low, missed
@@ -137,6 +155,7 @@ def certify(
         lower_threshold=lower,
         neg_label=_plain(neg_label),
         mislabelled=(foreign, missing),
+        anytime=anytime,
         dependent=(negatives[0].size - n_negatives, positives[0].size - n_positives),
     )
 
@@ -187,10 +206,17 @@ def _precise(
     min_precision: float,
     confidence: float,
     order: ArrayLike | None,
+    anytime: bool,
 ) -> tuple[float, int]:
-    """Test a falling sequence of thresholds that a fifth of the rows chose, on the other rows; groups stay together."""
+    """Test a falling sequence of thresholds that a part of the rows chose, on the other rows; groups stay together.
+
+    The part is a fifth, at random or the earliest. For a test at all numbers of rows it is the first `_PILOT`, and the
+    sequence depends on these alone.
+    """
     n_groups = int(groups.max()) + 1
-    if order is None:
+    if order is None and anytime:
+        turn = np.arange(n_groups)
+    elif order is None:
         turn = np.argsort(np.random.default_rng(0).permutation(n_groups))
     else:  # a group comes when its first row does
         rows = np.argsort(checked_order(order, values.size), kind="stable")
@@ -198,7 +224,8 @@ def _precise(
         turn[groups[rows][::-1]] = np.arange(values.size)[::-1]
     sequence = np.argsort(turn[groups], kind="stable")
     in_turn = turn[groups][sequence]
-    pilot, rest = np.split(sequence, [np.searchsorted(in_turn, in_turn[values.size // 5])])
+    size = min(_PILOT, values.size - 1) if anytime else values.size // 5
+    pilot, rest = np.split(sequence, [np.searchsorted(in_turn, in_turn[size])])
     pilot = _speaking(values, truth, groups, pilot)
     ranked = pilot[np.argsort(-values[pilot], kind="stable")]
     flagged = np.arange(1, ranked.size + 1)
@@ -209,13 +236,33 @@ def _precise(
     doubt = special.bdtr(np.ceil(times * wrong), (times * flagged).astype(np.int64), 1 - min_precision)
     sure = np.flatnonzero(doubt <= (1 - confidence) / 10)
     case = (flagged - wrong - min_precision * flagged) / np.sqrt(flagged)
-    start = int(sure[0]) if sure.size else int(np.argmax(case))
+    start = int(sure[0]) if sure.size and not anytime else int(np.argmax(case))
     below = np.unique(values[ranked[start:]])[::-1]
     steps = below[np.unique(np.linspace(0, below.size - 1, 200).astype(int))]
     threshold, _, errors = precision_threshold(
-        values[rest], truth[rest], steps, min_precision, confidence, groups[rest]
+        values[rest], truth[rest], steps, min_precision, confidence, groups[rest], anytime
     )
     return threshold, errors
+
+
+def threshold_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
+    """Return the rule that places a threshold by negatives' scores, at one number of them or at all at once.
+
+    Examples
+    --------
+    >>> scores = np.arange(10_000.0)[::-1]
+    >>> [threshold_rule(anytime)(scores, 0.001, 0.95, (0, 0)) for anytime in (False, True)]
+    [(9995.0, 4), (9997.0, 2)]
+    """
+    if not anytime:
+        return order_statistic_threshold
+    return lambda scores, max_fpr, confidence, mislabelled: anytime_threshold(scores, max_fpr, confidence)
+
+
+def _recall_rule(anytime: bool) -> Callable[..., tuple[float, int]]:
+    if not anytime:
+        return recall_threshold
+    return lambda scores, recall, confidence, mislabelled: anytime_recall_threshold(scores, recall, confidence)
 
 
 def _speaking(

@@ -86,10 +86,14 @@ class GuaranteedThreshold(ThresholdedClassifier):
     mislabelled : (a, m), default=(0, 0)
         Wrong labels to allow for among the held-out rows, for each class that has a threshold: at most a rows called
         negative are not, and at most m true negatives are missing. The promise stays exact; it costs recall. Not with
-        `min_precision` or `cost`.
+        `min_precision`, `cost` or `anytime`.
     unsure_label : label, default=None
         What `predict` answers where no promise covers an answer: between two thresholds, or (more than two classes)
         above none. None: "unsure" for text labels, -1 for numbers.
+    anytime : bool, default=False
+        Whether each promise is to hold at all numbers of held-out rows at once: for one fitted classifier (cv="prefit")
+        `fit` may then be called again and again with more rows, and stopped when the threshold is low enough. See
+        `certify`.
 
     Attributes
     ----------
@@ -135,6 +139,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         probabilities: str | None = "logistic",
         unsure_label: Any = None,
         mislabelled: Any = (0, 0),
+        anytime: bool = False,
     ) -> None:
         self.estimator = estimator
         self.max_fpr = max_fpr
@@ -147,6 +152,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
         self.probabilities = probabilities
         self.unsure_label = unsure_label
         self.mislabelled = mislabelled
+        self.anytime = anytime
 
     # ------------------------------------------------------------------ fit
 
@@ -236,6 +242,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
             raise ValueError(f"cv must be a share of the rows, 'prefit' or a cross-validator. Got {self.cv!r}.")
         if any(checked_mislabelled(self.mislabelled)) and (self.cost is not None or self.min_precision is not None):
             raise ValueError("mislabelled rows can be allowed for with max_fpr and min_recall only.")
+        if self.anytime and (any(checked_mislabelled(self.mislabelled)) or self.cost is not None):
+            raise ValueError("anytime promises can't allow for mislabelled rows, and cost makes no promise.")
         if self.probabilities not in ("logistic", "isotonic", None):
             raise ValueError(f"probabilities must be 'logistic', 'isotonic' or None. Got {self.probabilities!r}.")
 
@@ -293,6 +301,7 @@ class GuaranteedThreshold(ThresholdedClassifier):
                 min_precision=self.min_precision,
                 order=when,
                 groups=groups,
+                anytime=self.anytime,
                 assumption=assumption,
                 model=model,
                 pos_label=names[c],

@@ -209,15 +209,15 @@ def checked_groups(groups: ArrayLike, n: int) -> Groups:
 
 
 def one_each(scores: Floats, groups: Groups, highest: bool = True) -> Floats:
-    """Return one score a group: the highest, or the lowest.
+    """Return one score a group, in the order in which groups come first: the highest, or the lowest.
 
     Examples
     --------
     >>> one_each(np.array([1.0, 5.0, 2.0]), np.array([0, 0, 1])).tolist()
     [5.0, 2.0]
     """
-    names, places = np.unique(groups, return_inverse=True)
-    kept = np.full(len(names), -np.inf if highest else np.inf)
+    places = numbered(groups.tolist())
+    kept = np.full(places.max(initial=-1) + 1, -np.inf if highest else np.inf)
     (np.maximum if highest else np.minimum).at(kept, places, scores)
     return kept
 

@@ -15,6 +15,7 @@ from scipy import special
 
 from surebayes.core.checks import fraction, score_vector
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
+from surebayes.promises.anytime import log_evidence
 from surebayes.promises.independent import Groups, one_each
 
 Floats = NDArray[np.float64]
@@ -278,6 +279,7 @@ def precision_threshold(
     min_precision: float,
     confidence: float,
     groups: Groups | None = None,
+    anytime: bool = False,
 ) -> tuple[float, int, int]:
     """Lowest of the given thresholds that vouches for a precision, by a fixed-sequence test.
 
@@ -299,6 +301,8 @@ def precision_threshold(
     groups : ndarray of int, shape (n,), optional
         Rows that are one observation. A threshold is then accepted only if the test by groups accepts it as well, with
         one row for a group's positives, the lowest, and one for its negatives, the highest.
+    anytime : bool, default=False
+        Whether the test is to hold at all numbers of rows at once, for the same sequence of thresholds.
 
     Returns
     -------
@@ -336,7 +340,7 @@ def precision_threshold(
         readings.append((right, of_wrong))
     for threshold in np.sort(score_vector(thresholds, "thresholds"))[::-1]:
         counts = [(int((right > threshold).sum()), int((false > threshold).sum())) for right, false in readings]
-        doubts = [special.bdtr(false, right + false, 1 - min_precision) for right, false in counts]
+        doubts = [_doubt(right + false, false, 1 - min_precision, anytime) for right, false in counts]
         wrong = counts[-1][1]
         flagged = counts[-1][0] + wrong
         # so few wrong ones, or fewer, if each flagged row were wrong with probability 1 - min_precision
@@ -350,3 +354,8 @@ def precision_threshold(
             f"{negatives_needed(1 - min_precision, confidence):,} flagged rows, all right."
         )
     return accepted
+
+
+def _doubt(n: int, k: int, rate: float, anytime: bool) -> float:
+    """Return the largest chance of so few errors, or of evidence as strong at any time, where the rate is higher."""
+    return math.exp(min(-log_evidence(n, k, rate), 0.0)) if anytime else float(special.bdtr(k, n, rate))

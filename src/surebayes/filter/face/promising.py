@@ -46,6 +46,7 @@ class PromisingFilter(OpenFilter):
         min_precision: float | None = None,
         budget: float | None = None,
         burst: float | None = None,
+        anytime: bool | None = None,
     ) -> Certificate | Certificates:
         """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
 
@@ -58,7 +59,7 @@ class PromisingFilter(OpenFilter):
             Largest share of false alarms, by default .001, for documents like those set aside.
         confidence : float, optional
             Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
-            `mislabelled`, `together` and `budget` is a renewal, which repeats what was promised last.
+            `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats what was promised last.
         positive : str, optional
             The class whose alarms are meant: the second of two; of more than two any, and each one if it isn't given.
         negatives, positives : iterable of documents
@@ -80,6 +81,10 @@ class PromisingFilter(OpenFilter):
             alone it makes no other promise; one that was made before stays. `end_budget` ends it.
         burst : float, optional
             Alarms that may come at once, by default 5.
+        anytime : bool, optional
+            Whether the promise holds at all numbers of documents set aside at once, by default not: calibrate again
+            with more of them as often as you like, and stop when the threshold is low enough. It takes about a
+            quarter more documents than a promise for one number of them.
 
         Returns
         -------
@@ -107,7 +112,7 @@ class PromisingFilter(OpenFilter):
         positive = text_or_none(positive, "positive")
         terms = {
             "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
-            "min_precision": min_precision,
+            "min_precision": min_precision, "anytime": anytime,
         }  # fmt: skip
         for items, name in ((negatives, "negatives"), (positives, "positives")):
             several(items, name)
