@@ -243,6 +243,17 @@ memory_steps = st.lists(
     min_size=1,
     max_size=40,
 )
+memory_attacks = st.lists(
+    st.tuples(
+        st.sampled_from(["high", "high", "low", "ham", "ham", "spam", "flood", "spam flood", "clock", "erase", "open"]),
+        st.integers(0, 7),
+        st.sampled_from(["", "", "ann", "bob"]),
+        st.sampled_from([-400, -30, -8, -1, 1, 8, 30, 400]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+"""An attack on a memory: verdicts, truths, floods; with which document, for whom; days that the clock jumps."""
 LESSON_WORDS = ("gold", "lunch", "nine", "pills", "cheap", "now", "order", "meeting", "team")
 lesson_texts = st.lists(st.sampled_from(LESSON_WORDS), max_size=6).map(" ".join)
 text_lessons = st.lists(st.tuples(lesson_texts, st.integers(0, 1)), max_size=8)

@@ -116,6 +116,11 @@ def test_training_tells_truths_of_what_was_judged_and_of_nothing_else(mine):
 
 def test_what_was_learnt_before_is_not_judged_again(mine):
     mine.calibrate(budget=0.01, burst=5)
+    mine.teach(HAM[161], "ham")
+    assert (
+        mine.budgets()["spam"]["negatives"] == 0
+    )  # nobody had asked: it may have been an alarm, and pays nothing back
+    mine.judge(HAM[160])
     for _ in range(3):
         mine.teach(HAM[160], "ham")
     assert mine.budgets()["spam"]["negatives"] == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import memory_steps
+from strategies import memory_attacks, memory_steps
 from surebayes.errors import BadModel, NewerModel
 from surebayes.filter.lean.judge import Judge
+from surebayes.filter.memory import alarms, verdicts
 from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.memory.database import NAME, Database
 from surebayes.filter.memory.verdicts import About, Memory
@@ -156,6 +158,165 @@ def test_two_processes_spend_one_budget(tmp_path):
     assert budget.mute
 
 
+# ---------------------------------------------------------------------- an attacker
+
+
+class Attacked:
+    """A memory that is attacked, and the alarms that were really given and told."""
+
+    def __init__(self, folder, rate, burst):
+        self.folder, self.burst, self.exact = folder, burst, Fraction(int(rate * 2**40), 2**40)
+        begun(folder, rate, burst).close()
+        self.clock, self.floods = 1_700_000_000.0, 0
+        self.open = Counter()  # alarms that no truth has counted: by document and person
+        self.given = self.told = self.unflagged = self.most_in_flight = 0
+        self.memory = Memory(folder)
+        self.memory.set(keep_most=6, keep_days=20, presume_days=7)
+
+    def judge(self, name, person, score):
+        if self.memory.answer(JUDGE, [score], name, About(person))[0][0] == "spam":
+            self.given += not self.open[name, person]
+            self.open[name, person] = max(self.open[name, person], 1)
+            self.most_in_flight = max(self.most_in_flight, self.open.total())
+        else:
+            self.unflagged += 1
+
+    def tell(self, name, person, truth):
+        wanted = {(name, person)} if person else {(name, each) for each in ("", "ann", "bob")}
+        false = sum(self.open[key] for key in wanted) if truth == "ham" else 0
+        told = self.memory.tell(name, truth, (JUDGE, [-9.0]), None, person or None)
+        if false:
+            assert told.alarm, "an alarm that was told isn't counted"
+        elif told.alarm:  # of nobody in particular
+            false, wanted = self.open[name, ""], {(name, "")}
+            assert false
+        self.told += false
+        for key in wanted if false else ():
+            del self.open[key]
+
+    def step(self, what, number, person, days):
+        if what in ("high", "low"):
+            self.judge(f"x{number}", person, 9.0 if what == "high" else -9.0)
+        elif what in ("ham", "spam"):
+            self.tell(f"x{number}", person, what)
+        elif what in ("flood", "spam flood"):
+            for _ in range(8):
+                self.floods += 1
+                self.judge(f"f{self.floods}", "", 9.0 if what == "spam flood" else -9.0)
+        elif what == "clock":
+            self.clock += days * 86_400
+        elif what == "erase":
+            named = [f"x{number}"] if days > 0 else []
+            whose = person or (None if named else "ann")
+            self.memory.erase(whose, named)
+            for key in [key for key in self.open if key[1] and whose in (None, key[1])]:
+                if not named or key[0] in named:
+                    self.open[key[0], ""] += self.open.pop(key)
+        else:
+            self.memory.close()
+            self.memory = Memory(self.folder)
+
+    def check(self):
+        state = state_of(self.memory)
+        assert state.alarms >= self.told
+        assert state.alarms <= self.burst + self.exact * state.negatives + self.most_in_flight
+        assert state.negatives - state.alarms <= self.unflagged, "paid by what was never judged"
+
+
+@given(memory_attacks, st.sampled_from((0.01, 0.3)), st.sampled_from((1, 3)))
+@settings(max_examples=120, deadline=None)
+def test_an_attacker_loses_no_alarm_and_pays_nothing_back(stream, rate, burst):
+    """Any order of verdicts and truths, floods beyond the memory, clocks that jump, erasures, restarts."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdicts, "_TRIM_EVERY", 2)
+        attacked = Attacked(folder, rate, burst)
+        patch.setattr(time, "time", lambda: attacked.clock)
+        for step in stream:
+            attacked.step(*step)
+            attacked.check()
+            if step[0] != "erase":
+                assert attacked.memory.in_flight("spam") <= attacked.open.total()
+        for name, person in sorted(attacked.open):  # whatever is still open is counted when it is told
+            attacked.tell(name, person, "ham")
+        attacked.check()
+        attacked.memory.close()
+
+
+@given(memory_attacks)
+@settings(max_examples=60, deadline=None)
+def test_where_even_fingerprints_are_dropped_no_alarm_is_free(stream):
+    """Beyond their share of the memory fingerprints are dropped, and what has no verdict may have been one of them."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdicts, "_TRIM_EVERY", 2)
+        patch.setattr(alarms, "SHARE", 3 * alarms.BYTES_OF_ONE / verdicts.KEEP_BYTES)
+        attacked = Attacked(folder, 0.3, 2)
+        patch.setattr(time, "time", lambda: attacked.clock)
+        told = given = 0
+        for what, number, _, days in stream:
+            if what == "erase":
+                continue
+            if what in ("ham", "spam"):
+                told += attacked.open.pop((f"x{number}", ""), 0) if what == "ham" else 0
+                attacked.memory.tell(f"x{number}", what, (JUDGE, [-9.0]))
+            else:
+                attacked.step(what, number, "", days)
+            state, given = state_of(attacked.memory), attacked.given
+            assert told <= state.alarms <= given
+            assert alarms.bytes_taken(attacked.memory.database) <= (3 + 8) * alarms.BYTES_OF_ONE
+        attacked.memory.close()
+
+
+def test_alarms_beyond_the_memory_are_counted(tmp_path, monkeypatch):
+    """A flood between an alarm and its rescue: all of them count, and while mute nothing is paid back."""
+    memory = begun(tmp_path, 0.01, 200)
+    memory.set(keep_most=1000)
+    for i in range(120):
+        assert ask(memory, f"x{i}") == "spam"
+    for i in range(3000):
+        ask(memory, f"f{i}")
+    assert memory.in_flight("spam") == 3120
+    assert memory.size() <= 1000 + 256
+    told = [memory.tell(f"x{i}", "ham", (JUDGE, LOW)).alarm for i in range(120)]
+    assert all(told)
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (120, 120)
+    assert not memory.tell("x0", "ham", (JUDGE, LOW)).alarm  # once
+
+
+def test_a_truth_that_changes_finds_its_alarm_after_a_flood(tmp_path):
+    memory = begun(tmp_path, 0.01, 200)
+    memory.set(keep_most=1000)
+    ask(memory, "x")
+    memory.tell("x", "spam")
+    for i in range(3000):
+        ask(memory, f"f{i}")
+    assert memory.in_flight("spam") == 3000
+    assert memory.tell("x", "ham").alarm
+
+
+def test_erasure_forgets_who_and_not_the_debt(tmp_path):
+    memory = begun(tmp_path, 0.01, 10)
+    for person in ("annabel", "bob"):
+        memory.answer(JUDGE, HIGH, "x", About(person, "annabel@example.org", "hello", "<1@a>", b"said in mail"))
+    assert memory.erase("annabel") == 1
+    assert memory.erase(fingerprints=["x"]) == 1
+    memory.close()
+    assert not any(word in (tmp_path / NAME).read_bytes() for word in (b"annabel", b"bob", b"said"))
+    memory = Memory(str(tmp_path))
+    assert memory.in_flight("spam") == 2
+    assert memory.tell("x", "ham", person="annabel").alarm
+    assert state_of(memory).alarms == 2
+
+
+def test_a_budget_that_ends_takes_its_fingerprints_along(tmp_path):
+    memory = begun(tmp_path)
+    ask(memory, "x")
+    memory.erase(fingerprints=["x"])
+    with memory.database.writing():
+        ledger.end(memory.database, "spam", None)
+        alarms.forget_class(memory.database, "spam")
+    assert memory.in_flight("spam") == 0
+
+
 # ---------------------------------------------------------------------- kill -9
 
 _KILLED = """
@@ -238,7 +399,7 @@ def test_one_without_a_verdict_is_judged_first(tmp_path):
     memory = begun(tmp_path)
     assert memory.tell("x", "ham", judged=(JUDGE, HIGH)).alarm
     assert not memory.tell("y", "ham", judged=(JUDGE, LOW)).alarm
-    assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 2)
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (1, 1)  # who has no verdict pays nothing back
     assert memory.tell("z", "ham").documents == 0  # nothing to judge it by: nothing is counted
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from surebayes.filter import settings
+from surebayes.filter.memory import alarms
 from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.promise import held_out
 from surebayes.metrics.significance import Interval, rate_interval
@@ -67,6 +68,8 @@ def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     if memory is not None:
         with memory.lock, memory.database.writing():
             ended = [label for label in labels if ledger.end(memory.database, label, who)]
+            for label in ended:
+                alarms.forget_class(memory.database, label)
     if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):
         settings.change(path, "budget", None)
     if ended:

@@ -55,6 +55,13 @@ CREATE TABLE ledger (
     who TEXT
 );
 """
+_ALARMS = """
+CREATE TABLE IF NOT EXISTS alarms (
+    fingerprint TEXT NOT NULL, person TEXT NOT NULL, label TEXT NOT NULL, answers INTEGER NOT NULL,
+    known INTEGER NOT NULL, PRIMARY KEY (fingerprint, person, label)
+) WITHOUT ROWID
+"""
+"""Alarms that outlive their verdicts: a filter of an earlier release has no such table until it needs one."""
 _STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
 
 
@@ -72,6 +79,7 @@ class Database:
     def __init__(self, folder: str, create: bool = False) -> None:
         self.path = os.path.join(folder, NAME)
         self._flushes: bool | None = None
+        self._has_alarms = False
         if create and not os.path.exists(self.path):
             _make(folder, self.path)
         try:
@@ -98,6 +106,18 @@ class Database:
         if version > VERSION:
             raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
         raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
+
+    @property
+    def has_alarms(self) -> bool:
+        """Whether there is a table of alarms that outlived their verdicts."""
+        if not self._has_alarms:
+            self._has_alarms = bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'alarms'"))
+        return self._has_alarms
+
+    def make_alarms(self) -> None:
+        """Make the table of alarms; to be called in a transaction."""
+        if not self.has_alarms:
+            self.run(_ALARMS)
 
     def use(self, flush: bool) -> None:
         """Set whether a transaction is flushed, and how long it waits for others: a moment for what can be left out."""

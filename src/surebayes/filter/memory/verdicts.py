@@ -5,6 +5,7 @@ import time
 from math import inf
 
 from surebayes.errors import StoreError
+from surebayes.filter.memory import alarms as _alarms
 from surebayes.filter.memory import budgets as _budgets
 from surebayes.filter.memory.about import MOST_TEXT, About, Told
 from surebayes.filter.memory.budgets import InForce, in_force, stricter
@@ -32,7 +33,7 @@ KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
 """How long, how many verdicts are remembered, and how many bytes they may take."""
 PRESUME_AT_ONCE = 20
 """Quiet documents that are due before a process that judges a single one counts them; one is enough while mute."""
-_TRIM_EVERY = 256
+_TRIM_EVERY, _AT_ONCE = 256, 10_000
 _DEFAULTS = {
     "presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "keep_bytes": KEEP_BYTES,
     "details": 0, "always": 0,
@@ -217,18 +218,24 @@ class Memory:
         flagged = int(label in force if force else judge.flags(label))
         by_class = " ".join([repr(float(value)) for value in scores])
         known = self.database.rows(
-            "SELECT id, truth, flagged FROM verdicts WHERE fingerprint = ? AND person = ?", (fingerprint, about.person)
+            "SELECT id, truth, flagged, label FROM verdicts WHERE fingerprint = ? AND person = ?",
+            (fingerprint, about.person),
         )
         if known:
-            row, truth, was_flagged = known[0]
+            row, truth, was_flagged, label_before = known[0]
             if not flagged and (truth is not None or was_flagged):
                 return int(row)
+            if was_flagged and label != label_before:
+                _alarms.keep(self.database, "id = ?", (row,))
             self.database.run(
                 "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
                 "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
                 (now, judge.model, label, flagged, score, threshold, by_class, times, row),
             )
             return int(row)
+        label_before = _alarms.take(self.database, fingerprint, about.person, label if flagged else None)
+        if label_before is not None and not flagged:
+            flagged, label = 1, label_before
         self.database.run(
             "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
             "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -245,25 +252,34 @@ class Memory:
         return int(row)
 
     def _forget_old(self, now: float) -> None:
-        """Keep the memory within its bounds; what may still become an alarm goes last."""
+        """Keep the memory within its bounds; what may still become an alarm goes last, and its fingerprint stays."""
         facts = self.facts()
-        self.database.run("DELETE FROM verdicts WHERE time < ?", (now - facts["keep_days"] * DAY,))
+        self._drop("time < ?", (now - facts["keep_days"] * DAY,))
         known = self.database.rows("SELECT count(*) FROM verdicts")[0][0]
         beyond = known - facts["keep_most"]
-        taken = self.database.bytes_taken()
-        if taken > facts["keep_bytes"]:  # as many of the rows as of the bytes, and some to spare
-            beyond = max(beyond, int(known * (1 - 0.95 * facts["keep_bytes"] / taken)))
+        _alarms.trim(self.database, facts["keep_bytes"])
+        of_alarms = _alarms.bytes_taken(self.database)
+        taken, allowed = self.database.bytes_taken() - of_alarms, facts["keep_bytes"] - of_alarms
+        if taken > allowed:  # as many of the rows as of the bytes, and some to spare
+            beyond = max(beyond, int(known * (1 - 0.95 * allowed / taken)))
         if beyond > 0:
-            self.database.run(
-                "DELETE FROM verdicts WHERE id IN (SELECT id FROM verdicts "
-                "ORDER BY truth IS NULL AND flagged, time LIMIT ?)",
-                (beyond + _TRIM_EVERY,),
-            )
+            oldest = "SELECT id FROM verdicts ORDER BY truth IS NULL AND flagged, time LIMIT ?"
+            rows = [str(row) for (row,) in self.database.rows(oldest, (beyond + _TRIM_EVERY,))]
+            for start in range(0, len(rows), _AT_ONCE):
+                self._drop(f"id IN ({','.join(rows[start : start + _AT_ONCE])})")
+
+    def _drop(self, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> int:
+        """Delete verdicts but for the fingerprints of alarms; return how many."""
+        _alarms.keep(self.database, which, values, with_person)
+        return self.database.run(f"DELETE FROM verdicts WHERE {which}", values)
 
     def erase(
         self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
     ) -> int:
-        """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many."""
+        """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many.
+
+        Of what may still become an alarm the fingerprint stays, and not for whom it was: debt is not forgiven.
+        """
         from surebayes.mail.message import written_forms
 
         wanted: list[tuple[str, tuple[str, ...]]] = [("fingerprint = ?", (each,)) for each in fingerprints]
@@ -275,10 +291,10 @@ class Memory:
         also, of = ("", ()) if person is None else (" AND person = ?", (person,))
         with self.lock:
             with self.database.writing():
-                erased = sum(
-                    [self.database.run(f"DELETE FROM verdicts WHERE {which}{also}", (*values, *of))
-                     for which, values in wanted]
-                )  # fmt: skip
+                erased = sum([self._drop(f"{which}{also}", (*values, *of), False) for which, values in wanted])
+                for which, values in wanted:
+                    if not which.startswith("message_id"):
+                        _alarms.make_anonymous(self.database, f"{which}{also}", (*values, *of))
             self.database.settle()
         return erased
 
@@ -346,14 +362,17 @@ class Memory:
         """
         self.flush()
         with self.lock, self.database.writing(flush):
-            rows = self._verdicts_on(fingerprint, person)
-            if not rows and judged is not None:
+            rows, alarms = self._said_of(fingerprint, person)
+            if not rows and not alarms and judged is not None:
                 judge, scores = judged
                 force = in_force(self.database)
                 decision = judge.decide(scores, force)
-                self._remember(decision, judge, scores, fingerprint, About(person or ""), time.time(), force, 0)
+                about = About(person or "")
+                row = self._remember(decision, judge, scores, fingerprint, about, time.time(), force, 0)
+                if (label := _alarms.suspected(self.database, truth, force)) is not None:
+                    self.database.run("UPDATE verdicts SET flagged = 1, label = ? WHERE id = ?", (label, row))
                 rows = self._verdicts_on(fingerprint, person)
-            return self._known(rows, fingerprint, truth, who)
+            return self._known(rows, alarms, fingerprint, truth, who)
 
     def content(self, number: int) -> "bytes | None":
         """Return what is kept of the document of a verdict; None if nothing is."""
@@ -384,21 +403,35 @@ class Memory:
         self.flush()
         with self.lock, self.database.writing():
             for fingerprint, truth in truths:
-                rows = self._verdicts_on(fingerprint, None)
-                if rows:
-                    consequence = self._known(rows, fingerprint, truth, who)
+                rows, alarms = self._said_of(fingerprint, None)
+                if rows or alarms:
+                    consequence = self._known(rows, alarms, fingerprint, truth, who)
                     alarm, documents = alarm or consequence.alarm, documents + consequence.documents
         return Told(alarm, documents)
 
+    def _said_of(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
+        """Return the verdicts on a document and the alarms that outlived theirs.
+
+        Those that a person was given; where there are none, those that were given to nobody in particular.
+        """
+        rows, alarms = self._verdicts_on(fingerprint, person), _alarms.of(self.database, fingerprint, person)
+        if person and not rows and not alarms:
+            return self._verdicts_on(fingerprint, ""), _alarms.of(self.database, fingerprint, "")
+        return rows, alarms
+
     def _verdicts_on(self, fingerprint: str, person: "str | None") -> "list[Any]":
-        query = "SELECT id, label, flagged, scores, truth, counted FROM verdicts WHERE fingerprint = ?"
+        query = "SELECT id, label, flagged, scores, truth, counted, asked FROM verdicts WHERE fingerprint = ?"
         if person is None:
             return self.database.rows(query, (fingerprint,))
         return self.database.rows(f"{query} AND person = ?", (fingerprint, person))
 
-    def _known(self, rows: "list[Any]", fingerprint: str, truth: str, who: "str | None") -> Told:
+    def _known(self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None") -> Told:
+        """Count a truth for the verdicts on a document, and for the alarms that outlived theirs.
+
+        What was judged only because its truth was told may be an alarm, and never pays back.
+        """
         force, any_alarm, became_known = in_force(self.database), False, 0
-        for row, label, flagged, scores, before, counted_before in rows:
+        for row, label, flagged, scores, before, counted_before, asked in rows:
             counted = {int(place) for place in counted_before.split()}
             values = [float(value) for value in scores.split()]
             for budgeted, budget in force.items():
@@ -407,7 +440,10 @@ class Memory:
                     _budgets.observe(self.database, budgeted, values[budget.place], positive)
                 if positive or (budget.place in counted and not (before is None and alarm)):
                     continue
-                _budgets.record(self.database, budgeted, alarm, fingerprint, who)
+                if alarm or asked:
+                    _budgets.record(self.database, budgeted, alarm, fingerprint, who)
+                else:
+                    _budgets.hear(self.database, budgeted)
                 any_alarm = any_alarm or alarm
                 counted.add(budget.place)
             became_known += before is None
@@ -415,7 +451,8 @@ class Memory:
                 "UPDATE verdicts SET truth = ?, told = ?, who = ?, counted = ? WHERE id = ?",
                 (truth, time.time(), who, _written(counted), row),
             )
-        return Told(any_alarm, became_known)
+        false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, who)
+        return Told(any_alarm or false_alarm, became_known + more)
 
     # ---- budgets
 
@@ -430,7 +467,7 @@ class Memory:
         """Return how many answers of a class are remembered whose truth isn't known."""
         self.flush()
         query = "SELECT count(*) FROM verdicts WHERE truth IS NULL AND flagged = 1 AND label = ?"
-        return int(self.database.rows(query, (label,))[0][0])
+        return int(self.database.rows(query, (label,))[0][0]) + _alarms.in_flight(self.database, label)
 
 
 def _written(places: "set[int]") -> str:
