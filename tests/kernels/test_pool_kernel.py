@@ -1,10 +1,15 @@
 """The pool's kernel in C and in Python: the same sums, the same opinions to the last bit, and no way to break them."""
 
+import gc
+import importlib.util
 import math
+import resource
 import struct
 import zlib
 from array import array
 from binascii import crc32
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -353,6 +358,49 @@ def test_the_strongest_columns_are_the_same(sets, top, seed):
     experts = [expert(0.01, top), expert(0.01), expert(1.0, top)]
     answers = [ask(module, sums, experts, flat(sets), [1]) for module in KERNELS]
     np.testing.assert_array_equal(*answers)
+
+
+def test_tables_of_logarithms_come_and_go_while_threads_score():
+    """More smoothings than the kernel keeps tables for, calls that need short ones and long ones, on four threads."""
+    counts = np.random.default_rng(0).integers(0, 400, (1000, 2))
+    sums = Sums([(table_with(counts, 1000), 1)], 2, 1000, counts.sum(0).tolist())
+    short, long = flat([set(range(5))]), flat([set(range(0, 1000, 2))] * 3)
+    calls = [([expert(0.01 + i % 23, i % 3), expert(0.01 + i % 19)], long if i % 2 else short) for i in range(400)]
+    want = {i: ask(reference, sums, *call, [1]) for i, call in enumerate(calls[:46])}  # their period is longer
+
+    def check(start):
+        for i in range(start, len(calls), 2):
+            got = ask(compiled, sums, *calls[i], [1])
+            if i in want:
+                np.testing.assert_array_equal(got, want[i])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, [0, 1, 0, 1]))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_tables_of_logarithms_end_with_the_module():
+    counts = np.ones((1000, 2), int)
+    sums, rows = Sums([(table_with(counts, 1000), 1)], 2, 1000, [1000, 1000]), flat([set(range(1000))] * 2)
+
+    def fill(module, start):
+        for i in range(100):
+            ask(module, sums, [expert(start + i / 100)], rows, [1])  # 32 kB each
+
+    spec, before = compiled.__spec__, 0
+    for i in range(24):
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        fill(module, 1 + i)
+        del module
+        gc.collect()
+        before = resident() if i == 7 else before
+    assert resident() - before < 16 << 20  # 50 MB of tables were made
+
+
+def resident():
+    """Return the bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def test_of_columns_as_strong_as_each_other_the_first_count(kernel):

@@ -2,7 +2,7 @@
  * them.
  *
  * tables.c has the tables, in memory and in a file, counting.c makes some of many documents at once, stack.c has those
- * that add up; score.c what experts say of a document;
+ * that add up; score.c scores documents;
  * svm.c fits second stages; packing.c rows of the journal and hashed tokens, compression.c what
  * the journal keeps of a document. `reference/pool.py` is all of it in Python;
  * keep them equal, to the last bit of a score.
@@ -187,10 +187,17 @@ static int start(PyObject *module)
     return 0;
 }
 
+static void end(void *module)
+{
+    PoolState *state = PyModule_GetState(module);
+    if (state)
+        log_tables_free(state);
+}
+
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, start}, {0, NULL}};
 PyDoc_STRVAR(module_doc, "Columns to counts to opinions. See surebayes.kernels.reference.pool for the same in Python.");
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "surebayes.kernels._pool", module_doc, 0, functions, slots, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "surebayes.kernels._pool", module_doc, sizeof(PoolState), functions, slots, NULL, NULL, end};
 
 PyMODINIT_FUNC PyInit__pool(void)
 {

@@ -187,6 +187,19 @@ static inline double how_often(uint32_t n)
     return n < OFTEN ? known_often[n] : 1.0 + log((double)n);
 }
 
+/* ------------------------------------------------------------------------------------------------ the module's state
+ */
+
+enum { LOG_TABLES = 8 };
+
+typedef struct LogTable LogTable; /* logarithms of small counts: score.c */
+
+typedef struct {
+    LogTable *log_tables[LOG_TABLES]; /* the ones used last come first */
+} PoolState;
+
+HIDDEN void log_tables_free(PoolState *state);
+
 /* ------------------------------------------------------------------------------------------------ functions of the
  * module */
 

@@ -1,45 +1,74 @@
-/* What experts say of documents: counts of their columns, log-odds, opinions; the frozen second stage; the pool of all
+/* Scores of experts on documents: counts of their columns, log-odds, opinions; the frozen second stage; the pool of all
  * of them.
  *
  * The order of all operations on real numbers is that of `reference/pool.py`: scores are the same to the last bit.
+ *
+ * The counts of a document's columns are gathered in one of three ways, chosen once for all documents of a call:
+ *   gather_from_memory  one table of weight 1 that is being learnt: counts lie at place[column]. While one document is
+ *                       scored, the places of the next are fetched. Training, ViewPool, a filter that is open.
+ *   gather_from_file    one table of weight 1 in a mapped file, of at most 32 classes, whose guide is exact: a bit for
+ *                       each class and column says whether there is an entry, and where. `surebayes filter`, classify.
+ *   gather_from_stack   everything else: several tables whose counts add up (layers, lessons since the last merge),
+ *                       weights other than 1, tables without an exact guide, and copies of the document itself.
+ * All three leave the columns that have documents in counts and all; only the last one counts those that have none.
  */
 #include "../gil.h"
 #include "pool.h"
 
-enum { BUCKETS = 256, SMOOTHINGS = 8 };
+enum { BUCKETS = 256 };
 
-/* ------------------------------------------------------------------------------------------------ logarithms of small
- * counts */
+/* ---------------------------------------------------------------------------------------- logarithms of small counts
+ */
 
 /* log(0 + smoothing), log(1 + smoothing), ...: a logarithm costs as much as everything else about a column, and there
- * are few smoothings and few different counts. Made with the interpreter's lock held, for calls that pay for it; a
- * shorter table that is replaced by a longer one stays, because another thread may be reading it. */
-typedef struct {
+ * are few smoothings and few different counts.
+ *
+ * The module's state holds the tables used last, and every call holds those of its experts: a table that is replaced by
+ * a longer one, or by one of another smoothing, is freed by its last user. Users are counted with the GIL held. */
+struct LogTable {
     double smoothing;
-    const double *logs;
-    size_t n;
-} Logs;
+    size_t n, users;
+    double logs[];
+};
 
-static Logs known_logs[SMOOTHINGS];
-
-static Logs logs_of(double smoothing, size_t columns)
+static void log_table_release(LogTable *table)
 {
-    size_t wanted = columns < 1000 ? 256 : columns < 200000 ? 4096 : 65536;
-    for (int i = 0; i < SMOOTHINGS; i++) {
-        Logs *known = &known_logs[i];
-        if (known->logs && known->smoothing != smoothing)
-            continue;
-        if (known->n < wanted) {
-            double *logs = malloc(wanted * sizeof *logs);
-            for (size_t count = 0; logs && count < wanted; count++)
-                logs[count] = log((double)count + smoothing);
-            if (logs)
-                *known = (Logs){smoothing, logs, wanted};
+    if (table && --table->users == 0)
+        free(table);
+}
+
+void log_tables_free(PoolState *state)
+{
+    for (int i = 0; i < LOG_TABLES; i++)
+        log_table_release(state->log_tables[i]);
+    memset(state->log_tables, 0, sizeof state->log_tables);
+}
+
+/* A table for this smoothing, long enough to pay for so many columns; NULL where there is no memory. */
+static LogTable *log_table_acquire(PoolState *state, double smoothing, size_t columns)
+{
+    const size_t wanted = columns < 1000 ? 256 : columns < 200000 ? 4096 : 65536;
+    LogTable **tables = state->log_tables, *table;
+    int i = 0;
+    while (i < LOG_TABLES - 1 && tables[i] && tables[i]->smoothing != smoothing)
+        i++;
+    table = tables[i] && tables[i]->smoothing == smoothing ? tables[i] : NULL;
+    if (!table || table->n < wanted) {
+        LogTable *longer = malloc(sizeof *longer + wanted * sizeof *longer->logs);
+        if (longer) {
+            *longer = (LogTable){.smoothing = smoothing, .n = wanted, .users = 1};
+            for (size_t count = 0; count < wanted; count++)
+                longer->logs[count] = log((double)count + smoothing);
+            log_table_release(tables[i]);
+            table = longer;
         }
-        if (known->logs)
-            return *known;
     }
-    return (Logs){smoothing, NULL, 0};
+    if (!table)
+        return NULL;
+    memmove(tables + 1, tables, (size_t)i * sizeof *tables); /* the one used last comes first */
+    tables[0] = table;
+    table->users++;
+    return table;
 }
 
 static inline double log_of(const double *logs, size_t known, uint32_t count, double smoothing)
@@ -55,10 +84,11 @@ void make_often_table(void)
         known_often[n] = 1.0 + log((double)n);
 }
 
-/* ------------------------------------------------------------------------------------------------ the question */
+/* ------------------------------------------------------------------------------------------------ a call */
 
 typedef struct {
-    Logs logs; /* of an opinion */
+    double smoothing; /* of an opinion */
+    LogTable *logs;
     size_t top;
     int is_stage, is_fitted, counted; /* of a second stage */
     Table table;
@@ -66,6 +96,7 @@ typedef struct {
 } Expert;
 
 typedef struct {
+    PoolState *state;
     Rows rows;
     Stack stack;
     size_t classes;
@@ -86,13 +117,12 @@ typedef struct {
     /* the next one, which is fetched while this one is worked on */
     const int32_t *next, *next_end;
     const char *wrong;
-} Asked;
+} Scoring;
 
-/* ------------------------------------------------------------------------------------------------ counts of a
- * document's columns */
+/* ---------------------------------------------------------------------------------- counts of a document's columns */
 
-/* From one table in memory, without columns that no class has. */
-static inline void gather_one(Asked *q, int64_t d, const size_t classes)
+/* Without columns that no class has. */
+static inline void gather_from_memory(Scoring *q, int64_t d, const size_t classes)
 {
     int32_t row[CHUNK];
     const Table *t = &q->stack.tables[0];
@@ -119,8 +149,7 @@ static inline void gather_one(Asked *q, int64_t d, const size_t classes)
     q->n = used;
 }
 
-/* From one table of entries with an exact guide. */
-static ALWAYS_INLINE void gather_entries(Asked *q, int64_t d, const size_t classes, const int by_instruction)
+static ALWAYS_INLINE void gather_from_file(Scoring *q, int64_t d, const size_t classes, const int by_instruction)
 {
     enum { ON_THE_WAY = 32 };
     size_t at[ON_THE_WAY];
@@ -160,17 +189,16 @@ static ALWAYS_INLINE void gather_entries(Asked *q, int64_t d, const size_t class
 }
 
 #ifdef COUNTS_BITS
-static COUNTS_BITS void gather_entries_quickly(Asked *q, int64_t d, size_t classes)
+static COUNTS_BITS void gather_from_file_by_popcnt(Scoring *q, int64_t d, size_t classes)
 {
     if (classes == 2)
-        gather_entries(q, d, 2, 1);
+        gather_from_file(q, d, 2, 1);
     else
-        gather_entries(q, d, classes, 1);
+        gather_from_file(q, d, classes, 1);
 }
 #endif
 
-/* From any tables, and with copies of the document. */
-static void gather_all(Asked *q, int64_t d)
+static void gather_from_stack(Scoring *q, int64_t d)
 {
     const int32_t *columns = q->rows.columns + q->rows.indptr[d];
     const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
@@ -204,7 +232,7 @@ static void gather_all(Asked *q, int64_t d)
 /* ------------------------------------------------------------------------------------------------ opinions */
 
 typedef struct {
-    double said, weight; /* sums of |lo| lo and of |lo| */
+    double weighted, weight; /* sums of |lo| lo and of |lo| */
 } Sums;
 
 /* How many strengths fall into each part of their range. */
@@ -213,17 +241,17 @@ typedef struct {
 } Buckets;
 
 /* Fill in the log-odds of class c against the rest, and where they are wanted, their buckets. */
-static inline Sums fill(const Asked *q, size_t c, const Logs *logs_of_counts, double inside, double outside,
+static inline Sums fill(const Scoring *q, size_t c, const Expert *expert, double inside, double outside,
                         Buckets *buckets, const size_t classes)
 {
-    const double *logs = logs_of_counts->logs, smoothing = logs_of_counts->smoothing;
-    const size_t n_logs = logs_of_counts->n, n = q->n;
+    const double *logs = expert->logs ? expert->logs->logs : NULL, smoothing = expert->smoothing;
+    const size_t n_logs = expert->logs ? expert->logs->n : 0, n = q->n;
     /* copies, because a byte that is written may be part of anything */
     const int32_t *next = q->next, *end = q->next_end, *place = q->stack.tables[0].place, *counts = q->counts + c;
     const uint32_t *all = q->all;
     double *log_odds = q->log_odds;
     uint8_t *bucket = q->bucket;
-    double said = 0.0, weight = 0.0, scale = 0.0;
+    double weighted = 0.0, weight = 0.0, scale = 0.0;
     if (buckets) {
         double most = (inside > outside ? inside : outside) - log(smoothing) +
                       fabs(inside - outside); /* no log-odds are larger */
@@ -236,7 +264,7 @@ static inline Sums fill(const Asked *q, size_t c, const Logs *logs_of_counts, do
         uint32_t a = (uint32_t)counts[i * classes], rest = all[i] - a;
         double lo = (log_of(logs, n_logs, a, smoothing) - inside) - (log_of(logs, n_logs, rest, smoothing) - outside),
                w = fabs(lo);
-        said += w * lo;
+        weighted += w * lo;
         weight += w;
         if (buckets) {
             double at = w * scale;
@@ -245,7 +273,7 @@ static inline Sums fill(const Asked *q, size_t c, const Logs *logs_of_counts, do
             buckets->count[bucket[i]]++;
         }
     }
-    return (Sums){said, weight};
+    return (Sums){weighted, weight};
 }
 
 /* The k-th largest value (k from 1) of an array that is shuffled on the way: quickselect, middle of three as pivot. */
@@ -277,7 +305,7 @@ static double kth_largest(double *a, size_t n, size_t k)
 
 /* The sums over the `top` strongest, of equals the first. Only those of the bucket in which the last one falls are told
  * apart. */
-static Sums strongest(const Asked *q, const Buckets *buckets, size_t top)
+static Sums strongest(const Scoring *q, const Buckets *buckets, size_t top)
 {
     size_t above = 0, last = BUCKETS - 1, kept = 0, in_bucket = 0;
     while (above + buckets->count[last] < top)
@@ -300,7 +328,7 @@ static Sums strongest(const Asked *q, const Buckets *buckets, size_t top)
     for (size_t i = 0; i < kept; i++) {
         double lo = q->log_odds[places[i]], w = fabs(lo);
         if (w > limit || (w == limit && level && level--)) {
-            sums.said += w * lo;
+            sums.weighted += w * lo;
             sums.weight += w;
         }
     }
@@ -308,7 +336,7 @@ static Sums strongest(const Asked *q, const Buckets *buckets, size_t top)
 }
 
 /* Kolcz & Yih, eq. (3) with weights |log-odds| from the current sums: sum(lo |lo|) / sum(|lo|) over the columns. */
-static inline void opinions(const Asked *q, size_t k, size_t length, double *out, const size_t classes)
+static inline void opinions(const Scoring *q, size_t k, size_t length, double *out, const size_t classes)
 {
     Buckets buckets;
     const Expert *known = NULL;
@@ -324,26 +352,26 @@ static inline void opinions(const Asked *q, size_t k, size_t length, double *out
         const Expert *expert = &q->experts[e];
         if (expert->is_stage)
             continue;
-        if (!known || known->logs.smoothing != expert->logs.smoothing) {
-            const double smoothing = expert->logs.smoothing;
+        if (!known || known->smoothing != expert->smoothing) {
+            const double smoothing = expert->smoothing;
             const double log_inside = log(inside + smoothing * columns),
                          log_outside = log((all - inside) + smoothing * columns);
             int selects = 0;
-            for (size_t f = e;
-                 f < q->n_experts && (q->experts[f].is_stage || q->experts[f].logs.smoothing == smoothing); f++)
+            for (size_t f = e; f < q->n_experts && (q->experts[f].is_stage || q->experts[f].smoothing == smoothing);
+                 f++)
                 selects |= !q->experts[f].is_stage && q->experts[f].top && q->experts[f].top < q->n;
-            whole = selects ? fill(q, c, &expert->logs, log_inside, log_outside, &buckets, classes)
-                            : fill(q, c, &expert->logs, log_inside, log_outside, NULL, classes);
+            whole = selects ? fill(q, c, expert, log_inside, log_outside, &buckets, classes)
+                            : fill(q, c, expert, log_inside, log_outside, NULL, classes);
             known = expert;
         }
         Sums sums = expert->top && expert->top < q->n ? strongest(q, &buckets, expert->top) : whole;
-        out[e] = sums.weight > 0 ? sums.said / sums.weight : 0.0;
+        out[e] = sums.weight > 0 ? sums.weighted / sums.weight : 0.0;
     }
 }
 
 /* A linear model of rows of length 1: each column has a strength, which the length is of, and a coefficient for each
  * contrast. */
-static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_t step)
+static void second_stage(Scoring *q, Expert *expert, int64_t d, double *out, size_t step)
 {
     const size_t n = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]), each = q->n_contrasts + 1;
     const uint32_t *times = expert->counted ? q->rows.times + q->rows.indptr[d] : NULL;
@@ -372,32 +400,32 @@ static void second_stage(Asked *q, Expert *expert, int64_t d, double *out, size_
             out[k * step] = q->sizes[k] / length + expert->intercepts[k];
 }
 
-static inline void score_documents(Asked *q, const size_t classes)
+static inline void score_documents(Scoring *q, const size_t classes)
 {
-    const int alone = q->stack.n == 1 && q->stack.weights[0] == 1 && !q->copies;
-    const int plain = alone && !q->stack.tables[0].in_file;
     const Table *first = &q->stack.tables[0];
-    const int exact = alone && first->n && first->bits <= 5 && first->guide && first->guide_shift >= EXACT;
+    const int alone = q->stack.n == 1 && q->stack.weights[0] == 1 && !q->copies;
+    const int from_memory = alone && !first->in_file;
+    const int from_file = alone && first->n && first->bits <= 5 && first->guide && first->guide_shift >= EXACT;
 #ifdef COUNTS_BITS
-    const int quick = __builtin_cpu_supports("popcnt");
+    const int has_popcnt = __builtin_cpu_supports("popcnt");
 #endif
     for (size_t i = 0; i < q->rows.n_which && !q->wrong; i++) {
         int64_t d = rows_at(&q->rows, i);
         size_t length = (size_t)(q->rows.indptr[d + 1] - q->rows.indptr[d]);
         double *out = q->out + i * q->n_contrasts * q->stride;
-        if (plain) {
-            gather_one(q, d, classes);
+        if (from_memory) {
+            gather_from_memory(q, d, classes);
             int64_t next = rows_at(&q->rows, i + 1 < q->rows.n_which ? i + 1 : i);
             q->next = q->rows.columns + q->rows.indptr[next], q->next_end = q->rows.columns + q->rows.indptr[next + 1];
-        } else if (exact) {
+        } else if (from_file) {
 #ifdef COUNTS_BITS
-            if (quick)
-                gather_entries_quickly(q, d, classes);
+            if (has_popcnt)
+                gather_from_file_by_popcnt(q, d, classes);
             else
 #endif
-                gather_entries(q, d, classes, 0);
+                gather_from_file(q, d, classes, 0);
         } else
-            gather_all(q, d);
+            gather_from_stack(q, d);
         for (size_t k = 0; k < q->n_contrasts && !q->wrong; k++)
             if (q->contrasts[k] >= 0) /* else there is nothing yet to tell this class from */
                 opinions(q, k, length, out + k * q->stride, classes);
@@ -407,10 +435,9 @@ static inline void score_documents(Asked *q, const size_t classes)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ reading the question
- */
+/* ------------------------------------------------------------------------------------------------ its arguments */
 
-static int open_stack(Asked *q, Buffers *buffers, PyObject *sums, size_t *width)
+static int open_stack(Scoring *q, Buffers *buffers, PyObject *sums, size_t *width)
 {
     int64_t classes;
     size_t n_totals;
@@ -435,7 +462,7 @@ static int open_stack(Asked *q, Buffers *buffers, PyObject *sums, size_t *width)
     return good ? 0 : -1;
 }
 
-static int open_stage(const Asked *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
+static int open_stage(const Scoring *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
 {
     size_t n;
     int64_t counted;
@@ -462,7 +489,7 @@ static int open_stage(const Asked *q, Buffers *buffers, Expert *to, PyObject *ex
     return good ? 0 : -1;
 }
 
-static int open_expert(const Asked *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
+static int open_expert(const Scoring *q, Buffers *buffers, Expert *to, PyObject *expert, size_t *width)
 {
     if (PyObject_HasAttrString(expert, "table"))
         return open_stage(q, buffers, to, expert, width);
@@ -478,12 +505,13 @@ static int open_expert(const Asked *q, Buffers *buffers, Expert *to, PyObject *e
         PyErr_SetString(PyExc_ValueError, "an expert needs a smoothing above 0 and below 1e9");
         return -1;
     }
-    to->logs = logs_of(value, q->rows.total);
+    to->smoothing = value;
+    to->logs = log_table_acquire(q->state, value, q->rows.total);
     to->top = (size_t)top;
     return 0;
 }
 
-static int open_experts(Asked *q, Buffers *buffers, PyObject *experts, size_t *width)
+static int open_experts(Scoring *q, Buffers *buffers, PyObject *experts, size_t *width)
 {
     q->n_experts = (size_t)PyList_Size(experts);
     q->experts = calloc(q->n_experts + 1, sizeof *q->experts);
@@ -497,7 +525,7 @@ static int open_experts(Asked *q, Buffers *buffers, PyObject *experts, size_t *w
     return 0;
 }
 
-static int check_asked(Asked *q, size_t n_out, Py_ssize_t first, size_t width)
+static int check_scoring(Scoring *q, size_t n_out, Py_ssize_t first, size_t width)
 {
     size_t cells = q->rows.n_which * q->n_contrasts;
     q->stride = cells ? n_out / cells : 0;
@@ -517,7 +545,7 @@ static int check_asked(Asked *q, size_t n_out, Py_ssize_t first, size_t width)
     return good ? 0 : -1;
 }
 
-static int make_room(Asked *q)
+static int make_room(Scoring *q)
 {
     size_t n = q->rows.longest + 1, each = q->classes > q->n_contrasts + 1 ? q->classes : q->n_contrasts + 1;
     if (each > SIZE_MAX / 8 / n) {
@@ -538,11 +566,14 @@ static int make_room(Asked *q)
     return -1;
 }
 
-static void close_asked(Asked *q)
+static void close_scoring(Scoring *q)
 {
     free(q->counts), free(q->more), free(q->all), free(q->log_odds), free(q->sizes), free(q->kept), free(q->bucket),
         free(q->nothing);
-    stack_close(&q->stack), free(q->experts);
+    stack_close(&q->stack);
+    for (size_t e = 0; q->experts && e < q->n_experts; e++)
+        log_table_release(q->experts[e].logs);
+    free(q->experts);
 }
 
 const char score_doc[] =
@@ -569,13 +600,13 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
         return PyErr_NoMemory();
-    Asked q = {.copied = copied, .copies = copies};
+    Scoring q = {.state = PyModule_GetState(module), .copied = copied, .copies = copies};
     size_t n_out = 0, width = 0;
     int good = rows_open(&q.rows, buffers, rows, which, INT32_MAX) == 0 && open_stack(&q, buffers, sums, &width) == 0 &&
                (q.contrasts = buffers_add(buffers, contrasts, 8, 0, &q.n_contrasts, "contrasts")) &&
                open_experts(&q, buffers, experts, &width) == 0 &&
-               (q.out = buffers_add(buffers, out, 8, 1, &n_out, "out")) && check_asked(&q, n_out, first, width) == 0 &&
-               make_room(&q) == 0;
+               (q.out = buffers_add(buffers, out, 8, 1, &n_out, "out")) &&
+               check_scoring(&q, n_out, first, width) == 0 && make_room(&q) == 0;
     if (good) {
         PyThreadState *thread = release_gil(q.rows.n_which, q.rows.total);
         if (q.classes == 2)
@@ -588,7 +619,7 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
             good = 0;
         }
     }
-    close_asked(&q);
+    close_scoring(&q);
     buffers_close(buffers);
     free(buffers);
     if (!good)

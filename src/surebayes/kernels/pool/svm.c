@@ -5,7 +5,8 @@
  * its column; the machines of all classes visit a row together; and what is kept of a column is what the table of a
  * second stage keeps, its strength and strength times coefficient for each contrast.
  *
- * Real numbers of 4 bytes in memory, of 8 in all sums, whose order is that of `reference/pool.py`: the same to the last bit.
+ * Real numbers of 4 bytes in memory, of 8 in all sums, whose order is that of `reference/pool.py`: the same to the last
+ * bit.
  */
 #include "pool.h"
 
