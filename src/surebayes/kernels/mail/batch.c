@@ -1,4 +1,4 @@
-/* Many mails at once, without Python's lock: those that need nothing of Python. The others are left to read_mail. */
+/* Many mails at once, without the GIL: those that need nothing of Python. The others are left to read_mail. */
 #include "../hashing.h"
 #include "../gil.h"
 #include "blake2.h"
@@ -163,7 +163,7 @@ PyDoc_STRVAR(
     "if that isn't 0.\n"
     "What isn't wanted is None, and so is a mail that read_mail and header_tokens would need Python for, or "
     "that goes over a\n"
-    "limit. Python's lock isn't held meanwhile.");
+    "limit. The GIL is released meanwhile.");
 
 static PyObject *read_mails(PyObject *module, PyObject *args)
 {

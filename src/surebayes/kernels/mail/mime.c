@@ -1,6 +1,6 @@
-/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to surebayes/mail/mime.py, which
- * this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the functions of headers.py decode
- * here too.
+/* Whole mails: what read_message does with a mail that keeps to all limits; any other is left to
+ * surebayes/mail/mime.py, which this must equal. What is odd in a part (letters beyond ASCII, base64, file names) the
+ * functions of headers.py decode here too.
  *
  * The text of all parts is gathered in UTF-8. Where a limit of characters is counted, bytes of UTF-8 are: they are no
  * fewer. */
@@ -117,7 +117,7 @@ static MailStatus read_text(MailReader *r, const unsigned char *start, const uns
 }
 
 /* Take note of an attachment without Python; MAIL_OTHER where its type or its name isn't plain. */
-static MailStatus put_plain_attachment(MailReader *r, const Kind *kind, Span disposition, Span type)
+static MailStatus put_plain_attachment(MailReader *r, const ContentType *kind, Span disposition, Span type)
 {
     Span name;
     if (!plain_filename(disposition, type, &name))
@@ -141,7 +141,7 @@ static MailStatus put_plain_attachment(MailReader *r, const Kind *kind, Span dis
     return MAIL_READ;
 }
 
-static MailStatus put_attachment(MailReader *r, const Kind *plain, PyObject *kind, Span disposition, Span type)
+static MailStatus put_attachment(MailReader *r, const ContentType *plain, PyObject *kind, Span disposition, Span type)
 {
     if (!r->helpers)
         return put_plain_attachment(r, plain, disposition, type);
@@ -228,7 +228,7 @@ static MailStatus read_parts(MailReader *r, const unsigned char *start, const un
 }
 
 /* Type, character set and boundary of a part: what content_kind says, as a tuple that `kind` is of. */
-static PyObject *asked_kind(const MailReader *r, Span value, Kind *kind)
+static PyObject *asked_kind(const MailReader *r, Span value, ContentType *kind)
 {
     PyObject *key = PyBytes_FromStringAndSize((const char *)value.at, value.size), *name, *charset, *boundary;
     PyObject *known = key ? PyDict_GetItemWithError(PyTuple_GetItem(r->helpers, KIND_VALUES), key) : NULL;
@@ -253,8 +253,8 @@ static PyObject *asked_kind(const MailReader *r, Span value, Kind *kind)
     return known;
 }
 
-static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth, const Kind *kind,
-                            PyObject *name, PyObject *charset)
+static MailStatus read_body(MailReader *r, const MailHead *head, const unsigned char *end, int depth,
+                            const ContentType *kind, PyObject *name, PyObject *charset)
 {
     Span type = head->value[0], coding = head->value[1], disposition = head->value[2];
     MailStatus status = MAIL_READ;
@@ -296,13 +296,13 @@ static MailStatus read_part(MailReader *r, const unsigned char *start, const uns
     scan_head(start, end, head);
     if (head->longest > r->longest)
         return MAIL_OTHER;
-    Kind kind;
+    ContentType kind;
     Span value = head->value[0];
     if (!value.size)
         value = digest ? (Span){(const unsigned char *)"message/rfc822", 14}
                        : (Span){(const unsigned char *)"text/plain", 10};
     if (!r->helpers)
-        return plain_kind(value, &kind) ? read_body(r, head, end, depth, &kind, NULL, NULL) : MAIL_OTHER;
+        return plain_content_type(value, &kind) ? read_body(r, head, end, depth, &kind, NULL, NULL) : MAIL_OTHER;
     PyObject *known = asked_kind(r, value, &kind);
     if (!known)
         return MAIL_ERROR;

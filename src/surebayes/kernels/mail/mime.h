@@ -4,7 +4,7 @@
 
 #include "header.h"
 #include "header_tables.h"
-#include "kind.h"
+#include "content_type.h"
 
 typedef enum { MAIL_READ, MAIL_OTHER, MAIL_ERROR } MailStatus;
 
@@ -23,7 +23,7 @@ typedef struct {
     const unsigned char *base;
     Py_ssize_t parts, boundaries, depth, room, longest;
     int flags;
-    PyObject *fallback, *helpers; /* borrowed; no helpers: then Python's lock isn't held, and a mail that needs them is
+    PyObject *fallback, *helpers; /* borrowed; no helpers: then the GIL isn't held, and a mail that needs them is
                                      MAIL_OTHER */
     PyObject *attachments;        /* a list, or NULL */
     PlainAttachment plain[MOST_ATTACHMENTS]; /* without helpers: the first of them */

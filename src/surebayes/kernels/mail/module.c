@@ -34,8 +34,8 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
 
-PyDoc_STRVAR(module_doc,
-             "The mail kernel: a mail to its text, header fields and tokens. See surebayes.mail.readers for the same in Python.");
+PyDoc_STRVAR(module_doc, "The mail kernel: a mail to its text, header fields and tokens. See surebayes.mail.readers "
+                         "for the same in Python.");
 
 static struct PyModuleDef module_def = {
     .m_base = PyModuleDef_HEAD_INIT, .m_name = "surebayes.kernels._mail", .m_doc = module_doc, .m_slots = module_slots};

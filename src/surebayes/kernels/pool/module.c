@@ -183,7 +183,7 @@ static PyMethodDef functions[] = {
 static int start(PyObject *module)
 {
     make_crc_table();
-    make_often_table();
+    make_log_frequencies();
     return 0;
 }
 

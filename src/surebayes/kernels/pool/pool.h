@@ -177,14 +177,14 @@ static inline size_t next_rows(const Table *t, const int32_t *columns, size_t le
 /* ------------------------------------------------------------------------------------------------ how often a term
  * occurs */
 
-enum { OFTEN = 256 };
-HIDDEN extern double known_often[OFTEN];
-HIDDEN void make_often_table(void);
+enum { LOG_FREQUENCIES = 256 };
+HIDDEN extern double log_frequencies[LOG_FREQUENCIES];
+HIDDEN void make_log_frequencies(void);
 
 /* 1 + log of a number of at least 1. */
-static inline double how_often(uint32_t n)
+static inline double log_frequency(uint32_t n)
 {
-    return n < OFTEN ? known_often[n] : 1.0 + log((double)n);
+    return n < LOG_FREQUENCIES ? log_frequencies[n] : 1.0 + log((double)n);
 }
 
 /* ------------------------------------------------------------------------------------------------ the module's state

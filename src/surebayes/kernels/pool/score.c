@@ -76,12 +76,12 @@ static inline double log_of(const double *logs, size_t known, uint32_t count, do
     return count < known ? logs[count] : log((double)count + smoothing);
 }
 
-double known_often[OFTEN];
+double log_frequencies[LOG_FREQUENCIES];
 
-void make_often_table(void)
+void make_log_frequencies(void)
 {
-    for (size_t n = 1; n < OFTEN; n++)
-        known_often[n] = 1.0 + log((double)n);
+    for (size_t n = 1; n < LOG_FREQUENCIES; n++)
+        log_frequencies[n] = 1.0 + log((double)n);
 }
 
 /* ------------------------------------------------------------------------------------------------ a call */
@@ -387,7 +387,7 @@ static void second_stage(Scoring *q, Expert *expert, int64_t d, double *out, siz
         memcpy(&value, q->more + i * each, 4);
         if (value == 0.0f)
             continue;
-        double often = times ? how_often(times[i]) : 1.0, strength = (double)value * often;
+        double often = times ? log_frequency(times[i]) : 1.0, strength = (double)value * often;
         square += strength * strength;
         for (size_t k = 0; k < q->n_contrasts; k++) {
             memcpy(&value, q->more + i * each + 1 + k, 4);

@@ -58,7 +58,7 @@ static int take_rows(Machine *m, const Rows *rows, const Table *table, int count
                 const size_t place = used;
                 used += strength != 0.0;
                 if (counted) {
-                    m->often[place] = (float)how_often(rows->times[j + k]);
+                    m->often[place] = (float)log_frequency(rows->times[j + k]);
                     strength *= (double)m->often[place];
                 }
                 square += strength * strength;

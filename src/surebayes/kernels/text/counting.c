@@ -1,5 +1,5 @@
 /* count, hash_count and hash_rows: documents to rows. */
-#include "driver.h"
+#include "documents.h"
 #include "module.h"
 
 static Status note_length(Workspace *ws, size_t index, void *lengths)
@@ -27,7 +27,7 @@ static PyObject *count_all(Workspace *ws, PyObject *documents)
     uint32_t *lengths = calloc(n ? n : 1, sizeof *lengths);
     if (!lengths)
         return PyErr_NoMemory();
-    if (drive(ws, documents, note_length, lengths) < 0) {
+    if (each_document(ws, documents, note_length, lengths) < 0) {
         free(lengths);
         return NULL;
     }
@@ -270,7 +270,7 @@ static PyObject *hash_rows(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!terms.lengths)
         PyErr_NoMemory();
     else if ((more != Py_None && terms_open(&terms, more, (Py_ssize_t)n, ws->columns) < 0) ||
-             drive(ws, documents, settle_row, &terms) < 0)
+             each_document(ws, documents, settle_row, &terms) < 0)
         free(terms.lengths);
     else if ((lengths = block_of(state, terms.lengths, n * sizeof(uint32_t)))) {
         columns = kept_or_given(state, (void **)&ws->ids, &ws->ids_room, ws->used);

@@ -94,9 +94,8 @@ static void module_free(void *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
 
-PyDoc_STRVAR(
-    module_doc,
-    "The text kernel: documents to tokens to counts, hashed counts or scores. See surebayes.kernels.reference.text for the same in Python.");
+PyDoc_STRVAR(module_doc, "The text kernel: documents to tokens to counts, hashed counts or scores. See "
+                         "surebayes.kernels.reference.text for the same in Python.");
 
 static struct PyModuleDef module_def = {.m_base = PyModuleDef_HEAD_INIT,
                                         .m_name = "surebayes.kernels._text",

@@ -1,5 +1,5 @@
 /* Scorer: documents straight to linear scores. */
-#include "driver.h"
+#include "documents.h"
 #include "module.h"
 
 PyDoc_STRVAR(
@@ -204,7 +204,7 @@ static PyObject *scorer_score(PyObject *object, PyObject *documents)
     if (self->vocabulary)
         self->vocabulary->readers++;
     Scoring scoring = {self, scores};
-    int failed = drive(ws, documents, score_done, &scoring) < 0;
+    int failed = each_document(ws, documents, score_done, &scoring) < 0;
     if (self->vocabulary)
         self->vocabulary->readers--;
     workspace_give_back(ws);

@@ -1,5 +1,5 @@
 /* hash_word_views: several rows of one document, its words cut once. */
-#include "driver.h"
+#include "documents.h"
 #include "module.h"
 
 typedef struct {
@@ -197,7 +197,8 @@ static PyObject *hash_word_views(PyObject *module, PyObject *args)
     ws->alternate_sign = false;
     ws->presence = true;
     Cutting cutting = {.n = (size_t)PyList_Size(views), .n_documents = (size_t)PyList_Size(documents)};
-    if (take_views(&cutting, views, cuts->high, ws->columns) == 0 && drive(ws, documents, settle_views, &cutting) == 0)
+    if (take_views(&cutting, views, cuts->high, ws->columns) == 0 &&
+        each_document(ws, documents, settle_views, &cutting) == 0)
         result = PyList_New(0);
     for (size_t v = 0; result && v < cutting.n; v++) {
         PyObject *view = give_view(state, &cutting.views[v], cutting.n_documents);

@@ -1,6 +1,6 @@
 /* What a part is: the type, the character set and the boundary that its Content-Type says. */
-#ifndef SUREBAYES_MAIL_KIND_H
-#define SUREBAYES_MAIL_KIND_H
+#ifndef SUREBAYES_MAIL_CONTENT_TYPE_H
+#define SUREBAYES_MAIL_CONTENT_TYPE_H
 
 #include "decoding.h"
 
@@ -12,9 +12,9 @@ typedef struct {
     PartType type;
     MailSet set;
     Span boundary;
-    char name[LONGEST_NAME]; /* of the type, where plain_kind has read it */
+    char name[LONGEST_NAME]; /* of the type, where plain_content_type has read it */
     size_t name_size;
-} Kind;
+} ContentType;
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
@@ -25,7 +25,7 @@ PartType part_type(const char *name, Py_ssize_t size);
 
 /* Read a Content-Type in its plain form, as content_kind of headers.py does; false where it isn't that, or names
  * another set than the few that most mail is in. */
-bool plain_kind(Span value, Kind *kind);
+bool plain_content_type(Span value, ContentType *kind);
 
 /* Find the name that Content-Disposition or Content-Type gives a part, as `filename` of headers.py does; false where it
  * isn't in plain form. */

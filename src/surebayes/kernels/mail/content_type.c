@@ -1,4 +1,4 @@
-#include "kind.h"
+#include "content_type.h"
 
 PartType part_type(const char *name, Py_ssize_t size)
 {
@@ -38,7 +38,7 @@ static bool is_printable(Span text)
 }
 
 /* Read the type; false if it takes more than its plain form. */
-static bool read_type(Span value, Kind *kind)
+static bool read_type(Span value, ContentType *kind)
 {
     const unsigned char *p = value.at, *end = p + value.size, *stop = p, *blank;
     int slashes = 0;
@@ -125,7 +125,7 @@ static MailSet set_of(Span label)
     return SET_OTHER;
 }
 
-bool plain_kind(Span value, Kind *kind)
+bool plain_content_type(Span value, ContentType *kind)
 {
     Span label;
     kind->boundary = (Span){(const unsigned char *)"", 0};

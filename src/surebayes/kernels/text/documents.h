@@ -1,6 +1,6 @@
 /* Documents of a Python list, one after the other, without the GIL. */
-#ifndef SUREBAYES_TEXT_DRIVER_H
-#define SUREBAYES_TEXT_DRIVER_H
+#ifndef SUREBAYES_TEXT_DOCUMENTS_H
+#define SUREBAYES_TEXT_DOCUMENTS_H
 
 #include "analysis.h"
 
@@ -11,7 +11,7 @@ typedef Status (*RowDone)(Workspace *ws, size_t index, void *context);
 #endif
 
 /* Count every document of a list; `done` is called without the GIL after each. */
-int drive(Workspace *ws, PyObject *documents, RowDone done, void *context);
+int each_document(Workspace *ws, PyObject *documents, RowDone done, void *context);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-#include "driver.h"
+#include "documents.h"
 
 #include "../gil.h"
 
@@ -100,7 +100,7 @@ static int help_out(Workspace *ws, Status status, PyObject *given, Document *doc
 }
 
 /* Count every document of a list; `done` is called without the GIL after each. */
-int drive(Workspace *ws, PyObject *documents, RowDone done, void *context)
+int each_document(Workspace *ws, PyObject *documents, RowDone done, void *context)
 {
     Document gathered[GATHER];
     PyObject *given[GATHER];
