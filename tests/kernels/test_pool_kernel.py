@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import math
+import os
 import resource
 import struct
 import zlib
@@ -379,6 +380,7 @@ def test_tables_of_logarithms_come_and_go_while_threads_score():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer keeps what is freed")
 def test_tables_of_logarithms_end_with_the_module():
     counts = np.ones((1000, 2), int)
     sums, rows = Sums([(table_with(counts, 1000), 1)], 2, 1000, [1000, 1000]), flat([set(range(1000))] * 2)
