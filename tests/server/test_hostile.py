@@ -1,13 +1,18 @@
 """Clients that mean ill or don't know better: the server keeps serving, says why, and stays small."""
 
+import asyncio
+import contextlib
 import random
 import resource
+import select
 import socket
 import time
+from unittest.mock import Mock
 
 import pytest
 from running import Server, read_all, wait_until
 
+from surebayes.server.http.protocol import BoundedProtocol
 from surebayes.server.mail.milter import packet
 
 MAIL = {"Content-Type": "message/rfc822"}
@@ -103,6 +108,108 @@ def test_a_second_request_of_a_connection_has_a_limit_too(impatient):
         time.sleep(0.2)
         connection.sendall(b"GET /heal")
         assert b"HTTP/1.1 408" in read_all(connection)
+
+
+POST = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: message/rfc822\r\n"
+HEALTH = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+OFFER = packet(b"O", b"\0\0\0\6\0\0\1\xff\0\x1f\xff\xff")
+STATES = {
+    "http: before a request": ("http", b"", b"\r\n"),
+    "http: method": ("http", b"", b"A"),
+    "http: address": ("http", b"GET /", b"a"),
+    "http: name of a field": ("http", b"GET / HTTP/1.1\r\n", b"a"),
+    "http: value of a field": ("http", b"GET / HTTP/1.1\r\nA: ", b"a"),
+    "http: fields": ("http", b"GET / HTTP/1.1\r\n", b"A: b\r\n"),
+    "http: body": ("http", POST + b"Content-Length: 100000000000\r\n\r\n", b"a"),
+    "http: body that nobody reads": ("http", HEALTH + b"Content-Length: 100000000000\r\n\r\n", b"a"),
+    "http: size of a chunk": ("http", POST + CHUNKED, b"0"),
+    "http: extension of a chunk": ("http", POST + CHUNKED + b"5;", b"a"),
+    "http: extensions": ("http", POST + CHUNKED + b"5;", b"a=b;"),
+    "http: chunks of a byte": ("http", POST + CHUNKED, b"1\r\na\r\n"),
+    "http: chunks that nobody reads": ("http", HEALTH + CHUNKED, b"1\r\na\r\n"),
+    "http: trailers": ("http", POST + CHUNKED + b"0\r\n", b"A: b\r\n"),
+    "http: trailers that nobody reads": ("http", HEALTH + CHUNKED + b"0\r\n", b"A: b\r\n"),
+    "http: name of a trailer": ("http", HEALTH + CHUNKED + b"0\r\n", b"a"),
+    "http: value of a trailer": ("http", HEALTH + CHUNKED + b"0\r\nA: ", b"a"),
+    "http: after an upgrade": ("http", b"GET /healthz HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n", b"a"),
+    "http: head after a request": ("http", b"GET /healthz HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n", b"A: b\r\n"),
+    "http: requests at once": ("http", b"", b"GET /healthz HTTP/1.1\r\n\r\n"),
+    "spamd: first line": ("spamd", b"", b"A"),
+    "spamd: method": ("spamd", b"CHECK", b"A"),
+    "spamd: fields": ("spamd", b"CHECK SPAMC/1.5\r\n", b"User: ann\r\n"),
+    "spamd: name of a field": ("spamd", b"CHECK SPAMC/1.5\r\n", b"a"),
+    "spamd: value of a field": ("spamd", b"CHECK SPAMC/1.5\r\nUser: ", b"a"),
+    "spamd: mail": ("spamd", b"CHECK SPAMC/1.5\r\nContent-length: 100000000000\r\n\r\n", b"a"),
+    "spamd: mail without a length": ("spamd", b"CHECK SPAMC/1.5\r\n\r\n", b"a"),
+    "spamd: after a ping": ("spamd", b"PING SPAMC/1.5\r\n", b"a"),
+    "milter: packets of noise": ("milter", b"", b"\0\0\0\1"),
+    "milter: offers": ("milter", b"", OFFER),
+    "milter: macros": ("milter", OFFER, packet(b"D", b"Ma\0b\0" * 1000)),
+    "milter: recipients": ("milter", OFFER, packet(b"R", b"<ann@example.org>\0" * 1000)),
+    "milter: fields": ("milter", OFFER, packet(b"L", b"A\0b\0")),
+    "milter: forged fields": ("milter", OFFER, packet(b"L", b"X-Spam-Flag\0NO\0")),
+    "milter: body": ("milter", OFFER + packet(b"N"), packet(b"B", b"a" * 1000)),
+    "milter: empty pieces": ("milter", OFFER + packet(b"N"), packet(b"B", b"")),
+}
+"""The states of each parser: how a client comes there, and what it may then send without end."""
+
+
+LASTING = {"http: requests at once", "milter: offers", "milter: macros", "milter: recipients"}
+"""Where a client that takes its time is in order: one request after the other, a long SMTP session."""
+
+
+def poured(server, door, start, piece, pause=0.0):
+    """Send without end, as a client that reads what comes; return the seconds until the server has enough."""
+    block = piece if pause else piece * (65536 // len(piece))
+    began, left = time.monotonic(), start
+    with server.connect(door) as connection, contextlib.suppress(ConnectionError):
+        connection.setblocking(False)
+        while time.monotonic() < began + 40:
+            readable, writable, _ = select.select([connection], [connection], [], 1)
+            if readable and not connection.recv(65536):
+                break  # it has ended
+            if writable:
+                left = left or block
+                left = left[connection.send(left) :]
+                time.sleep(pause)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_flood_in_any_state_ends_in_bounded_memory(impatient, mails, state):
+    works(impatient, mails)
+    before = impatient.resident()
+    assert poured(impatient, *STATES[state]) < 30
+    assert impatient.resident() < before + 32
+    assert works(impatient, mails)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [state for state in STATES if state not in LASTING])
+def test_a_trickle_in_any_state_ends_in_time(impatient, mails, state):
+    door, start, piece = STATES[state]
+    assert poured(impatient, door, start, piece, pause=0.1) < 15
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_client_that_reads_no_answer_is_let_go(reads):
+    class Protocol(BoundedProtocol):
+        seconds = 0.02
+
+        def __init__(self):
+            self.transport, self.flow, self._unread = Mock(), Mock(), None
+            self.loop = asyncio.get_running_loop()
+
+    async def answer():
+        protocol = Protocol()
+        protocol.pause_writing()
+        if reads:
+            protocol.resume_writing()
+        await asyncio.sleep(0.1)
+        return protocol.transport.abort.called
+
+    assert asyncio.run(answer()) == (not reads)
 
 
 def test_a_head_without_end_is_refused(impatient, mails):

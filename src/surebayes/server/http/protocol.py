@@ -1,4 +1,4 @@
-"""uvicorn's protocol with bounds on the head of a request: its bytes, and the time that it may take."""
+"""uvicorn's protocol with bounds on a request: its bytes, and the time that it may take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from surebayes.server.http.problems import problem_response
 
 MAX_HEAD = 65536
-"""Bytes of request line and header fields."""
+"""Bytes of request line and header fields; of a chunk's size and extensions; of trailers."""
+MAX_WAITING = 64
+"""Requests that a connection may send before the first of them is answered."""
+GRACE = 1.0
+"""Seconds by which whoever reads a body is ahead of the protocol."""
 
 
 class _Gathered:
@@ -43,53 +47,113 @@ class _Gathered:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection whose client must send each request's head in time and in bounds.
+    """A connection with bounds on each part of a request: its bytes, and the time that it may take.
 
-    uvicorn leaves a client that sends half a head alone for ever, and keeps every header field that comes.
+    uvicorn waits for ever for the rest of a head, keeps each header field and each trailer that comes, reads what
+    follows an answered head without end, and queues as many pipelined requests as a client sends.
     """
 
-    head_seconds = 60.0
+    seconds = 60.0
+    """For a head, and for what follows it."""
+    most_body = 2**26
+    """Bytes of a body; more than the application takes, so that its own answer comes first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time that the client has for its first request."""
-        self._head_bytes = 0
         self._in_head = True
+        self._body = self._beside = self._since_body = 0
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         super().connection_made(transport)
         self.transport = _Gathered(transport, self.loop)  # type: ignore[assignment]
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the timer go."""
+        """Stop the timers."""
         self._stop_timer()
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes before the head is whole."""
+        """Count what comes: bytes of the head, of the body, and of what is around its pieces."""
         if self._refused or self.parser is None:
             return
+        self._beside += len(data)
+        self._since_body += len(data)
         if self._in_head:
-            self._head_bytes += len(data)
             self._start_timer()
         super().data_received(data)
-        if self._in_head and self._head_bytes > MAX_HEAD:
-            self._refuse(431, f"The head of a request has at most {MAX_HEAD:,} bytes.")
+        if self._refused:
+            return
+        if self._in_head:
+            if self._beside > MAX_HEAD:
+                self._refuse(431, f"The head of a request has at most {MAX_HEAD:,} bytes.")
+        elif self._body > self.most_body:
+            self._refuse(413, f"The body is larger than {self.most_body:,} bytes.")
+        elif self._since_body > MAX_HEAD or self._beside > 2 * MAX_HEAD + 8 * self._body:
+            self._refuse(431, "What is around the pieces of the body takes too many bytes.")
+
+    def on_message_begin(self) -> None:
+        """Start the time of a request that began in the same bytes as another one ended."""
+        super().on_message_begin()
+        self._start_timer()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head; trailers are of no use to anybody."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stop the clock: from here on the body has limits of its own."""
+        """Begin the body; a client that waits for too many answers gets those, and then the end."""
         self._in_head = False
+        self._body = self._beside = self._since_body = 0
         self._stop_timer()
+        if self._refused:
+            return
+        if len(self.pipeline) >= MAX_WAITING:
+            self._refused = True
+            self.cycle.keep_alive = False
+            return
         super().on_headers_complete()
+        self._start_timer()
+
+    def on_body(self, body: bytes) -> None:
+        """Count a piece of the body."""
+        if not self._refused:
+            self._body += len(body)
+            self._beside -= len(body)
+            self._since_body = 0
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Expect the next head."""
-        super().on_message_complete()
-        self._in_head, self._head_bytes = True, 0
+        if not self._refused:
+            self._stop_timer()
+            super().on_message_complete()
+            self._in_head = True
+            self._body = self._beside = self._since_body = 0
+
+    def pause_writing(self) -> None:
+        """Give a client some time to read what was answered."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop that time."""
+        self._stop_waiting()
+        super().resume_writing()
+
+    def _stop_waiting(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(self.head_seconds, self._too_slow)
+        if self._timer is None and not self._refused:
+            # what follows a head is timed by whoever reads it, with a better answer: this is for what nobody reads
+            self._timer = self.loop.call_later(self.seconds + (0 if self._in_head else GRACE), self._too_slow)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -98,18 +162,38 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._timer = None
-        if self._in_head and (self.cycle is None or self.cycle.response_complete):
-            self._refuse(408, f"No whole request came within {self.head_seconds:g} s.")
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self.pipeline or (answering and self._in_head):
+            self._start_timer()  # it is the server that takes its time
+        else:
+            self._refuse(408, f"No whole request came within {self.seconds:g} s.")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer why, and end a moment later: closing with bytes unread would take the answer away from the client."""
+        """Answer why, and end a moment later: closing with bytes unread would take the answer away from the client.
+
+        Where an answer was begun, or another one is awaited, the connection ends without a word.
+        """
+        if self._refused:
+            return
         self._refused = True
         self._stop_timer()
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        cycle = self.cycle
+        if cycle is None or (self._in_head and cycle.response_complete):
+            can_answer = True
+        else:
+            can_answer = not self._in_head and not self.pipeline and not cycle.response_started
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if not can_answer:
+            self.transport.close()
+        else:
             self.transport.write(_raw(problem_response(status, detail, "Refused")))
             if self.transport.can_write_eof():
                 self.transport.write_eof()
             self._timer = self.loop.call_later(1.0, self.transport.close)
+        self._unread = self._unread or self.loop.call_later(2.0, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Answer that it isn't HTTP, in the form of every other problem."""

@@ -6,6 +6,7 @@ A packet is a length of four bytes, a letter, and data. Nothing here reads or wr
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 
 from surebayes.errors import SurebayesError
@@ -153,7 +154,7 @@ class IncomingMail:
     pieces : list of bytes
         Header fields, then pieces of the body.
     forged : list of bytes
-        Names of fields that only a filter may write, in their order.
+        Names of fields that only a filter may write, in their order; all of them, whatever the limit.
     full : bool
         Whether the limit is reached: what follows isn't kept.
     """
@@ -167,16 +168,18 @@ class IncomingMail:
         """Keep a piece as far as the limit allows; return how many bytes."""
         taken = piece[: max(most - self.size, 0)]
         self.full = self.full or len(taken) < len(piece)
-        self.size += len(taken)
-        self.pieces.append(taken)
+        if taken:
+            self.size += len(taken)
+            self.pieces.append(taken)
         return len(taken)
 
     def removals(self) -> bytes:
         """Return the packets that remove forged fields, the last first: servers count those left anew."""
-        packets, names = [], [name.lower() for name in self.forged]
-        for k in range(len(names) - 1, -1, -1):
-            packets.append(remove_header(self.forged[k], names[: k + 1].count(names[k])))
-        return b"".join(packets)
+        packets, counts = [], Counter[bytes]()
+        for name in self.forged:
+            counts[name.lower()] += 1
+            packets.append(remove_header(name, counts[name.lower()]))
+        return b"".join(reversed(packets))
 
     def __bytes__(self) -> bytes:
         return b"".join(self.pieces)

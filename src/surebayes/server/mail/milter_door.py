@@ -18,6 +18,13 @@ DOOR = "milter"
 IDLE = 7210.0
 """Seconds a mail server may be silent, as in sendmail's own library: a connection lasts as long as an SMTP session."""
 
+PIECE_COSTS = 128
+"""Bytes of memory that a field or a piece of the body costs beside its own."""
+MOST_BEFORE = 2**24
+"""Bytes of packets before a mail begins: addresses and macros, some 100,000 recipients of them."""
+NAME_BYTES = 1000
+"""Bytes of the address of a recipient that may be a person; a longer one is no name."""
+
 _ACTIONS = {
     "tag": milter.ADD_HEADERS | milter.CHANGE_HEADERS,
     "quarantine": milter.ADD_HEADERS | milter.CHANGE_HEADERS | milter.QUARANTINE,
@@ -64,9 +71,19 @@ class _Session:
     async def _one_mail(self, take: Callable[[int], None]) -> bool:
         """Take packets up to the end of a mail; return whether the connection goes on."""
         mail, self.refused = IncomingMail(), None
+        begun: float | None = None
+        before = 0
         while True:
-            letter, data = await self._receive(bool(mail.pieces))
+            letter, data = await self._receive(begun)
+            if begun is None and letter in b"LNB":
+                begun = asyncio.get_running_loop().time()
+            if begun is None:
+                before += len(data) + 5
+                if before > MOST_BEFORE:
+                    raise BadPacket(f"More than {MOST_BEFORE:,} bytes came before a mail.")
             if letter == b"O":
+                if self.terms is not None:
+                    raise BadPacket("The mail server says twice what it offers.")
                 self.terms, answer = milter.negotiate(
                     data, _ACTIONS[self.options.milter_action], self.service.layers is not None
                 )
@@ -92,9 +109,7 @@ class _Session:
         if letter == b"L":
             self.door.busy.add(self.task)
             name, value = milter.header_of(data)
-            self._keep(mail, b"%s: %s\r\n" % (name, value), take)
-            if name.lower().startswith(FORGED) and len(mail.forged) < 1000:
-                mail.forged.append(name)
+            self._keep(mail, b"%s: %s\r\n" % (name, value), take, name)
             if self.terms.replies_to_header:
                 await self._send(packet(CONTINUE))
         elif letter == b"N":
@@ -108,19 +123,28 @@ class _Session:
             if letter == b"M":
                 self.recipients.clear()
             elif letter == b"R" and len(self.recipients) < 2:  # two are as many as more: one verdict is for all
-                self.recipients.add(milter.recipient_of(data).lower())
+                self.recipients.add(milter.recipient_of(data[:NAME_BYTES]).lower())
             await self._send(packet(CONTINUE))
         else:
             raise BadPacket(f"There is no command {letter!r}.")
 
-    def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None]) -> None:
-        """Keep a piece of a mail; one that can't be held is answered as an error, at its end."""
-        if self.refused is None:
-            try:
-                take(mail.add(piece, self.options.max_size))
-            except Refused as error:
-                self.refused = error
-                mail.pieces.clear()
+    def _keep(self, mail: IncomingMail, piece: bytes, take: Callable[[int], None], name: bytes = b"") -> None:
+        """Keep a piece of a mail, and the name of a forged field.
+
+        What can't be held is answered as an error, at the mail's end.
+        """
+        if self.refused is not None:
+            return
+        try:
+            kept, is_forged = mail.add(piece, self.options.max_size), name.lower().startswith(FORGED)
+            if kept or is_forged:
+                take(PIECE_COSTS + kept + len(name))
+            if is_forged:
+                mail.forged.append(name)
+        except Refused as error:
+            self.refused = error
+            mail.pieces.clear()
+            mail.forged.clear()
 
     async def _verdict(self, mail: IncomingMail) -> bytes:
         """Return the packets that say what becomes of a mail; an error must not lose it."""
@@ -150,8 +174,10 @@ class _Session:
             packets += milter.quarantine(b"surebayes: " + plain(judgement.verdict.label))
         return packets + packet(ACCEPT)
 
-    async def _receive(self, within_mail: bool) -> tuple[bytes, bytes]:
-        async with asyncio.timeout(self.options.timeout if within_mail else IDLE):
+    async def _receive(self, begun: float | None) -> tuple[bytes, bytes]:
+        """Return the next packet; a mail that has begun must be whole within the time of a request."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout_at(loop.time() + IDLE if begun is None else begun + self.options.timeout):
             length = milter.length_of(await self.reader.readexactly(4))
             body = await self.reader.readexactly(length)
         return body[:1], body[1:]

@@ -53,9 +53,11 @@ class SpamdDoor(MailDoor):
                 failed = True
             writer.write(reply)
             if writer.transport.get_write_buffer_size():  # else the system has it all already
-                with contextlib.suppress(TimeoutError):
+                try:
                     async with asyncio.timeout(service.options.timeout):
                         await writer.drain()
+                except TimeoutError:  # closing would wait for the client to read the rest
+                    writer.transport.abort()
             if failed:
                 await _rest(reader, writer)
 

@@ -115,7 +115,8 @@ class _Web(uvicorn.Server):
 
 def _web(service: Service) -> _Web:
     class Protocol(BoundedProtocol):
-        head_seconds = service.options.timeout
+        seconds = service.options.timeout
+        most_body = service.options.max_size + 2**20
 
     config = uvicorn.Config(
         application(service), http=Protocol, ws="none", lifespan="off", loop="asyncio", log_config=None,
