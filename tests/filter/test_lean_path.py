@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",
-    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.judge",
+    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.fields", "surebayes.filter.lean.judge",
     "surebayes.filter.lean.one_shot", "surebayes.filter.lean.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.plain",

@@ -14,7 +14,7 @@ from surebayes.server.service import Judgement
 
 SPAM = Judgement(Verdict("spam", 18.1, 0.0, 0.99), True, True)
 HAM = Judgement(Verdict("ham", -5.0, 0.0, 0.01), False, True)
-SILENT = Judgement(Verdict("spam", 18.1, 0.0, 0.99), True, False)
+SILENT = Judgement(Verdict("spam", 18.1, 0.0, 0.99), True, False, cleans=False)
 MAIL = b"X-Spam-Flag: NO\r\nX-Surebayes-Label: ham\r\nSubject: a\r\n\r\nbody X-Spam-Flag: NO\r\n"
 
 

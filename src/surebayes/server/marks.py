@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from surebayes import __version__
+from surebayes.filter.lean.fields import header_fields
 from surebayes.filter.lean.one_shot import with_fields
+from surebayes.mail.readers import header_end
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
 
 FORGED = (b"x-surebayes-", b"x-spam-")
 """Beginnings of the names of fields that a mail may bring along and that only a filter may write."""
+_FORGED_FIELD = re.compile(rb"(?:\A|(?<=[\r\n]))((?:x-surebayes-|x-spam-)[^\r\n:]*?)[ \t]*:", re.IGNORECASE)
 
 
 def symbol_of(judgement: Judgement) -> str:
@@ -45,39 +48,34 @@ def fields_of(judgement: Judgement) -> list[tuple[bytes, bytes]]:
         return []
     verdict, shown = judgement.verdict, judgement.points
     answer = "Yes" if judgement.positive else "No"
-    fields = [("X-Spam-Checker-Version", f"surebayes {__version__}")]
+    spam = [("X-Spam-Checker-Version", f"surebayes {__version__}")]
     if judgement.positive:
-        fields.append(("X-Spam-Flag", "YES"))
+        spam.append(("X-Spam-Flag", "YES"))
     if shown >= 1:
-        fields.append(("X-Spam-Level", "*" * min(int(shown), 50)))
+        spam.append(("X-Spam-Level", "*" * min(int(shown), 50)))
     status = (
         f"{answer}, score={shown:.1f} required={REQUIRED:.1f} tests={symbol_of(judgement)} "
         f"autolearn=no autolearn_force=no version={three_numbers(__version__)}"
     )
-    fields += [
-        ("X-Spam-Status", status),
-        ("X-Surebayes-Label", verdict.label),
-        ("X-Surebayes-Score", repr(verdict.score)),
-        ("X-Surebayes-Threshold", repr(verdict.threshold)),
-        ("X-Surebayes-Probability", f"{verdict.probability:.6f}"),
-        ("X-Surebayes-Model", verdict.model),
-    ]
-    return [(name.encode(), plain(value)) for name, value in fields]
-
-
-def plain(text: str) -> bytes:
-    r"""Return text on one line of printable ASCII, whatever it holds.
-
-    Examples
-    --------
-    >>> plain("a\nb\u2026\x1b[2J")
-    b'a b\\u2026\\x1b[2J'
-    """
-    one_line = " ".join(text.split())
-    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in one_line[:900]).encode("ascii")[:900]
+    spam.append(("X-Spam-Status", status))
+    decision = verdict.label, verdict.score, verdict.threshold, verdict.probability
+    return header_fields(decision, verdict.model, verdict.basis, verdict.budgets, judgement.several, spam)
 
 
 def marked(mail: bytes, judgement: Judgement) -> bytes:
-    """Return the mail with its verdict on top, and without the ones it brought along; unchanged in shadow mode."""
-    fields = fields_of(judgement)
-    return with_fields(mail, fields, FORGED) if fields else mail
+    """Return the mail with its verdict on top, and without those it brought along; unchanged in shadow mode."""
+    return with_fields(mail, fields_of(judgement), FORGED) if judgement.cleans else mail
+
+
+def forged_names(mail: bytes) -> list[bytes]:
+    r"""Return the names of the fields of a mail that only a filter may write, each once.
+
+    Examples
+    --------
+    >>> forged_names(b"X-Spam-Report: no\nSubject: a\nx-spam-report: none\nX-Surebayes-Label : ham\n\nX-Spam-Flag: NO")
+    [b'X-Spam-Report', b'X-Surebayes-Label']
+    """
+    names: dict[bytes, bytes] = {}
+    for match in _FORGED_FIELD.finditer(mail, 0, header_end(mail)):
+        names.setdefault(match[1].lower(), match[1])
+    return list(names.values())

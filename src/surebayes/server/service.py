@@ -42,12 +42,18 @@ class Judgement:
     positive : bool
         Whether it says anything but the first class.
     marks : bool
-        Whether the mail may be changed: not in shadow mode, nor a positive one while the surge switch is off.
+        Whether the mail may be marked: not in shadow mode, nor a positive one while the surge switch is off.
+    cleans : bool
+        Whether forged verdicts may be taken out of the mail: not in shadow mode.
+    several : bool
+        Whether the filter has more than two classes.
     """
 
     verdict: Verdict
     positive: bool
     marks: bool
+    cleans: bool = True
+    several: bool = False
 
     @property
     def is_marked(self) -> bool:
@@ -228,7 +234,7 @@ class Service(Answers):
             self.log("warning", "surge begins" if changed else "surge ends", share=round(self.surge.share, 3),
                      max_share=self.options.max_share, tagging=self.surge.tags)  # fmt: skip
         marks = not self.options.shadow and (self.surge.tags or not positive)
-        return Judgement(verdict, positive, marks)
+        return Judgement(verdict, positive, marks, not self.options.shadow, len(self.classes) > 2)
 
     async def teach(
         self, documents: Sequence[bytes | str], label: str, door: str, who: str | None = None, person: str | None = None

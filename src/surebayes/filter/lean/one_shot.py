@@ -168,11 +168,12 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
         problem = _sentence(error)
         _say(f"{problem} The mail is passed on without a verdict." if problem[-1:] in ".?" else
              f"{problem}; the mail is passed on without a verdict")  # fmt: skip
-        return [(b"X-Surebayes-Error", _ascii(problem))], FAILED if arguments.exit_code else 0
+        return [_error_field(problem)], FAILED if arguments.exit_code else 0
 
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
     """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
+    from surebayes.filter.lean.fields import header_fields
     from surebayes.filter.lean.judge import MappedModel
     from surebayes.kernels import kernel
     from surebayes.pool.document import documents_of
@@ -194,26 +195,17 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         label, score, threshold, probability = decision
     else:
         label, score, threshold, probability = judge.decide(scores)
-    fields = [
-        (b"X-Surebayes-Label", _ascii(label)),
-        (b"X-Surebayes-Score", repr(score).encode()),
-        (b"X-Surebayes-Threshold", repr(threshold).encode()),
-        (b"X-Surebayes-Probability", b"%.6f" % probability),
-        (b"X-Surebayes-Model", _ascii(judge.model)),
-    ]
-    if judge.basis:
-        fields.append((b"X-Surebayes-Basis", judge.basis.encode()))
-    for budget in budgets.values():
-        of = _ascii(f" ({budget.label})") if len(judge.names) > 2 else b""
-        fields.append((b"X-Surebayes-Budget", _ascii(str(budget)) + of))
-    positive = judge.flags(label)
+    positive, before = judge.flags(label), []
     if model.x_spam if x_spam is None else x_spam:
-        answer = b"Yes" if positive else b"No"
-        fields += [
-            (b"X-Spam-Flag", answer.upper()),
-            (b"X-Spam-Score", b"%.3f" % score),
-            (b"X-Spam-Status", b"%s, score=%.3f required=%.3f" % (answer, score, threshold)),
+        answer = "Yes" if positive else "No"
+        before = [
+            ("X-Spam-Flag", answer.upper()),
+            ("X-Spam-Score", f"{score:.3f}"),
+            ("X-Spam-Status", f"{answer}, score={score:.3f} required={threshold:.3f}"),
         ]
+    shown = {name: budget.to_dict() for name, budget in budgets.items()}
+    decision = label, score, threshold, probability
+    fields = header_fields(decision, judge.model, judge.basis, shown, len(judge.names) > 2, before)
     return fields, positive
 
 
@@ -224,10 +216,11 @@ def _sentence(error: BaseException) -> str:
     return text if foreseen and text else f"{type(error).__name__}: {text}"
 
 
-def _ascii(text: str) -> bytes:
-    """Write text on one line of ASCII, whatever it holds."""
-    letters = [c if " " <= c <= "~" else " " if c in "\r\n\t" else f"\\u{ord(c):04x}" for c in text[:500]]
-    return "".join(letters).encode("ascii")
+def _error_field(problem: str) -> "tuple[bytes, bytes]":
+    """Return the field that says why there is no verdict, also where next to nothing can be imported."""
+    line = " ".join(problem.split())
+    letters = [c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in line[:500]]
+    return b"X-Surebayes-Error", "".join(letters).encode("ascii")[:900]
 
 
 # ---------------------------------------------------------------------- header fields

@@ -61,10 +61,6 @@ class InForce:
         """Return debt, lift, left and mute."""
         return {"debt": self.debt, "lift": self.lift, "left": self.left, "mute": self.mute}
 
-    def __str__(self) -> str:
-        state = "mute, so mail passes: " if self.mute else ""
-        return f"{state}debt {self.debt:.3f}, lift {self.lift:.3f}, {self.left} left"
-
 
 def in_force(database: Database) -> "dict[str, InForce]":
     """Return what every budget says now, by label."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from surebayes.server.marks import fields_of, symbol_of
+from surebayes.server.marks import fields_of, forged_names, symbol_of
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement, Service
 
@@ -27,7 +27,7 @@ async def check(service: Service, mail: bytes, person: str | None) -> dict[str, 
         "symbols": symbols,
         "messages": {},
         "message-id": match[1].decode("ascii", "replace") if match else "undef",
-        "milter": _milter(judgement),
+        "milter": _milter(mail, judgement),
     }
 
 
@@ -42,13 +42,19 @@ def _symbol(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _milter(judgement: Judgement) -> dict[str, Any]:
-    """Return what a milter in front of rspamd is to write to the header."""
-    fields = fields_of(judgement)
-    if not fields:
+def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
+    """Return what a milter in front of rspamd is to do to the header: all forged fields go, not only those we write."""
+    if not judgement.cleans:
         return {}
-    added = {name.decode(): {"value": value.decode(), "order": 0} for name, value in fields}
-    return {"remove_headers": dict.fromkeys(added, 0), "add_headers": added}
+    added: dict[str, list[dict[str, Any]]] = {}
+    for name, value in fields_of(judgement):
+        added.setdefault(name.decode(), []).append({"value": value.decode(), "order": 0})
+    known = {name.lower() for name in added}
+    forged = [name.decode("utf-8", "replace") for name in forged_names(mail)]
+    return {
+        "remove_headers": dict.fromkeys([*added, *(name for name in forged if name.lower() not in known)], 0),
+        "add_headers": {name: values[0] if len(values) == 1 else values for name, values in added.items()},
+    }
 
 
 async def learn(service: Service, mail: bytes, word: str, person: str | None) -> tuple[int, dict[str, Any]]:

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from surebayes.filter.layers.names import person_named
+from surebayes.filter.lean.fields import ascii_line
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
 from surebayes.server.mail.connections import MailDoor
 from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
-from surebayes.server.marks import FORGED, fields_of, plain
+from surebayes.server.marks import FORGED, fields_of
 from surebayes.server.process.address import is_local
 from surebayes.server.service import Judgement
 
@@ -165,13 +166,13 @@ class _Session:
 
     def _done(self, mail: IncomingMail, judgement: Judgement) -> bytes:
         action = self.options.milter_action
-        if action == "pass" or not judgement.marks:
+        if action == "pass" or not judgement.cleans:
             return packet(ACCEPT)
-        if action == "reject" and judgement.positive:
-            return milter.reject(b"This mail was judged to be " + plain(judgement.verdict.label))
+        if action == "reject" and judgement.is_marked:
+            return milter.reject(b"This mail was judged to be " + ascii_line(judgement.verdict.label))
         packets = mail.removals() + b"".join(milter.add_header(name, value) for name, value in fields_of(judgement))
-        if action == "quarantine" and judgement.positive:
-            packets += milter.quarantine(b"surebayes: " + plain(judgement.verdict.label))
+        if action == "quarantine" and judgement.is_marked:
+            packets += milter.quarantine(b"surebayes: " + ascii_line(judgement.verdict.label))
         return packets + packet(ACCEPT)
 
     async def _receive(self, begun: float | None) -> tuple[bytes, bytes]:

@@ -10,8 +10,9 @@ import zlib
 from dataclasses import dataclass, field
 
 from surebayes.errors import SurebayesError
+from surebayes.filter.lean.fields import ascii_line
 from surebayes.server.limits import TooLarge
-from surebayes.server.marks import marked, plain, symbol_of
+from surebayes.server.marks import marked, symbol_of
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
 
@@ -194,7 +195,7 @@ def _with_mail(request: Request, mail: bytes, verdict: str) -> bytes:
 def report(judgement: Judgement) -> str:
     """Return the verdict in words, as SpamAssassin's report lays it out."""
     verdict, shown = judgement.verdict, judgement.points
-    label = plain(verdict.label).decode()
+    label = ascii_line(verdict.label).decode()
     lines = [
         f"surebayes judged this mail: {label}" if judgement.marks else "surebayes says nothing about this mail",
         f"Content analysis details:   ({shown:.1f} points, {REQUIRED:.1f} required)",
