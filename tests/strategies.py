@@ -243,6 +243,10 @@ memory_steps = st.lists(
     min_size=1,
     max_size=40,
 )
+lesson_steps = st.lists(
+    st.tuples(st.sampled_from(["ham", "spam", "forget", "forget", "absorb", "reopen"]), st.integers(0, 5)), max_size=14
+)
+"""Lessons with one of six mails, and what comes between them."""
 memory_attacks = st.lists(
     st.tuples(
         st.sampled_from(["high", "high", "low", "ham", "ham", "spam", "flood", "spam flood", "clock", "erase", "open"]),

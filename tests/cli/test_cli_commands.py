@@ -8,6 +8,7 @@ import sqlite3
 
 import pytest
 
+import surebayes as sb
 from command_line import copy_of, run_here, run_script, write_mails, write_mbox
 from surebayes import synthetic
 from surebayes.corpora.sources import Source
@@ -308,7 +309,14 @@ def test_calibrate_promises_and_doctor_knows(run, mine, later):
     assert checks["certificate"]["state"] == "ok"
     run("learn", "-m", mine, "--as", "ham", mail)
     checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
-    assert "stale" in checks["certificate"]["detail"]
+    assert checks["certificate"]["detail"].startswith("being renewed")
+    with sb.Filter.open(mine) as opened:
+        said = opened.status()["certificate"]
+    assert (said["state"], said["stale"]) == ("being renewed", True)
+    assert said["renewed"] in checks["certificate"]["detail"]
+    run("forget", "-m", mine, mail)
+    checks = {record["check"]: record for record in run("doctor", "-m", mine).records()}
+    assert checks["certificate"]["state"] == "ok"  # the bits are those that were certified
 
 
 def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, monkeypatch):

@@ -1,11 +1,17 @@
 """What a promise rests on: documents that were never learnt, whatever users teach and train meanwhile."""
 
+import shutil
+import tempfile
 import threading
 
 import pytest
+from hypothesis import given as hypothesis_given
+from hypothesis import settings
 
 import surebayes as sb
+from strategies import lesson_steps
 from surebayes.filter.training import is_reserved
+from surebayes.promises.certificate import STATES
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=6)]
@@ -337,3 +343,79 @@ def test_an_anytime_promise_is_kept_repeated_and_falls_with_more_documents(tmp_p
             mine.calibrate(0.1, anytime=True, mislabelled=(1, 0))
         together = mine.calibrate(0.2, anytime=True, together=True)
         assert (together.renewal, together.anytime) == (1, True)
+
+
+# ---- one lesson
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """A filter of several experts with a promise, some mails that it knows and some that are new."""
+    folder = tmp_path_factory.mktemp("certified") / "f"
+    with sb.Filter.create(folder, model="pool", width=2**10) as made:
+        made.train(MAILS[:100], reserve=0.5)
+        made.calibrate(max_fpr=0.2, confidence=0.9)
+    return folder
+
+
+def bits_of(mine):
+    engine = mine._durable.loaded().engine
+    counts = [(sums.own.entries(), sums.alive, list(sums.totals)) for sums in engine.sums]
+    return counts, list(engine.documents), engine.weights.units, engine.weights.bias
+
+
+@hypothesis_given(lesson_steps)
+@settings(max_examples=25, deadline=None)
+def test_a_promise_holds_for_the_bits_that_were_certified_and_no_others(certified, steps):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = shutil.copytree(certified, f"{scratch}/f")
+        mine = sb.Filter.open(folder, renew=False)
+        certificate, bits = mine.certificate, bits_of(mine)
+        mails, fresh = [raw for raw, _ in (*MAILS[:3], *MAILS[100:103])], set()
+        for what, which in steps:
+            if what in ("ham", "spam"):
+                fresh |= {which} if mine.teach(mails[which], what) == "learnt" else set()
+            elif what == "forget":
+                mine.forget(mails[which])
+            elif what == "absorb":
+                mine.absorb()
+            else:
+                mine.close()
+                mine = sb.Filter.open(folder, renew=False)
+            now = mine.certificate
+            assert now.state in STATES
+            assert (now.state == "being renewed") == now.stale == (now.renewed is not None)
+            if not now.stale:
+                assert bits_of(mine) == bits
+                assert now == certificate
+        for which in (3, 4, 5):
+            mine.forget(mails[which])
+        if not {which for what, which in steps if which < 3 and what in ("ham", "spam", "forget")}:
+            assert not mine.certificate.stale, "every lesson was forgotten again"
+        mine.close()
+
+
+def test_lessons_that_were_forgotten_renew_nothing(certified, tmp_path):
+    with sb.Filter.open(shutil.copytree(certified, tmp_path / "f")) as mine:
+        certificate = mine.certificate
+        mine.teach(MAILS[100][0], "spam")
+        assert mine.certificate.state == "being renewed"
+        for raw, _ in MAILS[100:140]:
+            mine.teach(raw, "spam")
+            mine._durable.next_renewal = float("inf")
+        for raw, _ in MAILS[100:140]:
+            mine.forget(raw)
+        mine._durable.next_renewal = 0.0
+        mine.absorb()
+        assert mine.certificate == certificate
+    with sb.Filter.open(tmp_path / "f") as mine:
+        assert mine.certificate == certificate
+        assert not [row for row in mine.history() if row["who"] == "renew"]
+
+
+def test_a_renewal_says_when(certified, tmp_path):
+    shutil.copytree(certified, tmp_path / "f")
+    with sb.Filter.open(tmp_path / "f", renew=False) as mine:
+        mine.teach(MAILS[100][0], "spam")
+        assert str(mine.certificate).startswith("being renewed (when `surebayes calibrate` is run): score > ")
+        assert mine.status()["certificate"]["state"] == "being renewed"

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from browsing import Browser, word_in
+from jinja2 import Environment
 from running import Server, wait_until
 
+from surebayes.promises.certificate import STATES
+from surebayes.server.page import site
 from surebayes.server.page.site import DEEDS, PAGES
 from surebayes.server.process.options import Options
 from surebayes.server.service import Service
@@ -285,3 +288,15 @@ def test_another_machine_or_name_sees_nothing(trained_service):
     with Browser(trained_service, "192.0.2.1") as far, Browser(trained_service) as near:
         assert far.get("/").status_code == 403
         assert near.get("/", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_a_lesson_turns_no_promise_red():
+    page = (Path(site.__file__).parent / "templates" / "today.html").read_text()
+    tag = Environment(autoescape=True).from_string(
+        page[page.index("<span class=\"tag {{ {'holds'") :].partition("\n")[0]
+    )
+    shown = {state: tag.render(promise={"state": state}) for state in STATES}
+    assert {state: text.split('"')[1] for state, text in shown.items()} == {
+        "holds": "tag good", "measured, not guaranteed": "tag warn", "being renewed": "tag warn", "revoked": "tag bad",
+    }  # fmt: skip
+    assert all(f">{state}<" in text for state, text in shown.items())

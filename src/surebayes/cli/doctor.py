@@ -320,7 +320,7 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     if set_aside < needed:
         lack = f"{set_aside:,} documents are set aside and {needed:,} are needed"
         advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
-        return Finding("certificate", "note", f"stale ({promise}): {lack}. {advice_more}")
-    renewed = "it is renewed after 100 lessons or a hundredth of all documents"
+        return Finding("certificate", "note", f"{certificate['state']} ({promise}): {lack}. {advice_more}")
     now = f"Renew it now: surebayes calibrate -m {folder}"
-    return Finding("certificate", "note", f"stale ({promise}): {renewed}. {now}")
+    when = certificate["renewed"] or certificate["reason"]
+    return Finding("certificate", "note", f"{certificate['state']} ({promise}): {when}. {now}")

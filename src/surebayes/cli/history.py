@@ -123,4 +123,4 @@ def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bo
     else:
         _show.say("1 step undone." if undone == 1 else f"{undone:,} steps undone.")
         if certificate is not None and certificate.stale:
-            _show.say(f"The certificate is stale. Next: surebayes calibrate -m {shlex.quote(model)}")
+            _show.say(f"Certificate: {certificate.state}. Next: surebayes calibrate -m {shlex.quote(model)}")

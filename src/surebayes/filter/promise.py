@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -82,16 +82,20 @@ class PromiseTerms:
             raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
 
 
-def certificates(state: State, budgets: Mapping[str, Certificate]) -> Certificate | Certificates | None:
+def certificates(
+    state: State, budgets: Mapping[str, Certificate], has_bits_of: Callable[[str], bool], until_renewal: int | None
+) -> Certificate | Certificates | None:
     """Return every promise that the filter makes; one of a rate is stale for any model but its own.
 
-    `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is.
+    `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is. `has_bits_of` says
+    whether the model scores as another version did; `until_renewal` after how many more lessons a stale certificate is
+    renewed, None where lessons don't renew it.
     """
     issued = Certificates()
     for label in state.names:
         stored, budget = state.settings.certificates.get(label), budgets.get(label)
         if stored is not None:
-            issued[label] = _read(stored, label, state.model)
+            issued[label] = _read(stored, label, state.model, has_bits_of, until_renewal)
             if budget is not None:
                 issued[label] = replace(issued[label], budget=budget.budget)
         elif budget is not None:
@@ -99,16 +103,25 @@ def certificates(state: State, budgets: Mapping[str, Certificate]) -> Certificat
     return issued if len(issued) > 1 else next(iter(issued.values()), None)
 
 
-def _read(stored: dict[str, Any], label: str, model: str) -> Certificate:
+def _read(
+    stored: dict[str, Any], label: str, model: str, has_bits_of: Callable[[str], bool], until_renewal: int | None
+) -> Certificate:
     PromiseTerms.of(stored, label)
     try:
         certificate = Certificate.from_json(json.dumps(stored))
         str(certificate)  # whoever asks for it reads its sentences
     except (TypeError, ValueError, KeyError, AttributeError, AssertionError, OverflowError) as error:
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
-    if certificate.model == model:
+    if certificate.model == model or (certificate.model is not None and has_bits_of(certificate.model)):
         return certificate
-    return certificate.revoke(f"made for model {certificate.model}, which has changed to {model}; calibrate again")
+    if until_renewal is None:
+        when = "when `surebayes calibrate` is run"
+    elif until_renewal:
+        lessons = "1 more lesson" if until_renewal == 1 else f"{until_renewal:,} more lessons"
+        when = f"after {lessons}, or at once by `surebayes calibrate`"
+    else:
+        when = "with the next lessons, or at once by `surebayes calibrate`"
+    return certificate.renew(f"made for model {certificate.model}, which has changed to {model}", when)
 
 
 # ---------------------------------------------------------------------- making one

@@ -31,6 +31,9 @@ CORRECTED = "corrected: measured, not guaranteed (misjudged rows of the reserve 
 UNRECOGNISED = "unknown: measured, not guaranteed (documents were learnt that can't be told from calibration rows)"
 PREQUENTIAL = "prequential: measured, not guaranteed (each score is from before its row was learnt)"
 
+HOLDS, MEASURED, RENEWED, REVOKED = STATES = ("holds", "measured, not guaranteed", "being renewed", "revoked")
+"""The words for a promise's state: on the page, in `doctor` and `status`, in JSON and headers."""
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -70,7 +73,9 @@ class Certificate:
         With a limit on false positives *and* a minimum recall: what scores at or below this is negative, what lies
         between the two is unsure.
     stale : bool
-        Revoked; `reason` says why.
+        Not about the model as it is, or revoked; `reason` says why.
+    renewed : str or None
+        When it is renewed, where that is only a matter of time: then it is stale and not revoked.
     mislabelled : (int, int)
         The promise allows for so many foreign documents among the calibration negatives, and so many missing ones.
     budget : AlarmBound or None
@@ -124,6 +129,23 @@ class Certificate:
     series_confidence: float | None = None
     dependent: tuple[int, int] = (0, 0)
     anytime: bool = False
+    renewed: str | None = None
+
+    @property
+    def state(self) -> str:
+        """How the promise is, in one word for all who show it: see `STATES`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from surebayes import certify
+        >>> made = certify(np.arange(6000), np.arange(6000) >= 5000)
+        >>> made.state, made.revoke("drift").state, made.renew("learnt", "after 99 more lessons").state
+        ('holds', 'revoked', 'being renewed')
+        """
+        if self.stale:
+            return RENEWED if self.renewed is not None else REVOKED
+        return HOLDS if self._is_exact or self.goal == "budget" else MEASURED
 
     @property
     def guaranteed(self) -> bool:
@@ -170,12 +192,16 @@ class Certificate:
         """Return the same certificate marked stale, with the reason."""
         return replace(self, stale=True, reason=reason)
 
+    def renew(self, reason: str, when: str) -> Certificate:
+        """Return the same certificate marked stale because it is being renewed, with the reason and when it will be."""
+        return replace(self, stale=True, reason=reason, renewed=when)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain Python values, and the sentences under "promises"."""
+        """Return all fields as plain Python values, the sentences under "promises" and the word under "state"."""
         plain = asdict(self)
         for name in ("recall_interval", "mislabelled", "dependent"):
             plain[name] = list(getattr(self, name))
-        return plain | {"promises": list(self.promises)}
+        return plain | {"promises": list(self.promises), "state": self.state}
 
     def to_json(self, indent: int | None = None) -> str:
         """Write the certificate as a JSON object."""
@@ -199,6 +225,8 @@ class Certificate:
     def __str__(self) -> str:
         called = "" if self.pos_label is None else f" is called {self.pos_label}"
         text = f"score > {self.threshold:.6g}{called}: {'; '.join(self.promises)} ({self._rows()}); {self._recall()}"
+        if self.renewed is not None:
+            return f"{RENEWED} ({self.renewed}): {text}"
         return f"REVOKED ({self.reason}): {text}" if self.stale else text
 
     def _repr_html_(self) -> str:
@@ -255,7 +283,12 @@ class Certificates(dict[Any, Certificate]):
     def to_dict(self) -> dict[str, Any]:
         """Return all of them as plain values, by class, and whether one is stale."""
         classes = {str(label): certificate.to_dict() for label, certificate in self.items()}
-        return {"stale": self.stale, "classes": classes}
+        return {"stale": self.stale, "state": self.state, "classes": classes}
+
+    @property
+    def state(self) -> str:
+        """The word for all: that of the one that is worst off."""
+        return max((each.state for each in self.values()), key=STATES.index, default=HOLDS)
 
     @property
     def stale(self) -> bool:

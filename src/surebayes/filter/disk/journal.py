@@ -62,6 +62,10 @@ def _hash_of(message_id: str, hasher: Any) -> bytes:
     return bytes(hashed.digest())
 
 
+_NO_SCORES = ("settings", "mark", "reserve", "release", "judged", "unjudged")
+"""Actions after which scores are the same, but for settings of weights."""
+
+
 class Journal:
     """The journal of one filter.
 
@@ -290,6 +294,21 @@ class Journal:
                 raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
             expected += 1
             yield event, chain
+
+    def is_undone(self, after: int, until: int) -> bool:
+        """Whether scores are to the last bit what they were at a row: each lesson since was forgotten again.
+
+        A message that was forgotten and learnt again has moved the weights by other steps than before.
+        """
+        learnt: set[str | None] = set()
+        for event in self._events("seq > ? AND seq <= ? ORDER BY seq", (after, until)):
+            if event.action == "learn":
+                learnt.add(event.fingerprint)
+            elif event.action == "forget" and event.fingerprint in learnt:
+                learnt.remove(event.fingerprint)
+            elif event.action not in _NO_SCORES or (event.action == "settings" and event.label == "weights"):
+                return False
+        return not learnt
 
     def chain_at(self, seq: int) -> int | None:
         """Return the running checksum up to a row; None if there is no such row."""

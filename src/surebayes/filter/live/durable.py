@@ -79,6 +79,7 @@ class Durable:
         self.ahead = False  # whether the journal has more than the model's files
         self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
         self.next_renewal = 0.0
+        self._same: tuple[tuple[str, str, int], bool] | None = None
 
     @classmethod
     def create(
@@ -277,6 +278,13 @@ class Durable:
                 self._taught = 0
             self.absorb_locked()
 
+    def lessons_until_renewal(self) -> int | None:
+        """Return after how many more lessons a stale certificate is renewed; None where lessons don't renew it."""
+        if not self.renew or self.state is None:
+            return None
+        least = min(RENEW_AFTER, 1 + sum(self.state.engine.documents) // 100)
+        return max(least - self.state.lessons_since_certificate(), 0)
+
     def renew_certificate(self, least: int, into: Writing | None = None) -> None:
         """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
 
@@ -286,6 +294,12 @@ class Durable:
         state = self.state
         assert state is not None
         behind = state.lessons_since_certificate()
+        if (
+            behind
+            and into is None
+            and all(self.has_bits_of(certificate["model"]) for certificate in state.settings.certificates.values())
+        ):
+            return
         least = min(least, 1 + sum(state.engine.documents) // 100)
         began = time.monotonic()
         if not self.renew or behind < least or (into is None and began < self.next_renewal):
@@ -297,6 +311,20 @@ class Durable:
             self._commit(write)
         ended = time.monotonic()
         self.next_renewal = ended + 9 * (ended - began)
+
+    def has_bits_of(self, model: str) -> bool:
+        """Whether the model scores to the last bit as another version did, lessons since having been forgotten."""
+        state = self.state
+        assert state is not None
+        before, now = model.partition("/"), state.model.partition("/")
+        journal_id, _, row = before[0].rpartition("-")
+        if before[2] != now[2] or journal_id != state.journal_id or not row.isdecimal():
+            return False
+        asked = model, state.model, state.seq
+        if self._same is None or self._same[0] != asked:
+            is_same = int(row) <= state.seq and self.reading(anew=True).is_undone(int(row), state.seq)
+            self._same = asked, is_same
+        return self._same[1]
 
     def _commit(self, write: Writing) -> None:
         try:

@@ -191,7 +191,8 @@ class Keeping:
             from surebayes.filter.budgeting import certificates as of_budgets
 
             budgets = of_budgets(memory, state.names, state.model)
-        return certificates(state, budgets)
+        with self._durable.mutex:
+            return certificates(state, budgets, self._durable.has_bits_of, self._durable.lessons_until_renewal())
 
 
 def _about(memory: Memory, seen: Seen, person: str | None, views: Sequence[ViewSpec]) -> About:
