@@ -30,8 +30,8 @@ from starting import COMMAND, cpu_of, run
 import surebayes as sb
 from surebayes.corpora import loading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.writing import Writing
 from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.transaction import Transaction
 from surebayes.pool.table import merged
 from surebayes.synthetic import mail_stream
 
@@ -122,7 +122,7 @@ def long_history(most: int) -> None:
             with sb.Filter.create(folder, model="words") as mine:
                 mine.train(mails[:200], reserve=0)
                 for start in range(0, rows // 2, 50_000):
-                    mine._durable.submit(partial(add_rows, start=start, rows=min(50_000, rows // 2 - start)))
+                    mine._session.submit(partial(add_rows, start=start, rows=min(50_000, rows // 2 - start)))
                 mine.absorb("long")
             times = {}
             with sb.Filter.open(folder) as mine:
@@ -141,7 +141,7 @@ def long_history(most: int) -> None:
             print(f"{rows:,} rows:", ", ".join(f"{what} {1e3 * took:.1f} ms" for what, took in times.items()))
 
 
-def add_rows(write: Writing, start: int, rows: int) -> None:
+def add_rows(write: Transaction, start: int, rows: int) -> None:
     """Add lessons to a journal, and the same lessons forgotten: in the end nothing was learnt."""
     now, events = time.time(), []
     for i in range(start, start + rows):

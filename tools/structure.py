@@ -107,7 +107,11 @@ class Recorder:
         """Run a request and return the modules of this project that it enters."""
         self.names = set()
         request()
-        names, self.names = self.names, None
+        return self.stopped()
+
+    def stopped(self) -> set[str]:
+        """Stop recording and return the modules of this project that were entered."""
+        names, self.names = self.names or set(), None
         return {name for name in names if name.partition(".")[0] == "surebayes"}
 
 
@@ -171,9 +175,14 @@ def _classify(recorder: Recorder, model: str, mails: list[bytes]) -> set[str]:
             answer = await client.post("/v1/classify", content=mail, headers={"Content-Type": "message/rfc822"})
             assert answer.status_code == 200, answer.text
 
+    async def ask_twice() -> set[str]:  # the service keeps the event loop of its first request
+        await ask(mails[0])
+        recorder.names = set()
+        await ask(mails[1])
+        return recorder.stopped()
+
     try:
-        asyncio.run(ask(mails[0]))
-        return recorder.entered(lambda: asyncio.run(ask(mails[1])))
+        return asyncio.run(ask_twice())
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ import surebayes as sb
 from command_line import copy_of, run_here, run_script, write_mails, write_mbox
 from surebayes import synthetic
 from surebayes.corpora.sources import Source
-from surebayes.filter import teaching
 from surebayes.filter.filter import Filter
 
 
@@ -342,10 +341,11 @@ def test_lessons_renew_the_promise_and_doctor_says_what_to_do(run, mine, later, 
     assert again["n_negatives"] == first["n_negatives"]
     assert doctor()[0] == "ok"
     with Filter.open(mine, renew=False) as opened:
-        reserved = [e for e, _ in opened._durable.journal.heads() if e.action == "reserve" and e.label == "ham"]
+        reserved = [e for e, _ in opened._session.journal.heads() if e.action == "reserve" and e.label == "ham"]
         with opened.bulk():
             for event in reserved[:-3]:
-                opened._durable.submit(lambda write, name=event.fingerprint: teaching.forget(write, name, None))
+                with opened._session.transaction() as txn:
+                    txn.forget(event.fingerprint, None)
         opened.teach(b"Subject: one more", "ham")
     state, detail = doctor()
     assert state == "note"

@@ -136,7 +136,7 @@ def test_train_needs_no_numpy(tmp_path):
             for raw, label in MAILS:  # what was set aside is learnt too, and counts made by either way are the same
                 mine.forget(raw)
                 mine.teach(raw, label)
-            assert mine._durable.loaded().engine.sums == other._durable.loaded().engine.sums
+            assert mine._session.loaded().engine.sums == other._session.loaded().engine.sums
 
 
 def test_lines_are_what_json_writes(folder, tmp_path, capsys):
@@ -160,6 +160,6 @@ def test_a_filter_that_judges_on_unpacks_its_tables_and_a_layer_does_not(tmp_pat
         for name in ("site", "person"):
             with sb.Filter.open(tmp_path / name) as opened:
                 found.append([opened.judge(raw).score for raw, _ in mails])
-                unpacked = opened._durable.fresh_map().judge.engine.in_memory
+                unpacked = opened._session.fresh_map().judge.engine.in_memory
                 assert unpacked == (pays > 0 and name == "site")
     assert found[:2] == found[2:]

@@ -95,7 +95,7 @@ def survive(path, kills, longest):
         open_end = output and output[-1][0] == "begin" and (int(output[-1][1]), output[-1][2])
         MappedModel(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
         with sb.Filter.open(path) as mine:
-            messages = mine._durable.reading(anew=True).messages()
+            messages = mine._session.reading(refresh=True).messages()
             for i, fingerprint in enumerate(fingerprints):
                 label_now = messages[fingerprint][1] if fingerprint in messages else "forget"
                 expected = known.get(i, "forget")
@@ -209,9 +209,9 @@ def everything(path):
     with sb.Filter.open(path) as mine:
         judged = [mine.judge(raw).score for raw, _ in MAILS]
         told = mine.teach(b"Subject: one more\n\nmessage", "ham")
-        known = mine._durable.journal.messages()
+        known = mine._session.journal.messages()
         messages = {f: (a, label) for f, (a, label, _) in known.items()}
-        bodies = [mine._durable.journal.content(row) for _, _, row in known.values()]
+        bodies = [mine._session.journal.content(row) for _, _, row in known.values()]
         if problems := mine.problems():
             raise FoundOut(problems)
         after = [mine.judge(raw).score for raw, _ in MAILS]

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives, StoreError
-from surebayes.filter import training, tuning
+from surebayes.filter import session, state, training, tuning
 from surebayes.filter.disk import bodies, spool
 from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.lean import bulk, one_shot
 from surebayes.filter.lean import judge as lean_judge
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.live import durable, state
-from surebayes.filter.live.state import State
+from surebayes.filter.state import State
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
 from surebayes.pool.document import Document, packable
@@ -62,7 +61,7 @@ def taught(path, mails, **options):
 
 def opinions(mine):
     """What every expert says of some mails."""
-    state = mine._durable.loaded()
+    state = mine._session.loaded()
     return [list(state.ask(state.see(raw)).opinions) for raw, _ in MAILS[:8]]
 
 
@@ -116,7 +115,7 @@ def test_reversal_is_how_often_it_must_be_taught(tmp_path):
             verdict = mine.judge(raw)
             copies = verdict.reversal
             assert copies >= 1
-            state = mine._durable.loaded()
+            state = mine._session.loaded()
             seen = state.see(raw)
             other = mine.classes[verdict.label == mine.classes[0]]
             if copies > 50:
@@ -206,9 +205,9 @@ def test_scores_are_the_same_however_they_are_asked_for(tmp_path, options):
     live = [mine.judge(raw).score for raw, _ in MAILS]
     mine.close()
     with sb.Filter.open(tmp_path / "f") as again:
-        assert again._durable.is_mapped
+        assert again._session.is_mapped
         assert [again.judge(raw).score for raw, _ in MAILS] == live
-        again._durable.loaded()
+        again._session.loaded()
         assert [again.judge(raw).score for raw, _ in MAILS] == live
     model = MappedModel(str(tmp_path / "f"))
     assert [model.scores(raw)[0] for raw, _ in MAILS] == live
@@ -226,11 +225,11 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
     expected = pool.decision_function(later).tolist()
     with taught(path, lessons, reader=reader, width=2**12) as mine:
         assert [mine.judge(raw).score for raw in later] == expected
-        assert mine._durable.loaded().engine.weights == pool._engine.weights
+        assert mine._session.loaded().engine.weights == pool._engine.weights
     with sb.Filter.open(path) as again:
-        assert again._durable.is_mapped
+        assert again._session.is_mapped
         assert [again.judge(raw).score for raw in later] == expected
-        again._durable.loaded()
+        again._session.loaded()
         assert [again.judge(raw).score for raw in later] == expected
     model = MappedModel(str(path))
     assert [model.scores(raw)[0] for raw in later] == expected
@@ -260,10 +259,10 @@ def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatc
     assert (pool.weights_ != pool.weights_[0, 0]).any()
     with sb.Filter.create(tmp_path / "f", reader=reader, width=2**14) as mine:
         mine.train(documents[::-1], reserve=0, journal=journal)
-        assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
+        assert mine._session.loaded().engine.__getstate__() == pool._engine.__getstate__()
         if journal:
             mine.retune()
-            assert mine._durable.loaded().engine.__getstate__() == pool._engine.__getstate__()
+            assert mine._session.loaded().engine.__getstate__() == pool._engine.__getstate__()
         live = [mine.judge(document).score for document, _ in documents]
     assert pool.decision_function([document for document, _ in documents]).tolist() == live
     model = MappedModel(str(tmp_path / "f"))
@@ -277,10 +276,10 @@ def test_a_small_training_after_a_large_one_is_lessons(tmp_path):
         mine.train(MAILS[100:110], reserve=0)
         for _, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS[100:110]):
             other.teach(raw, label)
-        weights = mine._durable.loaded().engine.weights
-        assert weights == other._durable.loaded().engine.weights
+        weights = mine._session.loaded().engine.weights
+        assert weights == other._session.loaded().engine.weights
         mine.train(MAILS[110:], reserve=0)
-        assert mine._durable.loaded().engine.weights != weights
+        assert mine._session.loaded().engine.weights != weights
         assert mine.problems() == []
 
 
@@ -288,13 +287,13 @@ def test_the_second_stage_is_frozen_kept_and_taken_back(tmp_path):
     path = tmp_path / "f"
     with sb.Filter.create(path, reader="text", width=2**14) as mine:
         mine.train(MAILS[:150], reserve=0)
-        stages = [stage.table.entries() for stage in mine._durable.loaded().engine.stages]
+        stages = [stage.table.entries() for stage in mine._session.loaded().engine.stages]
         assert len(stages) == 5
         assert all(stages)
         mine.teach(*MAILS[155])
         mine.absorb("before")
         before, version = tables(path), mine.versions()[0]["version"]
-        assert [stage.table.entries() for stage in mine._durable.loaded().engine.stages] == stages
+        assert [stage.table.entries() for stage in mine._session.loaded().engine.stages] == stages
         mine.retune()
         assert tables(path)[0] != before[0]
         mine.rollback(version)
@@ -323,14 +322,14 @@ def test_a_filter_keeps_the_second_stages_that_it_was_made_with(tmp_path, monkey
     lean = MappedModel(str(tmp_path / "f"))
     assert [lean.scores(raw)[0] for raw, _ in MAILS] == scores
     with sb.Filter.open(tmp_path / "f") as opened:
-        assert [view.experts for view in opened._durable.loaded().engine.views] == [view.experts for view in earlier]
+        assert [view.experts for view in opened._session.loaded().engine.views] == [view.experts for view in earlier]
         assert [opened.judge(raw).score for raw, _ in MAILS] == scores
         opened.teach(*MAILS[155])
         assert [opened.judge(raw).score for raw, _ in MAILS] != scores
         opened.forget(MAILS[155][0])
         assert [opened.judge(raw).score for raw, _ in MAILS] == scores
         opened.retune()
-        assert [view.experts for view in opened._durable.loaded().engine.views] == [view.experts for view in earlier]
+        assert [view.experts for view in opened._session.loaded().engine.views] == [view.experts for view in earlier]
         assert opened.problems() == []
 
 
@@ -523,9 +522,9 @@ def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, mon
 
 def test_one_expert_has_no_weights_to_move(tmp_path):
     with taught(tmp_path / "f", MAILS[:30], **SMALL) as mine:
-        state = mine._durable.loaded()
+        state = mine._session.loaded()
         assert state.settings.weights == [[2 * 2**40]]
-        assert unpack_content(mine._durable.journal.body(1))[1] == []
+        assert unpack_content(mine._session.journal.body(1))[1] == []
 
 
 def test_training_tuning_and_going_back_renew_a_promise(tmp_path, monkeypatch):
@@ -569,7 +568,7 @@ def testlessons_renew_a_promise_when_there_were_enough(tmp_path):
         renewed = mine.certificate
         for i in range(3):
             mine.teach(b"Subject: %d\n\nmore of it" % i, "ham")
-        mine._durable.next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
+        mine._session.next_renewal = time.monotonic() + 1000  # the last one took a tenth of that
         mine.absorb()
         assert mine.certificate.stale
     with sb.Filter.open(tmp_path / "f") as mine:  # closing catches up; what others wrote is known
@@ -623,7 +622,7 @@ def test_retuning(tmp_path):
         mine.absorb()
         written = tables(tmp_path / "f")
         assert mine.forget(MAILS[3][0]) == "forgotten"  # learnt before: must not move the new weights
-        assert mine._durable.loaded().settings.weights == written[1]["weights"]
+        assert mine._session.loaded().settings.weights == written[1]["weights"]
         assert mine.problems() == []
 
 
@@ -797,16 +796,16 @@ def test_two_processes_write(tmp_path):
 
 
 def test_a_long_lived_process_absorbs_by_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(durable, "ABSORB_SECONDS", 0.05)
+    monkeypatch.setattr(session, "ABSORB_SECONDS", 0.05)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.teach(*MAILS[0])
         deadline = time.monotonic() + 20
         while mine.status()["unabsorbed"] and time.monotonic() < deadline:
             time.sleep(0.01)
         assert mine.status()["unabsorbed"] == 0
-        monkeypatch.setattr(durable, "ABSORB_SECONDS", 1000)
-        monkeypatch.setattr(durable, "ABSORB_AFTER", 5)
-        mine._durable._next_absorb = (0.0, 0.0)
+        monkeypatch.setattr(session, "ABSORB_SECONDS", 1000)
+        monkeypatch.setattr(session, "ABSORB_AFTER", 5)
+        mine._session._next_absorb = (0.0, 0.0)
         for raw, label in MAILS[1:7]:
             mine.teach(raw, label)
         assert mine.status()["unabsorbed"] < 5
@@ -822,7 +821,7 @@ def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch)
         with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
             scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))
-            state = mine._durable.loaded()
+            state = mine._session.loaded()
             results.append((scores, state.settings.weights, state.engine.sums))
     assert results[0] == results[1]
 
@@ -833,26 +832,26 @@ def test_a_lesson_that_changes_nothing_leaves_the_journal_free(tmp_path):
         assert mine.forget(b"Subject: never seen\n\nnothing") == "unknown"
         assert other.teach(*MAILS[4]) == "learnt"
         assert mine.teach(*MAILS[4]) == "already"
-        with pytest.raises(ValueError, match="refused"):
-            mine._durable.submit(mock.Mock(side_effect=ValueError("refused")))
+        with pytest.raises(ValueError, match="refused"), mine._session.transaction():
+            raise ValueError("refused")
         assert other.teach(*MAILS[5]) == "learnt"
         assert mine.teach(*MAILS[5]) == "already"
 
 
 def test_absorbing_takes_no_more_than_a_tenth_of_the_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(durable, "ABSORB_SECONDS", 1000)
-    monkeypatch.setattr(durable, "ABSORB_AFTER", 1)
+    monkeypatch.setattr(session, "ABSORB_SECONDS", 1000)
+    monkeypatch.setattr(session, "ABSORB_AFTER", 1)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         for wait in ((math.inf, 0.0), (0.0, math.inf)):  # by the clock, by the processor
-            mine._durable._next_absorb = wait
+            mine._session._next_absorb = wait
             before = mine.status()["unabsorbed"]
             assert mine.teach(*MAILS[before]) == "learnt"
             assert mine.status()["unabsorbed"] == before + 1
-        mine._durable._next_absorb = (0.0, 0.0)
+        mine._session._next_absorb = (0.0, 0.0)
         mine.teach(*MAILS[5])
         assert mine.status()["unabsorbed"] == 0
-        assert mine._durable._next_absorb[0] > time.monotonic() - 1
-        assert mine._durable._next_absorb[1] > 0
+        assert mine._session._next_absorb[0] > time.monotonic() - 1
+        assert mine._session._next_absorb[1] > 0
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
@@ -876,8 +875,8 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "fsync", no_room)
         with pytest.raises(OSError, match="No space left"):
             mine.absorb()
-        monkeypatch.setattr(durable, "ABSORB_AFTER", 1)
-        mine._durable._next_absorb = (0.0, 0.0)
+        monkeypatch.setattr(session, "ABSORB_AFTER", 1)
+        mine._session._next_absorb = (0.0, 0.0)
         assert mine.teach(*MAILS[21]) == "learnt"  # the journal has it, the model can wait
         monkeypatch.setattr(os, "fsync", fsync)
     with sb.Filter.open(tmp_path / "f") as again:
@@ -918,9 +917,9 @@ def test_a_journal_set_back_is_noticed(tmp_path):
 
 def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
     with taught(tmp_path / "f", MAILS[:3], width=2**16) as mine:
-        state = mine._durable.loaded()
+        state = mine._session.loaded()
         assert isinstance(state, State)
-        rows, moved = state.unpack(*mine._durable.journal.content(2), 2)
+        rows, moved = state.unpack(*mine._session.journal.content(2), 2)
         assert packable(rows) == packable(state.see(MAILS[1][0]).rows)
         assert len(moved) == 21
 
@@ -934,15 +933,15 @@ def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
         assert mine.status()["second_stage"] == {"fitted": False, "lessons_since": 0, "tune_helps": False}
         mine.train(named[:200], reserve=0)
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
-        stages = [stage.entries() for stage in mine._durable.loaded().engine.stages]
+        stages = [stage.entries() for stage in mine._session.loaded().engine.stages]
         for text, label in named[200:299]:
             mine.teach(text, label)
         mine.forget(named[0][0])
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 100, "tune_helps": True}
-        assert [stage.entries() for stage in mine._durable.loaded().engine.stages] == stages
+        assert [stage.entries() for stage in mine._session.loaded().engine.stages] == stages
         mine.retune()
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
-        assert [stage.entries() for stage in mine._durable.loaded().engine.stages] != stages
+        assert [stage.entries() for stage in mine._session.loaded().engine.stages] != stages
     with sb.Filter.create(tmp_path / "g", reader="text", width=2**12) as other:
         for text, label in named[:130]:
             other.teach(text, label)
@@ -963,7 +962,7 @@ def test_a_filter_of_mail_is_the_pool_of_the_same_mails(corpora_folder, tmp_path
     pool = sb.ViewPool().fit(*zip(*train))
     with sb.Filter.create(tmp_path / "f") as mine:
         mine.train(train, reserve=0, journal=False)
-        assert mine._durable.loaded().engine.weights == pool._engine.weights
+        assert mine._session.loaded().engine.weights == pool._engine.weights
         assert [mine.judge(raw).score for raw in judge] == pool.decision_function(judge).tolist()
 
 

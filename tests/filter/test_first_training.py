@@ -113,15 +113,15 @@ def test_another_training_was_quicker(tmp_path, monkeypatch):
     """Between the look at the filter and the transaction another process trains it: what it learnt is already known."""
     monkeypatch.setattr(training, "FEWEST", 1)
     mine = sb.Filter.create(tmp_path / "f", width=2**14)
-    submit = mine._durable.submit
+    transaction = mine._session.transaction
 
-    def late(lesson):
-        mine._durable.submit = submit
+    def late():
+        mine._session.transaction = transaction
         with sb.Filter.open(mine.path) as other:
             other.train(MAILS[:60], reserve=0)
-        return submit(lesson)
+        return transaction()
 
-    mine._durable.submit = late
+    mine._session.transaction = late
     with mine:
         done = mine.train(MAILS[:90], reserve=0)
         assert (done["learnt"], done["already"]) == (30, 60)
@@ -130,7 +130,7 @@ def test_another_training_was_quicker(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("journal", "failing"),
-    [(True, "surebayes.filter.disk.writing.Writing.commit"), (False, "surebayes.filter.disk.store.put_manifest")],
+    [(True, "surebayes.filter.transaction.Transaction.commit"), (False, "surebayes.filter.disk.store.put_manifest")],
 )
 def test_a_training_that_fails_has_learnt_nothing(tmp_path, monkeypatch, journal, failing):
     def fails(*args):
@@ -183,7 +183,7 @@ def test_first_rows_go_into_the_file_unless_somebody_has_it_open(is_open, modes,
         mine, *_ = trained(tmp_path / "f", monkeypatch, 1, journal=True)
     with mine:
         assert modes == ["wal" if is_open else "delete"]
-        assert mine._durable.open_journal()._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert mine._session.open_journal()._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         mine.teach(*MAILS[100])  # by the log as ever
         assert len(modes) == 1
         assert mine.problems() == []
@@ -218,7 +218,7 @@ def test_who_reads_while_first_rows_go_into_the_file_waits_for_them(modes, tmp_p
 
     monkeypatch.setattr(training, "FEWEST", 1)
     with sb.Filter.create(tmp_path / "f", width=2**14, model="words") as mine:
-        journal = mine._durable.open_journal()
+        journal = mine._session.open_journal()
         journal._db.execute("PRAGMA cache_size=1")  # rows are in the file before all of them are
         journal._db = AtTheEnd(journal._db, look)
         mine.train(MAILS)
@@ -252,7 +252,7 @@ class Dying:
         if text == "COMMIT": os.kill(os.getpid(), signal.SIGKILL)
         return self.db.execute(text, *more)
 mine = sb.Filter.open(sys.argv[1])
-opened = mine._durable.open_journal()
+opened = mine._session.open_journal()
 opened._db.execute("PRAGMA cache_size={pages}")
 opened._db = Dying(opened._db)
 mine.train(list(zip(*sb.synthetic.as_lists(200, 5))), reserve=0.1)

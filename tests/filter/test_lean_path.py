@@ -231,10 +231,10 @@ def same_on_corpus(path, mails):
     with sb.Filter.create(path) as mine:
         mine.train(lessons, reserve=0)
         live = [mine.judge(raw).score for raw, _ in mails]
-        weights = mine._durable.loaded().engine.weights
+        weights = mine._session.loaded().engine.weights
     with sb.Filter.open(path) as again:
         assert [again.judge(raw).score for raw, _ in mails[:500]] == live[:500]
-        assert again._durable.is_mapped
+        assert again._session.is_mapped
     lean = MappedModel(str(path))
     assert [lean.scores(raw)[0] for raw, _ in mails] == live
     assert [decision[1] for decision in BulkJudge(str(path)).judge([raw for raw, _ in mails])] == live

@@ -72,7 +72,7 @@ def folder(path):
     files = {name: (path / name).read_bytes() for name in names if name.startswith(("tables-", "learnt-"))}
     with sb.Filter.open(path) as mine:
         fields = "seq", "action", "fingerprint", "label", "source", "who", "body_check", "reader"
-        rows = [[getattr(e, field) for field in fields] for e in mine._durable.reading(anew=True).latest(None, None)]
+        rows = [[getattr(e, field) for field in fields] for e in mine._session.reading(refresh=True).latest(None, None)]
         assert mine.problems() == []
     return [name.partition("-")[0] for name in names], manifest, files, rows
 

@@ -89,7 +89,7 @@ def test_a_lesson_needs_neither_numpy_nor_click(trained, tmp_path):
     words = ["learn", "-m", str(mine), "--as", "spam", "-"]
     ran = subprocess.run([sys.executable, "-c", code, *words], input=MAILS[60][0], capture_output=True, check=True)
     loaded = set(ran.stdout.decode().split())
-    assert "surebayes.filter.live.durable" in loaded
+    assert "surebayes.filter.session" in loaded
     assert not loaded & {"numpy", "click", "json", "typing", "dataclasses", "tempfile", "surebayes.cli"}
 
 
@@ -185,11 +185,11 @@ def test_columns_are_kept_on_request(tmp_path):
     with sb.Filter.create(tmp_path / "f", model="words", content=False) as mine:
         mine.train(MAILS[:20], reserve=0)
         mine.teach(*MAILS[30])
-        assert all(event.reader is None for event in mine._durable.reading(anew=True).latest())
+        assert all(event.reader is None for event in mine._session.reading(refresh=True).latest())
         assert mine.forget(MAILS[30][0]) == "forgotten"
         mine.keep_content(True)
         mine.teach(*MAILS[31])
-        assert mine._durable.reading(anew=True).latest(limit=1)[0].reader == contents.VERSION
+        assert mine._session.reading(refresh=True).latest(limit=1)[0].reader == contents.VERSION
         assert mine.problems() == []
 
 
@@ -240,8 +240,8 @@ def test_what_is_erased_is_gone(trained, tmp_path):
         plain.teach(raw, "spam")
     with sb.Filter.open(mine) as opened:
         opened.teach(raw, "spam")
-        (event,) = opened._durable.reading(anew=True).latest(limit=1)
-        body = opened._durable.reading().body(event.seq)
+        (event,) = opened._session.reading(refresh=True).latest(limit=1)
+        body = opened._session.reading().body(event.seq)
     assert any(body[-40:] in path.read_bytes() for path in mine.iterdir())
     with sb.Filter.open(mine) as opened:
         done = opened.erase([" <secret@example.org> "])
@@ -249,7 +249,7 @@ def test_what_is_erased_is_gone(trained, tmp_path):
         assert opened.problems() == []
         assert opened.forget(raw) == "unknown"
         with pytest.raises(BadModel, match="was erased"):
-            opened._durable.reading(anew=True).body(event.seq)
+            opened._session.reading(refresh=True).body(event.seq)
         with pytest.raises(ValueError, match="no way back"):
             opened.rollback(event.seq)
     assert not any(body[-40:] in path.read_bytes() for path in mine.iterdir())

@@ -347,7 +347,7 @@ def test_kill_nine_loses_no_acknowledged_truth_and_forgives_no_debt(tmp_path, af
     rows = dict(memory.database.rows("SELECT fingerprint, truth FROM verdicts"))
     flagged = {f"f{i}" for what, i, label in lines if (what, label) == ("answered", "spam")}
     told = {f"f{i}": alarm == "True" for what, i, alarm in lines if what == "told"}
-    assert flagged <= set(rows)  # durable before they were answered
+    assert flagged <= set(rows)  # session before they were answered
     assert all(rows[name] == "ham" for name in told)
     budget, least = state_of(memory), AlarmBudget(0.001, 1000)
     for alarm in told.values():

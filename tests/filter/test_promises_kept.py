@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import threading
+import time
 
 import pytest
 from hypothesis import given as hypothesis_given
@@ -142,7 +143,7 @@ def test_corrections_of_the_reserve_go_on_counting_and_end_the_guarantee(calibra
         assert first.guaranteed
         wrong = misjudged(mine, 3)
         scores = [mine.judge(raw).score for raw in wrong]
-        mine._durable.loaded().settings.thresholds["spam"] = min(scores) - 1e-9
+        mine._session.loaded().settings.thresholds["spam"] = min(scores) - 1e-9
         for raw in wrong:
             assert mine.teach(raw, "ham") == "learnt"
             assert mine.teach(raw, "ham") == "already"
@@ -187,20 +188,21 @@ def test_an_exhausted_reserve_is_a_stale_certificate(calibrated):
 
 def together(mine, lessons):
     """Have lessons of several threads written in one transaction; what each got."""
-    durable, results = mine._durable, {}
+    session, results = mine._session, {}
 
     def ask(name, lesson):
         try:
-            results[name] = durable.submit(lesson)
+            with session.transaction() as txn:
+                results[name] = lesson(txn)
         except Exception as error:
             results[name] = error
 
-    with durable.writer:
+    with session.turn:
         threads = [threading.Thread(target=ask, args=item) for item in lessons.items()]
         for thread in threads:
             thread.start()
-        while len(durable._queue) < len(lessons):
-            pass
+        while session._waiting < len(lessons):
+            time.sleep(0.001)
     for thread in threads:
         thread.join()
     return results
@@ -208,19 +210,17 @@ def together(mine, lessons):
 
 @pytest.mark.parametrize("half_done", [False, True])
 def test_a_bad_request_fails_alone(half_done, tmp_path):
-    from surebayes.filter import teaching
-
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
-        state = mine._durable.loaded()
+        state = mine._session.loaded()
         seen = [state.see(raw) for raw, _ in MAILS[:6]]
 
-        def bad(write):
+        def bad(txn):
             if half_done:
-                teaching.teach(write, seen[5], "ham", None)
+                txn.learn(seen[5], "ham", None)
             raise ValueError("a bad request")
 
         lessons = {
-            i: (lambda write, i=i: teaching.teach(write, seen[i], MAILS[i][1], None)) for i in range(5)
+            i: (lambda txn, i=i: txn.learn(seen[i], MAILS[i][1], None)) for i in range(5)
         } | {"bad": bad}  # fmt: skip
         results = together(mine, lessons)
         assert isinstance(results.pop("bad"), ValueError)
@@ -359,7 +359,7 @@ def certified(tmp_path_factory):
 
 
 def bits_of(mine):
-    engine = mine._durable.loaded().engine
+    engine = mine._session.loaded().engine
     counts = [(sums.own.entries(), sums.alive, list(sums.totals)) for sums in engine.sums]
     return counts, list(engine.documents), engine.weights.units, engine.weights.bias
 
@@ -402,10 +402,10 @@ def test_lessons_that_were_forgotten_renew_nothing(certified, tmp_path):
         assert mine.certificate.state == "being renewed"
         for raw, _ in MAILS[100:140]:
             mine.teach(raw, "spam")
-            mine._durable.next_renewal = float("inf")
+            mine._session.next_renewal = float("inf")
         for raw, _ in MAILS[100:140]:
             mine.forget(raw)
-        mine._durable.next_renewal = 0.0
+        mine._session.next_renewal = 0.0
         mine.absorb()
         assert mine.certificate == certificate
     with sb.Filter.open(tmp_path / "f") as mine:

@@ -27,7 +27,7 @@ def site(tmp_path, mails):
 
 
 def bits(mine):
-    return [table.totals for table in mine._durable.fresh_state().engine.sums]
+    return [table.totals for table in mine._session.fresh_state().engine.sums]
 
 
 def test_the_lesson_without_the_mail_is_the_lesson_with_it(site, mails, tmp_path):

@@ -12,8 +12,8 @@ import pytest
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, write_mails
-from surebayes.filter.disk.writing import Writing
 from surebayes.filter.training import _Training
+from surebayes.filter.transaction import Transaction
 
 WORDS = ("--views", "words", "--width", "4096", "--reserve", "0.2", "--json")
 
@@ -49,8 +49,8 @@ def assert_knows(folder, halves):
         known = sum(status["documents"].values()) + sum(status["reserved"].values())
         mails = [path.read_bytes() for half in halves for path in files(half)]
         assert known == len(mails)
-        write = Writing(mine._durable.standing(), mine._durable.reading())
-        assert all(write.known(sb.read_message(raw).fingerprint) is not None for raw in mails)
+        txn = Transaction(mine._session.standing(), mine._session.reading())
+        assert all(txn.known(sb.read_message(raw).fingerprint) is not None for raw in mails)
 
 
 @pytest.mark.parametrize("journal", ["--journal", "--no-journal"])
@@ -68,26 +68,26 @@ def test_two_trainings_started_together(journal, halves, tmp_path):
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_filter_is_read_before_the_row_of_a_training_is_in_the_journal(is_open, tmp_path, monkeypatch):
     """A training without journal writes the model, then its rows: who reads between the two waits for them."""
-    commit, known = Writing.commit, []
+    commit, known = Transaction.commit, []
 
     def look():
         with sb.Filter.open(tmp_path / "f") if other is None else other as reading:
-            known.append((sum(reading.status()["documents"].values()), reading._durable.reading().last()))
+            known.append((sum(reading.status()["documents"].values()), reading._session.reading().last()))
 
     looking = threading.Thread(target=look)
 
-    def commit_while_others_look(write):
+    def commit_while_others_look(txn):
         looking.start()
         looking.join(0.3)
-        commit(write)
+        commit(txn)
 
     with sb.Filter.create(tmp_path / "f", width=4096) as mine:
         other = sb.Filter.open(tmp_path / "f") if is_open else None
         with monkeypatch.context() as slow:
-            slow.setattr(Writing, "commit", commit_while_others_look)
+            slow.setattr(Transaction, "commit", commit_while_others_look)
             assert mine.train(mails(40), reserve=0, journal=False)["learnt"] == 40
         looking.join()
-        assert known == [(40, mine._durable.reading().last())]
+        assert known == [(40, mine._session.reading().last())]
         assert mine.problems() == []
 
 
@@ -103,8 +103,8 @@ def kill_one_of_two(folder, halves, journal, dice):
     assert code == 0, err
     with sb.Filter.open(folder) as mine:
         assert mine.problems() == []
-        write = Writing(mine._durable.standing(), mine._durable.reading())
-        assert all(write.known(sb.read_message(path.read_bytes()).fingerprint) for path in files(halves[0]))
+        txn = Transaction(mine._session.standing(), mine._session.reading())
+        assert all(txn.known(sb.read_message(path.read_bytes()).fingerprint) for path in files(halves[0]))
     code, _, err = finished(start(folder, halves[1], journal))
     assert code == 0, err
     assert_knows(folder, halves)
@@ -154,7 +154,7 @@ READERS = [("mail", mails), ("text", texts)]
 
 def frozen(opened):
     """What a training finds besides the counts."""
-    engine = opened._durable.fresh_state().engine
+    engine = opened._session.fresh_state().engine
     return engine.weights, [list(stage.intercepts) for stage in engine.stages]
 
 
@@ -188,11 +188,9 @@ def test_a_training_that_was_cut_short_ends_as_it_would_have(
         for each in (whole, cut_short) if before else ():
             each.train(before, reserve=0)
         whole.train(documents, reserve=0.1)
-        submit, left = cut_short._durable.submit, list(range(transactions))
+        transaction, left = cut_short._session.transaction, list(range(transactions))
         with monkeypatch.context() as death:
-            death.setattr(
-                cut_short._durable, "submit", lambda lesson: submit(lesson) if left and [left.pop()] else kill()
-            )
+            death.setattr(cut_short._session, "transaction", lambda: transaction() if left and [left.pop()] else kill())
             death.setattr(_Training, "_weigh", kill)
             death.setattr(_Training, "_weigh_in_turns", kill)
             with pytest.raises(Killed):

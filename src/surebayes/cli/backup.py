@@ -87,8 +87,8 @@ def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> 
     from surebayes.filter.layers.bogofilter import imported
 
     with click.open_file(file, "rb") as lines, _show.progress("importing"):
-        durable, report = imported(lines, model, width)
-        durable.close()
+        session, report = imported(lines, model, width)
+        session.close()
     if group is not None:
         share(model, group)
     counts = ", ".join(f"{count:,} {name}" for name, count in report["documents"].items())

@@ -72,7 +72,7 @@ def train(
     """
     from surebayes.filter.filter import is_filter
     from surebayes.filter.lean import outcome
-    from surebayes.filter.live.new_folder import remove_unused
+    from surebayes.filter.new_folder import remove_unused
 
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")

@@ -35,11 +35,11 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
 
 def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Begin budgets, or change them; what was set aside places their thresholds. Debt stays."""
-    durable = mine._durable
+    session = mine._session
     memory = mine._begin_to_remember()
-    with durable.mutex:
-        state = durable.fresh_state()
-        reserve = held_out(state, durable.reading())
+    with session.mutex:
+        state = session.fresh_state()
+        reserve = held_out(state, session.reading())
     now, terms = mine.budgets(), (0.0, 0.0)
     with memory.lock, memory.database.writing():
         for label in labels:
@@ -49,8 +49,8 @@ def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
             place = 0 if len(state.names) == 2 else state.names.index(label)
             ledger.set_terms(memory.database, label, place, *terms, who="calibrate")
             ledger.calibrate(memory.database, label, scores[~truth].tolist(), scores[truth].tolist())
-    _note_terms(durable.path, *terms)
-    durable.absorb_all(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with the gist of the settings
+    _note_terms(session.path, *terms)
+    session.absorb(f"budget: {terms[1]:g} + {terms[0]:g} n alarms")  # with the gist of the settings
 
 
 def _note_terms(folder: str, rate: float, burst: float) -> None:
@@ -63,7 +63,7 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
 
 def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     """End budgets, with their debt; return those that there were."""
-    memory, path = mine._remembering(), os.path.join(mine._durable.path, settings.NAME)
+    memory, path = mine._remembering(), os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:
         with memory.lock, memory.database.writing():
@@ -73,7 +73,7 @@ def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     if not mine.budgets() and os.path.exists(path) and "budget" in settings.read(path):
         settings.change(path, "budget", None)
     if ended:
-        mine._durable.absorb_all(f"budget ended: {', '.join(ended)}")
+        mine._session.absorb(f"budget ended: {', '.join(ended)}")
     return ended
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from surebayes.filter.live.state import State
+    from surebayes.filter.state import State
     from surebayes.pool.buffers import Numbers
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch

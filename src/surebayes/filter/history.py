@@ -9,11 +9,10 @@ from typing import Any
 from surebayes.errors import BadInput, StoreError
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal, Known
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.state import State
-from surebayes.filter.teaching import forget
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.filter.training import Progress
+from surebayes.filter.transaction import Transaction
 from surebayes.persist.manifest import parsed
 
 
@@ -68,70 +67,62 @@ def difference(journal: Journal, first: int, last: int, limit: int) -> dict[str,
     return {"from": first, "to": last, **counts, "settings": settings, "messages": len(rows), "rows": latest}
 
 
-def rollback(durable: Durable, version: int, who: str | None) -> int:
+def rollback(session: Session, version: int, who: str | None) -> int:
     """See `Filter.rollback`."""
-
-    def lesson(write: Writing) -> int:
-        state = write.state
+    with session.transaction() as txn:
+        state = txn.state
         if not isinstance(version, int) or not 0 <= version <= state.seq:
             raise ValueError(f"version must be a whole number from 0 to {state.seq}. Got {version!r}.")
         if version < state.floor:
             raise ValueError(f"Messages were learnt without journal at {state.floor}; there is no way back before it.")
-        undone = [event for event, _ in write.journal.heads(version)]
+        undone = [event for event, _ in txn.journal.heads(version)]
         erased = [event.seq for event in undone if event.action in ("erase", "rebuild")]
         if erased:
             raise ValueError(
                 f"Messages were erased, or all were counted anew, at {erased[-1]}; there is no way back before it."
             )
         for event in reversed(undone):
-            _undo(write, event, who)
-        return len(undone)
-
-    undone: int = durable.submit(lesson)
-    durable.absorb_all(f"rolled back to {version}", renew=True)
-    return undone
+            _undo(txn, event, who)
+    session.absorb(f"rolled back to {version}", renew=True)
+    return len(undone)
 
 
-def undo(durable: Durable, version: int, who: str | None) -> str:
+def undo(session: Session, version: int, who: str | None) -> str:
     """See `Filter.undo`."""
-
-    def lesson(write: Writing) -> str:
-        latest = write.journal.last()
+    with session.transaction() as txn:
+        latest = txn.journal.last()
         if not 1 <= version <= latest:
             raise BadInput(f"There is no lesson {version}; the latest is {latest}.")
-        event = next(event for event, _ in write.journal.heads(version - 1))
+        event = next(event for event, _ in txn.journal.heads(version - 1))
         if event.action not in ("learn", "forget") or event.fingerprint is None:
             raise BadInput(f"Row {version} is no lesson: {event.action}. Go back to the version before it instead.")
-        (last,) = write.journal.latest(event.fingerprint, 1)
+        (last,) = txn.journal.latest(event.fingerprint, 1)
         if last.seq != version:
             raise BadInput(f"The message of lesson {version} was taught or forgotten again at {last.seq}: undo that.")
-        if write.journal.erased() & {event.seq, event.source or 0}:
+        if txn.journal.erased() & {event.seq, event.source or 0}:
             raise BadInput(f"The message of lesson {version} was erased; there is no way back to it.")
-        _undo(write, event, who)
-        return "forgotten" if event.action == "learn" else "learnt"
-
-    outcome: str = durable.submit(lesson)
-    return outcome
+        _undo(txn, event, who)
+    return "forgotten" if event.action == "learn" else "learnt"
 
 
-def _undo(write: Writing, event: Event, who: str | None) -> None:
+def _undo(txn: Transaction, event: Event, who: str | None) -> None:
     row, now = event.source or event.seq, time.time()
     if event.action == "learn":
-        forget(write, event.fingerprint or "", who)
+        txn.forget(event.fingerprint or "", who)
     elif event.action == "forget":
-        rows, moved = write.terms(row)
-        write.state.count(rows, moved, event.label or "", row, 1)
-        write.add(Event("learn", event.fingerprint, event.label, row, now, who))
+        rows, moved = txn.terms(row)
+        txn.state.count(rows, moved, event.label or "", row, 1)
+        txn.add(Event("learn", event.fingerprint, event.label, row, now, who))
     elif event.action == "reserve":
-        forget(write, event.fingerprint or "", who)
+        txn.forget(event.fingerprint or "", who)
     elif event.action == "release":
-        write.add(Event("reserve", event.fingerprint, event.label, row, now, who))
+        txn.add(Event("reserve", event.fingerprint, event.label, row, now, who))
     elif event.action in ("judged", "unjudged"):
         opposite = "unjudged" if event.action == "judged" else "judged"
-        write.add(Event(opposite, event.fingerprint, event.label, row, now, who))
+        txn.add(Event(opposite, event.fingerprint, event.label, row, now, who))
     elif event.action == "settings":
-        change = parsed(write.journal.body(event.seq), f"Row {event.seq} of the journal")
-        write.settings(change["was"], who, weights=event.label == "weights")
+        change = parsed(txn.journal.body(event.seq), f"Row {event.seq} of the journal")
+        txn.settings(change["was"], who, weights=event.label == "weights")
 
 
 def unlike_the_journal(

@@ -13,11 +13,9 @@ not guaranteed.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +23,13 @@ import numpy as np
 from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.writing import Writing
+from surebayes.filter.features import Features
 from surebayes.filter.lean.judge import UNSURE
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import Seen
-from surebayes.filter.live.state import State
 from surebayes.filter.plain import label_of
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.filter.training import BATCH, batched, is_reserved
+from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
 from surebayes.promises.calibration import fit_probability
@@ -138,9 +136,9 @@ def targets(state: State, positive: str | None) -> list[str]:
     return [positive] if positive is not None else names[1:] if len(names) == 2 else list(names)
 
 
-def calibrate(durable: Durable, positive: str | None, terms: Mapping[str, Any]) -> None:
+def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) -> None:
     """Make the promise of a rate, or of a precision, for each class that is meant; see `Filter.calibrate`."""
-    state = durable.standing()
+    state = session.standing()
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     if all(value is None for value in terms.values()) and any(label in before for label in labels):
@@ -148,15 +146,13 @@ def calibrate(durable: Durable, positive: str | None, terms: Mapping[str, Any]) 
     else:
         wanted = dict.fromkeys(labels, _terms(terms))
 
-    def lesson(write: Writing) -> None:
-        reserve = held_out(write.state, write.journal)
+    with session.transaction() as txn:
+        reserve = held_out(txn.state, txn.journal)
         for label, terms_of_class in wanted.items():
-            _promise(write, reserve, label, terms_of_class, "calibrate")
-
-    durable.submit(lesson)
+            _promise(txn, reserve, label, terms_of_class, "calibrate")
     limits = {each.max_fpr for each in wanted.values() if each.max_fpr is not None}
     summary = f"false alarms at most {min(limits):g}" if limits else "a precision for each class"
-    durable.absorb_all(f"calibrated: {summary}")
+    session.absorb(f"calibrated: {summary}")
 
 
 def _terms(options: Mapping[str, Any]) -> PromiseTerms:
@@ -177,26 +173,26 @@ def _terms(options: Mapping[str, Any]) -> PromiseTerms:
     )
 
 
-def renew(write: Writing) -> Certificate | None:
+def renew(txn: Transaction) -> Certificate | None:
     """Replace a stale certificate by one for the model as it is, with the same promise; None where it can't be kept.
 
     The reserve is scored anew. It may have become too small, where messages of it were taught or forgotten: then the
     old certificate stays, stale as it is.
     """
     certificate = None
-    reserve = held_out(write.state, write.journal)
-    for label, before in write.state.settings.certificates.items():
+    reserve = held_out(txn.state, txn.journal)
+    for label, before in txn.state.settings.certificates.items():
         try:
-            certificate = _promise(write, reserve, label, PromiseTerms.of(before, label), "renew")
+            certificate = _promise(txn, reserve, label, PromiseTerms.of(before, label), "renew")
         except ValueError as error:  # too few are left, or no threshold reaches the precision any more
             if isinstance(error, BadModel):
                 raise
     return certificate
 
 
-def _promise(write: Writing, reserve: HeldOut, label: str, terms: PromiseTerms, who: str) -> Certificate:
+def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms, who: str) -> Certificate:
     """Certify the model as it is, and set the class's threshold, and the probability, by it."""
-    state = write.state
+    state = txn.state
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
     certificate = _certify(scores, truth, label, terms, days, groups, state.model, other)
@@ -215,7 +211,7 @@ def _promise(write: Writing, reserve: HeldOut, label: str, terms: PromiseTerms, 
         "certificates": {**settings.certificates, label: json.loads(certificate.to_json())},
         "certified_at": state.lessons,
     }  # fmt: skip
-    write.settings(change, who)
+    txn.settings(change, who)
     return certificate
 
 
@@ -261,12 +257,12 @@ def held_out(state: State, journal: Journal) -> HeldOut:
     return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before), texts)
 
 
-def tradeoff(durable: Durable, positive: str | None, confidence: float) -> dict[str, Any]:
+def tradeoff(session: Session, positive: str | None, confidence: float) -> dict[str, Any]:
     """See `Filter.tradeoff`."""
     fraction(confidence, "confidence", zero=False, one=False)
-    with durable.mutex:
-        state = durable.fresh_state()
-        held = held_out(state, durable.reading())
+    with session.mutex:
+        state = session.fresh_state()
+        held = held_out(state, session.reading())
     label = targets(state, positive)[-1]
     scores, truth, _, groups = held.of(label)
     negatives = np.sort(one_each(scores[~truth], groups[~truth]))[::-1]
@@ -322,19 +318,16 @@ def _certify(
     )  # fmt: skip
 
 
-def set_aside(durable: Durable, documents: Iterable[tuple[bytes | str, str]]) -> None:
+def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) -> None:
     """Put documents to the reserve that the filter doesn't know, each with its label."""
-    state = durable.standing()
+    state = session.standing()
 
-    def seen() -> Iterator[tuple[str, Seen]]:
+    def read() -> Iterator[tuple[str, Features]]:
         for content, label in documents:
             yield label_of(label, state.names), state.see(content)
 
-    def lesson(write: Writing, batch: Sequence[tuple[str, Seen]]) -> None:
-        for label, document in batch:
-            if write.known(document.fingerprint) is None:
-                write.add(write.state.event("reserve", document, label, time.time(), "calibrate"))
-
-    with durable.bulk():
-        for batch in batched(seen(), BATCH):
-            durable.submit(partial(lesson, batch=batch))
+    with session.bulk():
+        for batch in batched(read(), BATCH):
+            with session.transaction() as txn:
+                for label, features in batch:
+                    txn.reserve(features, label, "calibrate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
 from surebayes.filter.disk import contents
@@ -13,13 +13,12 @@ from surebayes.filter.disk.contents import Reading
 from surebayes.filter.disk.events import Event, MessageRows
 from surebayes.filter.disk.spool import Places, Spool, SpooledGroup
 from surebayes.filter.disk.unjournaled import pack_events
-from surebayes.filter.disk.writing import Writing
+from surebayes.filter.features import Features
 from surebayes.filter.first_training import FEWEST, count_first, is_first
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import Seen
-from surebayes.filter.live.state import State
 from surebayes.filter.plain import label_of
-from surebayes.filter.teaching import teach
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
+from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import WEIGHING, in_order, is_weighable, turns_of
 from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.threads import ahead
@@ -69,12 +68,12 @@ class _Training:
     """
 
     def __init__(
-        self, durable: Durable, reserve: float, journal: bool, who: str | None, progress: Progress | None
+        self, session: Session, reserve: float, journal: bool, who: str | None, progress: Progress | None
     ) -> None:
-        self.durable, self.journal, self.who, self.progress = durable, journal, who, progress
+        self.session, self.journal, self.who, self.progress = session, journal, who, progress
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
-        self.spool = Spool(durable.path)
-        names = durable.loaded().names
+        self.spool = Spool(session.path)
+        names = session.loaded().names
         # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
@@ -87,7 +86,7 @@ class _Training:
 
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
-        state, read = self.durable.loaded(), 0
+        state, read = self.session.loaded(), 0
         if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
             threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
@@ -105,14 +104,14 @@ class _Training:
 
     def look_up(self) -> None:
         """Find the messages that were read and that the filter knew before this training."""
-        state = self.durable.standing()
+        state = self.session.standing()
         if not state.messages + len(state.learnt):
             return
-        write = Writing(state, self.durable.reading())
-        known = {f: found for f in self.spool.places if (found := write.known(f)) is not None}
+        txn = Transaction(state, self.session.reading())
+        known = {f: found for f in self.spool.places if (found := txn.known(f)) is not None}
         self.known = known.keys() - self.spool.contradictory
         if any(known[f][0] == "learn" for f in self.known) and is_weighable(state):
-            rows, told = write.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
+            rows, told = txn.journal.learnt_together(), {f: ("learn", self.spool.label_of(f)) for f in self.known}
             self.unweighed = {f for f in self.known if known[f][:2] == told[f] and known[f][2] in rows}
 
     def weighs(self, state: State) -> bool:
@@ -122,16 +121,16 @@ class _Training:
         mine = len(self.unweighed) + sum(self.is_new(f, label) for f, label in self.spool.labelled())
         return mine >= max(sum(state.engine.documents) - len(self.unweighed), 1)
 
-    def learn(self, write: Writing, batch: Sequence[str], together: bool) -> None:
+    def learn(self, txn: Transaction, batch: Sequence[str], together: bool) -> None:
         """Learn messages; those that are new `together`, without a step of the weights."""
-        state = write.state
+        state = txn.state
         anew = not state.messages + len(state.learnt) or (state.seq, state.chain) == self.stands_at
-        known = {} if anew else {f: found for f in batch if (found := write.known(f)) is not None}
+        known = {} if anew else {f: found for f in batch if (found := txn.known(f)) is not None}
         labels = self.spool.labels_of(batch)
         aside = {f for f, label in zip(batch, labels) if f[:8] < self.limits[label] and f not in known}
         new = [f for f in batch if f not in known and (together or f in aside)]
         if self.journal:
-            self._write(write, new, aside)
+            self._write(txn, new, aside)
         self.done["reserved"] += len(aside)
         if len(new) < len(batch):
             written = set(new)
@@ -139,15 +138,15 @@ class _Training:
                 if fingerprint in known and (not self.journal or known[fingerprint][:2] == ("reserve", label)):
                     self.done["already"] += 1  # set aside before: training again must not use it up
                 elif fingerprint not in written:
-                    self._step(write, fingerprint, label)
+                    self._step(txn, fingerprint, label)
         self._count(state, self.spool.places_of(f for f in new if f not in aside))
         self._tell(len(batch))
         if anew:
             self.stands_at = state.seq, state.chain
 
-    def _write(self, write: Writing, new: Sequence[str], aside: set[str]) -> None:
+    def _write(self, txn: Transaction, new: Sequence[str], aside: set[str]) -> None:
         """Write rows of the journal that hold messages, some of which are set `aside`."""
-        state, spool, first = write.state, self.spool, write.state.seq + 1
+        state, spool, first = txn.state, self.spool, txn.state.seq + 1
         bodies, checks = spool.bodies_of(new)
         messages = MessageRows(
             time.time(),
@@ -158,9 +157,9 @@ class _Training:
             spool.labels_of(new),
             bodies,
             checks,
-            write.journal.hashed_many([spool.ids.get(f, "") for f in new]),
+            txn.journal.hashed_many([spool.ids.get(f, "") for f in new]),
         )
-        write.add_messages(messages)
+        txn.add_messages(messages)
         for row, fingerprint in enumerate(new, first):
             if fingerprint in aside:
                 state.hold_aside(row, spool.rows_of(fingerprint))
@@ -181,19 +180,19 @@ class _Training:
             if not self.journal:
                 self.unjournaled += zip(group.fingerprints, map(codes.__getitem__, group.labels))
 
-    def _step(self, write: Writing, fingerprint: str, label: str) -> None:
+    def _step(self, txn: Transaction, fingerprint: str, label: str) -> None:
         message = self.spool.message(fingerprint)
-        seen = Seen.of_terms(fingerprint, message.rows, message.content, message.message_id)
+        features = Features.of_terms(fingerprint, message.rows, message.content, message.message_id)
         if self.journal:
-            self.done[teach(write, seen, label, self.who)] += 1
+            self.done[txn.learn(features, label, self.who)] += 1
         else:
-            write.state.learn(seen, label, self.who)
-            self.unjournaled.append((seen.fingerprint, write.state.code(label)))
+            txn.state.learn(features, label)
+            self.unjournaled.append((features.fingerprint, txn.state.code(label)))
             self.done["learnt"] += 1
 
-    def carry_out(self, submit: Callable[[Callable[[Writing], Any]], Any]) -> None:
-        """Learn what was read, a batch of messages at a time."""
-        state = self.durable.loaded()
+    def carry_out(self, transaction: Callable[[], AbstractContextManager[Transaction]]) -> None:
+        """Learn the messages, a batch at a time, each in a `transaction`."""
+        state = self.session.loaded()
         self.look_up()
         together = self.weighs(state)
         one_by_one = state.engine.n_experts > 1 and not together
@@ -205,57 +204,50 @@ class _Training:
             turns = turns_of(state.engine, fingerprints, list(map(state.code, labels)))
             tail = {fingerprints[i] for i in turns[0]} - self.unweighed if len(turns) == 1 else set()
         if not one_by_one and self._fits_at_once() and is_first(state):
-            first = partial(self._learn_first, tail=tail, weigh=together)
-            if submit(self._repeatable(first)):
-                return
+            with transaction() as txn:
+                if self._learn_first(txn, tail, together):
+                    return
         if not self.journal and not one_by_one:
             self.done["already"] += len(self.known)
             new = self.spool.places_without(tail | self.known | self.spool.contradictory)
-            submit(self._repeatable(partial(self._learn_grouped, new=new)))
+            with transaction() as txn:
+                self._learn_grouped(txn, new)
         else:
             for batch in batched(self.spool.sorted(without=tail), BATCH):
-                submit(self._repeatable(partial(self.learn, batch=batch, together=not one_by_one)))
+                with transaction() as txn:
+                    self.learn(txn, batch, not one_by_one)
         if together:
-            weigh = self._weigh_in_turns if len(turns) > 1 else partial(self._weigh, tail=tail)
-            submit(self._repeatable(weigh))
+            with transaction() as txn:
+                if len(turns) > 1:
+                    self._weigh_in_turns(txn)
+                else:
+                    self._weigh(txn, tail)
 
     def _fits_at_once(self) -> bool:
         """Whether it pays to count all messages at once, and memory and one transaction hold them."""
         messages = len(self.spool.places)
         return messages >= FEWEST and self.spool.file is None and not (self.journal and messages > MOST_AT_ONCE)
 
-    def _repeatable(self, lesson: Callable[[Writing], Any]) -> Callable[[Writing], Any]:
-        """Return a lesson that may be carried out again, where another one of the same transaction failed."""
-        done, handled, learnt, unjournaled = dict(self.done), self.handled, len(self.learnt), len(self.unjournaled)
-
-        def again(write: Writing) -> Any:
-            self.done.update(done)
-            self.handled = handled
-            del self.learnt[learnt:], self.unjournaled[unjournaled:]
-            return lesson(write)
-
-        return again
-
-    def _learn_grouped(self, write: Writing, new: Iterable[Places]) -> None:
+    def _learn_grouped(self, txn: Transaction, new: Iterable[Places]) -> None:
         """Learn new messages that no journal asks for."""
-        self._tell(self._count(write.state, new))
+        self._tell(self._count(txn.state, new))
 
     def _tell(self, messages: int) -> None:
         self.handled += messages
         if self.progress is not None:
             self.progress("learning", self.handled, len(self.spool.places))
 
-    def _learn_first(self, write: Writing, tail: set[str], weigh: bool) -> bool:
+    def _learn_first(self, txn: Transaction, tail: set[str], weigh: bool) -> bool:
         """Learn the first messages of a filter, and weigh the experts as those do that haven't learnt some of them.
 
         Return False, with nothing done, where another training was quicker.
         """
-        state, spool = write.state, self.spool
+        state, spool = txn.state, self.spool
         if not is_first(state):
             return False
         aside = {f for f, label in spool.labelled() if f[:8] < self.limits[label]} - spool.contradictory
         if self.journal:
-            self._write(write, spool.sorted(), aside)
+            self._write(txn, spool.sorted(), aside)
         self.done["reserved"] += len(aside)
         codes = {label: state.code(label) for label in state.names}
         head = list(spool.grouped(spool.places_without(tail | aside | spool.contradictory)))
@@ -269,47 +261,47 @@ class _Training:
             self._note(groups, codes)
         self._tell(len(aside) + self.done["learnt"])
         if weigh:
-            write.weights(self.who)
+            txn.weights(self.who)
         return True
 
-    def _weigh(self, write: Writing, tail: set[str]) -> None:
+    def _weigh(self, txn: Transaction, tail: set[str]) -> None:
         """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen.
 
         Not where another training has learnt most of them meanwhile: it has weighed them, and the rest are lessons.
         """
-        alone = not self.journal or (write.state.seq, write.state.chain) == self.stands_at
-        held_out = tail if alone else {f for f in tail if write.known(f) is None}
+        alone = not self.journal or (txn.state.seq, txn.state.chain) == self.stands_at
+        held_out = tail if alone else {f for f in tail if txn.known(f) is None}
         if 2 * len(held_out) < len(tail):
             for batch in batched(self.spool.sorted(only=tail), BATCH):
-                self.learn(write, batch, False)
+                self.learn(txn, batch, False)
             return
-        state = write.state.into_memory()
+        state = txn.state.into_memory()
         state.write_all()
         ordered = self._in_order(state, held_out)
         places = [i for i, fingerprint in enumerate(ordered) if fingerprint in held_out]
 
         def learn() -> None:
             if not self.journal:
-                self._learn_grouped(write, self.spool.places_of(tail))
+                self._learn_grouped(txn, self.spool.places_of(tail))
                 return
             for batch in batched(self.spool.sorted(only=tail), BATCH):
-                self.learn(write, batch, True)
+                self.learn(txn, batch, True)
 
         self._fit(state, ordered, [places], learn)
-        write.weights(self.who)
+        txn.weights(self.who)
 
-    def _weigh_in_turns(self, write: Writing) -> None:
+    def _weigh_in_turns(self, txn: Transaction) -> None:
         """Weigh the experts on all messages that were learnt, each third by what the others say, and fit the rest.
 
         Not where another training has taught the filter more than this one since it began: it has weighed them.
         """
-        learnt = self._in_order(write.state)
-        if len(learnt) < max(sum(write.state.engine.documents) - len(learnt), 1):
+        learnt = self._in_order(txn.state)
+        if len(learnt) < max(sum(txn.state.engine.documents) - len(learnt), 1):
             return
-        state = write.state.into_memory()
+        state = txn.state.into_memory()
         state.write_all()
         self._fit(state, learnt, turns_of(state.engine, learnt, self._codes(state, learnt)))
-        write.weights(self.who)
+        txn.weights(self.who)
 
     def _in_order(self, state: State, held_out: Iterable[str] = ()) -> list[str]:
         """Return what was learnt together, and what is to be, in the order that experts are weighed in."""
@@ -349,7 +341,7 @@ def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:
 
 
 def train(
-    durable: Durable,
+    session: Session,
     documents: Iterable[tuple[bytes | str, str]],
     reserve: float,
     journal: bool,
@@ -359,7 +351,7 @@ def train(
     spread: Spread | None = None,
 ) -> dict[str, int]:
     """See `Filter.train`; `tell` takes (fingerprint, label) of what is to be learnt, before it is."""
-    training = _Training(durable, reserve, journal, who, progress)
+    training = _Training(session, reserve, journal, who, progress)
     try:
         training.read(documents, ahead if spread is None else spread)
         if tell is not None:
@@ -367,33 +359,33 @@ def train(
             tell((f, label) for f, label in spool.labelled() if f not in spool.contradictory)
         training.done["contradictory"] = len(training.spool.contradictory)
         if journal:
-            with durable.bulk(f"trained on {len(training.spool.places)}", renew=True):
-                training.carry_out(durable.submit)
+            with session.bulk(f"trained on {len(training.spool.places)}", renew=True):
+                training.carry_out(session.transaction)
         else:
-            _without_journal(durable, training)
+            _without_journal(session, training)
     finally:
         training.spool.close()
     return training.done
 
 
-def _without_journal(durable: Durable, training: _Training) -> None:
+def _without_journal(session: Session, training: _Training) -> None:
     """Learn messages that nobody will ask back: one row of the journal for all of them, which comes with the model."""
-    with durable.writer, durable.locked():
-        state = durable.ready_to_write()
+    with session.exclusive():
+        state = session.ready_to_write()
         try:
-            write = Writing(state, durable.open_journal())
-            training.carry_out(lambda lesson: lesson(write))
+            txn = Transaction(state, session.open_journal())
+            training.carry_out(lambda: nullcontext(txn))
             if not training.unjournaled:
                 return
             state.learnt.add(training.unjournaled)
             bulk = Event("bulk", label=f"{training.done['learnt']} without journal", time=time.time(), who=training.who)
-            write.add(bulk)
+            txn.add(bulk)
             state.floor = state.seq
-            durable.renew_certificate(1, write)
-            durable.absorb_locked(pack_events(write.events))
-            write.commit()
+            session.renew_certificate(1, txn)
+            session.write_model(pack_events(txn.events))
+            txn.commit()
         except BaseException:
-            durable.state, durable.ahead = None, True
+            session.drop_state()
             raise
 
 

@@ -8,11 +8,11 @@ from math import isfinite
 
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import batch_of
-from surebayes.filter.live.state import LEARNING, State
+from surebayes.filter.features import batch_of
+from surebayes.filter.session import Session
+from surebayes.filter.state import LEARNING, State
 from surebayes.filter.training import BATCH, batched
+from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import HELD_OUT, WEIGHING, in_order, is_weighable, turns_of
 from surebayes.pool.document import Rows
 from surebayes.pool.weights import HOW, UNIT
@@ -32,44 +32,41 @@ AGED = 100
 """Lessons after which second stages may be fitted anew with some gain."""
 
 
-def retune(durable: Durable, how: str | None, who: str | None) -> dict[str, Any]:
+def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]:
     """See `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
-    if durable.standing().settings.base is not None:
+    if session.standing().settings.base is not None:
         raise ValueError("A layer has the weights of its base, and steps of its own lessons: tune the base instead.")
-    how = WEIGHING[durable.standing().engine.reader] if how is None else how
+    how = WEIGHING[session.standing().engine.reader] if how is None else how
 
-    def lesson(write: Writing) -> dict[str, Any]:
-        state = write.state.into_memory()
+    with session.transaction() as txn:
+        state = txn.state.into_memory()
         engine = state.engine
         state.write_all()
-        known, key = write.journal.messages("learn", "forget"), in_order(engine)
+        known, key = txn.journal.messages("learn", "forget"), in_order(engine)
         learnt = [(f, *known[f][1:]) for f in sorted(known, key=key)]
         codes = [state.code(label) for _, label, _ in learnt]
         turns = turns_of(engine, [f for f, _, _ in learnt], codes)
         weighing = [i for turn in turns for i in turn]
         _check_enough(state, codes if len(turns) > 1 else [codes[i] for i in weighing], len(turns))
-        _fit(write, learnt, codes, turns, how)
-        write.weights(who)
+        _fit(txn, learnt, codes, turns, how)
+        txn.weights(who)
         by_expert = [{name: unit * UNIT for name, unit in zip(engine.names, units)} for units in engine.weights.units]
-        return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}
-
-    result: dict[str, Any] = durable.submit(lesson)
-    durable.absorb_all(f"retuned: {how}", renew=True)
-    return result
+    session.absorb(f"retuned: {how}", renew=True)
+    return {"weights": by_expert[0] if len(by_expert) == 1 else by_expert, "documents": len(weighing)}
 
 
 def _fit(
-    write: Writing, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
+    txn: Transaction, learnt: Sequence[tuple[str, str, int]], codes: list[int], turns: list[list[int]], how: str
 ) -> None:
     """Weigh the experts on some of the messages by what the others say, and fit second stages on all of them."""
     from surebayes.filter.fitting import JournaledDocuments, chosen_of
     from surebayes.pool.fit import fit
 
-    engine = write.state.engine
+    engine = txn.state.engine
     chosen, labels = chosen_of(engine, codes, turns)
-    documents = JournaledDocuments(partial(_rows, write), [learnt[i][2] for i in chosen.places], labels)
+    documents = JournaledDocuments(partial(_rows, txn), [learnt[i][2] for i in chosen.places], labels)
     if len(turns) > 1:
         fit(engine, documents, chosen, [array("q", turn) for turn in turns], how, FEWEST)
         return
@@ -122,8 +119,8 @@ def _check_enough(state: State, labels: list[int], turns: int) -> None:
             )
 
 
-def _rows(write: Writing, journal_rows: Sequence[int]) -> list[Rows]:
-    return batch_of([write.terms(row)[0] for row in journal_rows])
+def _rows(txn: Transaction, journal_rows: Sequence[int]) -> list[Rows]:
+    return batch_of([txn.terms(row)[0] for row in journal_rows])
 
 
 # ---------------------------------------------------------------------- what was set aside

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # a script's training goes this way
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from surebayes.filter.live.state import State
+    from surebayes.filter.state import State
     from surebayes.pool.engine import Engine
 
 HELD_OUT = 1 / 3

@@ -104,7 +104,7 @@ class OnlineFilter:
     """
 
     def __init__(self, model: str = "pool", width: int = 2**22) -> None:
-        from surebayes.filter.live.state import State
+        from surebayes.filter.state import State
         from surebayes.pool.specs import views_of
 
         self._state = State.new("mail", ["ham", "spam"], views_of(model, "mail", 2, width))
@@ -120,7 +120,7 @@ class OnlineFilter:
     def teach(self, raw: bytes, label: str) -> None:
         """Learn a message; one that has just been judged isn't read again."""
         seen = self._last[1] if self._last is not None and self._last[0] is raw else self._state.see(raw)
-        self._state.learn(seen, label, None)
+        self._state.learn(seen, label)
         self._last = None
 
 

@@ -13,7 +13,7 @@ from surebayes.errors import StoreError
 from surebayes.filter.filter import Filter
 from surebayes.filter.layers.base import stamp_of
 from surebayes.filter.layers.persons import Persons, folder_of, has_layer
-from surebayes.filter.live.new_folder import remove_unused
+from surebayes.filter.new_folder import remove_unused
 
 
 @dataclass(slots=True)

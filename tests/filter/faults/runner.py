@@ -19,8 +19,7 @@ from surebayes.errors import StoreError
 from surebayes.filter import training
 from surebayes.filter.disk import journal_file
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.teaching import forget, teach
+from surebayes.filter.session import Session
 from surebayes.synthetic import mail_stream
 
 MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}
@@ -196,10 +195,10 @@ class Learn(Scenario):
 
     def act(self, place, pipe):
         for i in range(4, 8):
-            brief(place / "f", lambda write, i=i: teach(write, write.state.see(MAILS[i][0]), MAILS[i][1], None))
+            brief(place / "f", lambda txn, i=i: txn.learn(txn.state.see(MAILS[i][0]), MAILS[i][1], None))
             say(pipe, i)
         name = sb.read_message(MAILS[0][0]).fingerprint
-        brief(place / "f", lambda write: forget(write, name, None))
+        brief(place / "f", lambda txn: txn.forget(name, None))
         say(pipe, "forgotten")
 
     def check(self, place, done):
@@ -217,12 +216,13 @@ class Learn(Scenario):
 
 def brief(path, lesson):
     """Carry a lesson out as `surebayes learn` does."""
-    durable = Durable.open(str(path), brief=True)
+    session = Session.open(str(path), brief=True)
     try:
-        durable.standing()
-        durable.submit(lesson)
+        session.standing()
+        with session.transaction() as txn:
+            lesson(txn)
     finally:
-        durable.close()
+        session.close()
 
 
 class Rescue(Scenario):
@@ -306,7 +306,7 @@ class Erase(Upkeep):
         self.act(place, os.open(os.devnull, os.O_WRONLY))
         assert check_filter(place / "f")[0] == 6
         with sb.Filter.open(place / "f") as mine:
-            assert mine._durable.reading(anew=True).erased() == {1}
+            assert mine._session.reading(refresh=True).erased() == {1}
 
 
 class Fold(Teach):

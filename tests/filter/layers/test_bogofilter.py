@@ -27,8 +27,8 @@ $9.99 4 0 20261115
 
 
 def test_counts_become_those_of_our_terms(tmp_path):
-    durable, report = imported(io.BytesIO(DUMP), tmp_path / "site", 2**16)
-    durable.close()
+    session, report = imported(io.BytesIO(DUMP), tmp_path / "site", 2**16)
+    session.close()
     assert report["documents"] == {"ham": 40, "spam": 30}
     assert report["tokens"] == {"used": 6, "left": 1}
     with sb.Filter.open(tmp_path / "site") as site:
@@ -42,8 +42,8 @@ def test_counts_become_those_of_our_terms(tmp_path):
 
 
 def test_it_learns_on_but_forgets_nothing_that_it_started_from(tmp_path):
-    durable, _ = imported(io.BytesIO(DUMP), tmp_path / "site", 2**16)
-    durable.close()
+    session, _ = imported(io.BytesIO(DUMP), tmp_path / "site", 2**16)
+    session.close()
     lesson = b"Subject: hi\n\npills meeting"
     with sb.Filter.open(tmp_path / "site") as site:
         before = site.judge(lesson).score
@@ -106,8 +106,8 @@ def test_what_bogofilter_itself_writes_is_read(tmp_path):
     dump = subprocess.run(
         ["bogoutil", "-d", str(tmp_path / "wordlist.db")], capture_output=True, check=True, timeout=60
     )
-    durable, report = imported(io.BytesIO(dump.stdout), tmp_path / "site", 2**18)
-    durable.close()
+    session, report = imported(io.BytesIO(dump.stdout), tmp_path / "site", 2**18)
+    session.close()
     assert sum(report["documents"].values()) == 60
     with sb.Filter.open(tmp_path / "site") as site:
         right = [site.judge(mail.raw).label == mail.label for mail in mails[60:]]

@@ -21,7 +21,7 @@ from strategies import layer_steps
 from surebayes.errors import BadModel
 from surebayes.filter.layers.persons import Persons
 from surebayes.filter.lean.judge import MappedModel
-from surebayes.filter.live.state import FEW_LESSONS
+from surebayes.filter.state import FEW_LESSONS
 from surebayes.pool.engine import Engine
 from surebayes.server.layers import OpenLayers
 from surebayes.synthetic import mail_stream
@@ -209,8 +209,8 @@ def test_a_small_layer_scores_as_one_in_memory(site, steps):
             else:
                 mine.close()
                 mine = sb.Filter.open(Path(scratch, "mine"))
-            with mine._durable.mutex:
-                state = mine._durable.fresh_state()
+            with mine._session.mutex:
+                state = mine._session.fresh_state()
                 assert not state.engine.in_memory
                 assert len(state.engine.sums[0].stack) <= FEW_LESSONS + 2
                 copy = Engine(state.engine.reader, state.engine.views, state.engine.classes, list(state.engine.sums))
@@ -231,7 +231,7 @@ def test_layers_that_nobody_uses_keep_no_old_tables(site, tmp_path):
         for i in range(8):
             with layers.of(f"p{i}", make=True) as layer:
                 layer.teach(*MAILS[60 + i])
-                bases.append(weakref.ref(layer._durable.fresh_state().standing.base))
+                bases.append(weakref.ref(layer._session.fresh_state().standing.base))
             opened.teach(*MAILS[80 + i])
             opened.absorb()
         del layer
@@ -247,7 +247,7 @@ def test_layers_on_a_layer_share_it_too(site, tmp_path):
     with sb.Filter.create(tmp_path / "department", base=site) as department:
         department.teach(*MAILS[70])
     opened = [sb.Filter.create(tmp_path / name, base=tmp_path / "department") for name in "abc"]
-    bases = {id(each._durable.fresh_state().standing.base) for each in opened}
+    bases = {id(each._session.fresh_state().standing.base) for each in opened}
     assert len(bases) == 1
     with pytest.raises(BadModel, match="stands on it"):
         opened[0].move_base(tmp_path / "a")

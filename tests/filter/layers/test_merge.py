@@ -28,10 +28,10 @@ def trained(path, mails, reserve=0.0, **options):
 
 def state_of(path):
     with sb.Filter.open(path) as opened:
-        state = opened._durable.loaded()
+        state = opened._session.loaded()
         tables = [sums.own.entries() for sums in state.engine.sums]
         stages = [(s.table and s.table.entries(), list(s.intercepts)) for s in state.engine.stages]
-        known = {f: (action, label) for f, (action, label, _) in opened._durable.reading().messages().items()}
+        known = {f: (action, label) for f, (action, label, _) in opened._session.reading().messages().items()}
         return (
             tables,
             list(state.engine.documents),
@@ -115,14 +115,14 @@ def test_what_one_has_learnt_is_set_aside_no_more(tmp_path):
 def test_scores_of_misjudged_documents_go_on_counting(tmp_path):
     trained(tmp_path / "a", MAILS, reserve=0.5, **SMALL)
     with sb.Filter.open(tmp_path / "a") as made:
-        reserved = set(made._durable.reading().messages("reserve", "release"))
+        reserved = set(made._session.reading().messages("reserve", "release"))
         raw, label = next((r, c) for r, c in MAILS if sb.read_message(r).fingerprint in reserved)
         made.teach(raw, "spam" if label == "ham" else "ham")  # misjudged, if this is the truth
-        assert made._durable.reading().messages("judged", "unjudged")
+        assert made._session.reading().messages("judged", "unjudged")
     trained(tmp_path / "b", MAILS[:10], **SMALL)
     sb.Filter.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
     with sb.Filter.open(tmp_path / "c") as merged:
-        assert list(merged._durable.reading().messages("judged", "unjudged")) == [sb.read_message(raw).fingerprint]
+        assert list(merged._session.reading().messages("judged", "unjudged")) == [sb.read_message(raw).fingerprint]
 
 
 def test_what_cannot_be_merged_is_refused_and_nothing_is_left(tmp_path):
@@ -169,7 +169,7 @@ def test_a_filter_with_the_views_of_another_release_learns_and_is_tuned_but_not_
         before = old.judge(texts[200][0]).score
         assert old.retune()["documents"] == 180
         assert old.judge(texts[200][0]).score != before
-        assert list(old._durable.loaded().engine.views) == [view.replace(width=2**12) for view in older]
+        assert list(old._session.loaded().engine.views) == [view.replace(width=2**12) for view in older]
         assert old.problems() == []
 
 

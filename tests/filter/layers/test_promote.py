@@ -24,7 +24,7 @@ def site(tmp_path):
 
 def counts(path):
     with sb.Filter.open(path) as opened:
-        engine = opened._durable.loaded().engine
+        engine = opened._session.loaded().engine
         return [sums.own.entries() for sums in engine.sums], list(engine.documents)
 
 
@@ -55,7 +55,7 @@ def test_chosen_lessons_go_to_the_base_and_back(site, tmp_path):
 
 def test_all_lessons_of_a_class_from_a_journal_without_content(site, tmp_path):
     with sb.Filter.create(tmp_path / "ann", base=site) as ann:
-        ann._durable.open_journal().set_fact("content", "no")
+        ann._session.open_journal().set_fact("content", "no")
     with sb.Filter.open(tmp_path / "ann") as ann:
         for raw, label in MAILS[60:80]:
             ann.teach(raw, label)

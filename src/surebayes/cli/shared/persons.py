@@ -50,7 +50,7 @@ def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) ->
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter
     from surebayes.filter.layers.persons import Persons, folder_of, has_layer
-    from surebayes.filter.live.new_folder import remove_unused
+    from surebayes.filter.new_folder import remove_unused
 
     meant, unused = person(), None
     if meant is not None and quota is not None:

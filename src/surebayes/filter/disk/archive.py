@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.lean.judge import KIND
-from surebayes.filter.live.durable import Durable
 from surebayes.filter.memory.database import NAME as VERDICTS
 from surebayes.filter.memory.database import Database
+from surebayes.filter.session import Session
 from surebayes.filter.settings import NAME as CONFIG
 from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put_pieces
 from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
@@ -37,19 +37,19 @@ _BROKEN = (
 # ---------------------------------------------------------------------- out
 
 
-def export(durable: Durable, archive: str) -> None:
+def export(session: Session, archive: str) -> None:
     """See `Filter.export`."""
-    durable.absorb_all(None)
-    with durable.writer, locked(durable.path), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
+    session.absorb(None)
+    with session.exclusive(), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
         copy = os.path.join(scratch, JOURNAL)
-        durable.open_journal().copy_to(copy)
-        names = [checked_entry(entry)[0] for entry in durable.folder.manifest()["files"].values()]
-        files = {name: os.path.join(durable.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
-        if os.path.isfile(os.path.join(durable.path, CONFIG)):
-            files[CONFIG] = os.path.join(durable.path, CONFIG)
-        if os.path.isfile(os.path.join(durable.path, VERDICTS)):
+        session.open_journal().copy_to(copy)
+        names = [checked_entry(entry)[0] for entry in session.folder.manifest()["files"].values()]
+        files = {name: os.path.join(session.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
+        if os.path.isfile(os.path.join(session.path, CONFIG)):
+            files[CONFIG] = os.path.join(session.path, CONFIG)
+        if os.path.isfile(os.path.join(session.path, VERDICTS)):
             files[VERDICTS] = os.path.join(scratch, VERDICTS)
-            memory = Database(durable.path)
+            memory = Database(session.path)
             memory.copy_to(files[VERDICTS])
             memory.close()
         _pack(files, archive)
@@ -77,7 +77,7 @@ def _pack(files: dict[str, str], archive: str) -> None:
 # ---------------------------------------------------------------------- in
 
 
-def import_(archive: str, path: str) -> Durable:
+def import_(archive: str, path: str) -> Session:
     """See `Filter.import_`."""
     check_new(path)
     beside = os.path.dirname(os.path.abspath(path))
@@ -90,13 +90,13 @@ def import_(archive: str, path: str) -> Durable:
             if isinstance(error, BadModel):
                 raise
             raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
-        copy = Durable.open(scratch)
+        copy = Session.open(scratch)
         try:
             copy.loaded()
         finally:
             copy.close()
         _move(scratch, path)
-    return Durable.open(path)
+    return Session.open(path)
 
 
 def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:

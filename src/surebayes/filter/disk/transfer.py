@@ -19,12 +19,12 @@ from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.model_settings import Settings
-from surebayes.filter.live.new_folder import check_classes
-from surebayes.filter.live.state import State
+from surebayes.filter.model_settings import Settings
+from surebayes.filter.new_folder import check_classes
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.filter.training import BATCH, batched
+from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import make_private
 from surebayes.persist.manifest import NAME as MANIFEST
 from surebayes.pool.document import Rows, unpackable
@@ -36,10 +36,10 @@ VERSION = 3
 _CHUNK = 10_000  # counts a line
 
 
-def dump(durable: Durable, file: TextIO) -> None:
+def dump(session: Session, file: TextIO) -> None:
     """See `Filter.dump`: a header, counts that no message of the journal accounts for, messages, and a last line."""
-    with durable.mutex:
-        state, journal = durable.fresh_state().into_memory(), durable.reading()
+    with session.mutex:
+        state, journal = session.fresh_state().into_memory(), session.reading()
         checked, lines = 0, 0
         for record in _lines(state, journal):
             line = json.dumps(record, separators=(",", ":")) + "\n"
@@ -116,7 +116,7 @@ def _other_counts(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
             yield {"view": i, "counts": left[start : start + _CHUNK]}
 
 
-def restore(file: Iterable[str], path: str) -> Durable:
+def restore(file: Iterable[str], path: str) -> Session:
     """See `Filter.restore`."""
     check_new(path)
     lines = _checked_lines(file)
@@ -152,20 +152,20 @@ def _clear(path: str) -> None:
             os.unlink(os.path.join(path, name))
 
 
-def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iterator[dict[str, Any]]) -> Durable:
-    durable = Durable(path)
-    with durable.writer, durable.locked():
+def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iterator[dict[str, Any]]) -> Session:
+    session = Session(path)
+    with session.exclusive():
         check_new(path)
-        journal = durable.journal = Journal(path, create=True)
+        journal = session.journal = Journal(path, create=True)
         journal.set_fact("content", "yes" if header.get("content", True) else "no")
         views = [ViewSpec.from_json(view) for view in header["views"]]
-        state = durable.state = State.new(header["reader"], classes, views)
+        state = session.state = State.new(header["reader"], classes, views)
         state.belong_to(journal)
         state.write_all()
         others: dict[int, list[tuple[int, int]]] = {}
         documents, stage = [0] * len(classes), 0
         for batch in batched(lines, BATCH):
-            write = Writing(state, journal)
+            txn = Transaction(state, journal)
             for line in batch:
                 if "documents" in line:
                     documents = line["documents"]
@@ -175,30 +175,30 @@ def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iter
                     state.learnt = Learnt(base64.b64decode(line["learnt"], validate=True))
                 elif "second_stage" in line:
                     body = base64.b64decode(line["second_stage"], validate=True)
-                    write.add(Event("stage", time=time.time(), who="restore", body=body))
+                    txn.add(Event("stage", time=time.time(), who="restore", body=body))
                     stage = state.seq
                 else:
-                    _remember(write, line)
-            write.commit()
+                    _remember(txn, line)
+            txn.commit()
         _add_others(state, others, documents)
-        write = Writing(state, journal)
+        txn = Transaction(state, journal)
         if others or any(documents):
-            write.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
+            txn.add(Event("bulk", label=f"{sum(documents)} without journal", time=time.time(), who="restore"))
             state.floor = state.seq
         change = {"weights_since": 0, "certified_at": state.lessons, "second_stage": stage}
         settings = Settings.from_json(header["settings"]).replace(change).to_json()
         for label, made in settings["certificates"].items():
             if made.get("model") == header["model"]:  # the same model under another name
                 settings["certificates"][label] = {**made, "model": f"{journal.id}-{state.seq + 1}"}
-        write.settings(settings, "restore", weights=True)
-        write.add(Event("mark", label="restored", time=time.time(), who="restore"))
-        write.commit()
-        durable.absorb_locked()
-    return durable
+        txn.settings(settings, "restore", weights=True)
+        txn.add(Event("mark", label="restored", time=time.time(), who="restore"))
+        txn.commit()
+        session.write_model()
+    return session
 
 
-def _remember(write: Writing, line: dict[str, Any]) -> None:
-    state, name = write.state, line["message"]
+def _remember(txn: Transaction, line: dict[str, Any]) -> None:
+    state, name = txn.state, line["message"]
     if line["action"] not in ("learn", "reserve"):
         raise BadModel(f"The dump has a message that was neither learnt nor reserved: {line['action']!r}.")
     if "content" in line:
@@ -210,10 +210,10 @@ def _remember(write: Writing, line: dict[str, Any]) -> None:
         rows, body = _checked_terms(state, name, line["terms"], terms), pack_rows(terms, line["moved"])
     if line["action"] == "learn":
         state.count(rows, (), line["label"], state.seq + 1, 1)
-    write.add(Event(line["action"], name, line["label"], None, line["time"], line["who"], body, reader=reader))
+    txn.add(Event(line["action"], name, line["label"], None, line["time"], line["who"], body, reader=reader))
     if "judged" in line:
         scores = json.dumps(line["judged"]).encode()
-        write.add(Event("judged", name, line["label"], None, line["time"], line["who"], scores))
+        txn.add(Event("judged", name, line["label"], None, line["time"], line["who"], scores))
 
 
 def _checked_terms(state: State, name: str, listed: list[list[int]], terms: list[bytes]) -> list[Rows]:

@@ -13,13 +13,11 @@ from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.unjournaled import pack_events
-from surebayes.filter.disk.writing import Writing
 from surebayes.filter.layers.link import BaseLink
-from surebayes.filter.live import pending
-from surebayes.filter.live.durable import RENEW_AFTER, Durable
-from surebayes.filter.live.new_folder import check_classes
-from surebayes.filter.live.state import State
-from surebayes.filter.teaching import forget
+from surebayes.filter.new_folder import check_classes
+from surebayes.filter.session import RENEW_AFTER, Session
+from surebayes.filter.state import State
+from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import Document
@@ -31,79 +29,76 @@ Progress = Callable[[str, int, "int | None"], None]
 # ---------------------------------------------------------------------- less room
 
 
-def compact(durable: Durable) -> dict[str, int]:
+def compact(session: Session) -> dict[str, int]:
     """See `Filter.compact`."""
-    before = size_of(durable.path)
-    with durable.writer, durable.locked():
-        durable.ready_to_write().write_all()
-        durable.absorb_locked(keep_replaced=False)
-        durable.open_journal().vacuum()
-    return {"before": before, "after": size_of(durable.path)}
+    before = size_of(session.path)
+    with session.exclusive():
+        session.ready_to_write().write_all()
+        session.write_model(keep_replaced=False)
+        session.open_journal().vacuum()
+    return {"before": before, "after": size_of(session.path)}
 
 
 # ---------------------------------------------------------------------- put right
 
 
-def repair(durable: Durable, pretend: bool) -> dict[str, Any]:
+def repair(session: Session, pretend: bool) -> dict[str, Any]:
     """See `Filter.repair`."""
-    found: dict[str, Any] = {"rows": 0, "private": is_open_to_all(durable.path)}
+    found: dict[str, Any] = {"rows": 0, "private": is_open_to_all(session.path)}
     if pretend:
-        with durable.mutex:
-            return {**found, "rows": len(durable.reading(anew=True).unmarked_rows())}
+        with session.mutex:
+            return {**found, "rows": len(session.reading(refresh=True).unmarked_rows())}
     if found["private"]:
-        make_private(durable.path)
-        adopt_named(durable.path, *os.listdir(durable.path))
-    with durable.writer, durable.locked():
-        return {**found, "rows": durable.open_journal().mark_rows()}
+        make_private(session.path)
+        adopt_named(session.path, *os.listdir(session.path))
+    with session.exclusive():
+        return {**found, "rows": session.open_journal().mark_rows()}
 
 
 # ---------------------------------------------------------------------- without some messages
 
 
 def erase(
-    durable: Durable, message_ids: Sequence[str], documents: Iterable[bytes | str], who: str | None
+    session: Session, message_ids: Sequence[str], documents: Iterable[bytes | str], who: str | None
 ) -> dict[str, int]:
     """See `Filter.erase`.
 
     First messages are forgotten and the model is written without them; then their content goes. So nobody needs a
     content that is gone: who stands before that row of the journal reads the model anew.
     """
-    engine = durable.standing().engine
+    engine = session.standing().engine
     fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
 
-    def without(write: Writing) -> dict[str, int]:
-        wanted = fingerprints | write.journal.fingerprints_of(message_ids)
-        done = {"messages": 0, "forgotten": 0, "released": 0}
+    done = {"messages": 0, "forgotten": 0, "released": 0}
+    with session.transaction() as txn:
+        wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
         for fingerprint in sorted(wanted):
-            known = write.known(fingerprint)
+            known = txn.known(fingerprint)
             if known is not None and known[0] == "bulk":
                 raise ValueError(
                     f"The message {fingerprint} was learnt without journal: what it counted can't be told from the "
                     "rest. Train the filter anew without it."
                 )
-            done["messages"] += bool(write.journal.rows_of(fingerprint))
+            done["messages"] += bool(txn.journal.rows_of(fingerprint))
             if known is not None:
-                forget(write, fingerprint, who)
+                txn.forget(fingerprint, who)
                 done["forgotten" if known[0] == "learn" else "released"] += 1
-        return done
-
-    done: dict[str, int] = durable.submit(without)
-    with durable.writer, durable.locked():
-        state, journal = durable.ready_to_write(), durable.open_journal()
+    with session.exclusive():
+        state, journal = session.ready_to_write(), session.open_journal()
         state.write_all()
-        durable.absorb_locked(keep_replaced=False)
+        session.write_model(keep_replaced=False)
         wanted = fingerprints | journal.fingerprints_of(message_ids)
         rows = [event for fingerprint in sorted(wanted) for event in journal.rows_of(fingerprint)]
         if rows:
-            write = Writing(state, journal)
+            txn = Transaction(state, journal)
             now = time.time()
             try:
-                write.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
-                journal.append_rows(write.rows, blank=[row.seq for row in rows])
+                txn.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
+                journal.append_rows(txn.rows, blank=[row.seq for row in rows])
             except BaseException:
-                durable.state, durable.ahead = None, True  # memory is ahead of the journal: it must not be written
+                session.drop_state()  # memory is ahead of the journal: it must not be written
                 raise
-            durable.absorb_locked(keep_replaced=False)
+            session.write_model(keep_replaced=False)
     return {**done, "rows": len(rows)}
 
 
@@ -119,12 +114,12 @@ def rebuild(
     progress: Progress | None,
 ) -> dict[str, Any]:
     """See `Filter.rebuild`."""
-    durable = Durable(path)
+    session = Session(path)
     try:
-        with durable.writer, durable.locked():
-            journal = durable.journal = Journal(path)
-            _add_rows_that_came_with_the_model(durable)
-            reader, names, views, base = _about(durable, journal)
+        with session.exclusive():
+            journal = session.journal = Journal(path)
+            _add_carried_rows(session)
+            reader, names, views, base = _about(session, journal)
             wanted = _wanted_views(views, reader, names, model, width)
             other = wanted != views
             _check_content(journal, wanted, other)
@@ -132,39 +127,39 @@ def rebuild(
             if base is not None:
                 empty.become_layer(base)
                 _check_base(empty, path, other)
-            state = durable.state = _counted(journal, empty, other, drop_unjournaled, progress)
+            state = session.state = _counted(journal, empty, other, drop_unjournaled, progress)
             state.stand(path)
-            write = Writing(state, journal)
+            txn = Transaction(state, journal)
             about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
-            write.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
+            txn.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
                             body=dumped(about)))  # fmt: skip
             state.reread = state.seq, contents.VERSION
             if other:
-                write.weights(who)
+                txn.weights(who)
             state.write_all()
-            durable.renew_certificate(RENEW_AFTER, write)
-            durable.absorb_locked(pack_events(write.events))
-            write.commit()
+            session.renew_certificate(RENEW_AFTER, txn)
+            session.write_model(pack_events(txn.events))
+            txn.commit()
             journal.settle()
         if other:
-            _weigh(durable, who)
-        return {"documents": dict(zip(names, durable.standing().engine.documents)), "views": len(wanted)}
+            _weigh(session, who)
+        return {"documents": dict(zip(names, session.standing().engine.documents)), "views": len(wanted)}
     except BaseException:
-        durable.state, durable.ahead = None, True  # memory may be ahead of the journal: it must not be written
+        session.drop_state()  # memory may be ahead of the journal: it must not be written
         raise
     finally:
-        durable.close()
+        session.close()
 
 
-def _add_rows_that_came_with_the_model(durable: Durable) -> None:
+def _add_carried_rows(session: Session) -> None:
     try:
-        manifest = durable.folder.manifest()
+        manifest = session.folder.manifest()
     except StoreError:  # damaged: then the journal is all there is
         return
-    pending.add(durable, manifest)
+    session.add_carried_rows(manifest)
 
 
-def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
+def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
     """Return what documents are, the classes, the views and the base of a layer.
 
     All of it is in the journal; where an earlier release wrote it, in the manifest.
@@ -174,7 +169,7 @@ def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[Vi
         if "about" in journal.facts:
             about = parsed(journal.facts["about"].encode(), "What the journal says of the filter")
         if "base" not in about:
-            about = _in_manifest(durable, needed=not about) | about
+            about = _in_manifest(session, needed=not about) | about
         described = about["views"]
         for event in journal.of_actions("rebuild"):
             described = _rebuilt(journal, event)["views"]
@@ -185,13 +180,13 @@ def _about(durable: Durable, journal: Journal) -> tuple[str, list[str], tuple[Vi
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
-        raise BadModel(f"Nothing in {durable.path!r} says what the filter is: {error}. Restore it.") from error
+        raise BadModel(f"Nothing in {session.path!r} says what the filter is: {error}. Restore it.") from error
 
 
-def _in_manifest(durable: Durable, needed: bool) -> dict[str, Any]:
+def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
     """Return what the manifest says of the filter; nothing where it is damaged and isn't needed."""
     try:
-        manifest = durable.folder.manifest()
+        manifest = session.folder.manifest()
         return {**manifest["scoring"], "base": manifest["settings"].get("base")}
     except (StoreError, KeyError, TypeError, AttributeError):
         if needed:
@@ -274,11 +269,11 @@ def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool
     return state
 
 
-def _weigh(durable: Durable, who: str | None) -> None:
+def _weigh(session: Session, who: str | None) -> None:
     """Weigh the experts of other views anew, where there are enough messages to do it by."""
     from surebayes.filter.tuning import retune
 
     try:
-        retune(durable, None, who)
+        retune(session, None, who)
     except ValueError:  # too few: all experts stay the same
         return

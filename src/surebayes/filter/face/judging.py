@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from surebayes.filter.disk import contents
 from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.features import Features
 from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
-from surebayes.filter.live.seen import Seen
-from surebayes.filter.live.state import State
 from surebayes.filter.plain import text_or_none
+from surebayes.filter.state import State
 from surebayes.pool.document import Document
 
 if TYPE_CHECKING:
@@ -39,39 +39,39 @@ class JudgingFilter(OpenFilter):
         -------
         Verdict
         """
-        durable, person = self._durable, text_or_none(person, "person")
-        durable.check_open()
-        with durable.mutex:
-            if durable.is_mapped:
-                model = durable.fresh_map()
+        session, person = self._session, text_or_none(person, "person")
+        session.check_open()
+        with session.mutex:
+            if session.is_mapped:
+                model = session.fresh_map()
                 if model.standing is None:  # there may be a layer for each of many persons: those stay in their files
                     model.count(1)
                 judge = model.judge
                 read = judge.engine.read(document)
-                seen = Seen(read, judge.engine.rows([read]))
-                scores = judge.engine.scores(seen.rows)
+                features = Features(read, judge.engine.rows([read]))
+                scores = judge.engine.scores(features.rows)
             else:
-                state = durable.fresh_state()
-                seen = self._see(document, state)
-                judge, scores = state.judge, state.ask(seen).scores
-        decision, budgets = self._answered(judge, scores, seen, remember, person)
-        return self._verdict(judge, decision, seen, budgets)
+                state = session.fresh_state()
+                features = self._see(document, state)
+                judge, scores = state.judge, state.ask(features).scores
+        decision, budgets = self._answered(judge, scores, features, remember, person)
+        return self._verdict(judge, decision, features, budgets)
 
     def _verdict(
-        self, judge: Judge, decision: tuple[str, float, float, float], seen: Seen, budgets: dict[str, InForce]
+        self, judge: Judge, decision: tuple[str, float, float, float], features: Features, budgets: dict[str, InForce]
     ) -> Verdict:
         label, score, threshold, probability = decision
 
         def reasons() -> list[tuple[str, float]]:
-            with self._durable.mutex:
-                return _reasons(self._durable.fresh_state(), seen, label)
+            with self._session.mutex:
+                return _reasons(self._session.fresh_state(), features, label)
 
         def reversal() -> float:
-            with self._durable.mutex:
-                return _reversal(self._durable.fresh_state(), seen, label)
+            with self._session.mutex:
+                return _reversal(self._session.fresh_state(), features, label)
 
         shown = {name: budget.to_dict() for name, budget in budgets.items()}
-        known = seen.fingerprint, judge.model, shown, judge.basis
+        known = features.fingerprint, judge.model, shown, judge.basis
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Explained:
@@ -106,8 +106,8 @@ class JudgingFilter(OpenFilter):
     def _layers_explained(self, read: Document, top: int | None) -> LayerChanges | None:
         from surebayes.filter.layers.changes import changes
 
-        with self._durable.mutex:
-            return changes(self._durable.fresh_state(), read, top)
+        with self._session.mutex:
+            return changes(self._session.fresh_state(), read, top)
 
     # ---- documents that are remembered
 
@@ -122,14 +122,14 @@ class JudgingFilter(OpenFilter):
             The filter that judges it; this one by default.
         """
         mine = self if learner is None else learner
-        _, _, seen = self._kept(number, mine)
-        if seen is None:
+        _, _, features = self._kept(number, mine)
+        if features is None:
             return None
-        with mine._durable.mutex:
-            state = mine._durable.fresh_state()
-            judge, scores = state.judge, state.ask(seen).scores
-        decision, budgets = mine._answered(judge, scores, seen, False, None)
-        return mine._verdict(judge, decision, seen, budgets)
+        with mine._session.mutex:
+            state = mine._session.fresh_state()
+            judge, scores = state.judge, state.ask(features).scores
+        decision, budgets = mine._answered(judge, scores, features, False, None)
+        return mine._verdict(judge, decision, features, budgets)
 
     def explain_remembered_layers(
         self, number: int, top: int | None = None, learner: JudgingFilter | None = None
@@ -146,26 +146,26 @@ class JudgingFilter(OpenFilter):
             The layer; this filter by default.
         """
         mine = self if learner is None else learner
-        _, _, seen = self._kept(number, mine)
-        return None if seen is None else mine._layers_explained(contents.read_kept(seen.content), top)
+        _, _, features = self._kept(number, mine)
+        return None if features is None else mine._layers_explained(contents.read_kept(features.content), top)
 
 
-def _reasons(state: State, seen: Seen, label: str) -> list[tuple[str, float]]:
+def _reasons(state: State, features: Features, label: str) -> list[tuple[str, float]]:
     from surebayes.pool.explanation import reasons
 
-    read = contents.read_kept(seen.content) if seen.document is None else seen.document
+    read = contents.read_kept(features.content) if features.document is None else features.document
     return reasons(state.pool, read, 0 if len(state.names) == 2 else state.names.index(label))
 
 
-def _reversal(state: State, seen: Seen, label: str) -> float:
+def _reversal(state: State, features: Features, label: str) -> float:
     """Return how many times a message would have to be taught as another class before its verdict turns."""
     from surebayes.pool.explanation import reversal
 
-    scores, names = state.ask(seen).scores, state.names
+    scores, names = state.ask(features).scores, state.names
     if len(names) == 2:
         other = 1 - names.index(label)
     else:
         other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
     judge = state.judge
     times = 1 if state.settings.base is None else state.settings.base.own_weight
-    return reversal(state.pool, seen.rows, other, lambda now: judge.decide(now)[0] != label, times)
+    return reversal(state.pool, features.rows, other, lambda now: judge.decide(now)[0] != label, times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from surebayes.filter import teaching, training, tuning
+from surebayes.filter import training, tuning
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.face.several import several
 from surebayes.filter.plain import label_of, plain_real, text_or_none
@@ -46,7 +46,7 @@ class LearningFilter(OpenFilter):
         {"learnt", "already", "moved"}
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
-        state = self._durable.standing()
+        state = self._session.standing()
         label, who = label_of(label, state.names), text_or_none(who, "who")
         return self._learnt(self._see(document, state), label, who, text_or_none(person, "person"), remember)[0]
 
@@ -58,8 +58,8 @@ class LearningFilter(OpenFilter):
         document : bytes or str
             The document; it is recognised by its content.
         """
-        with self._durable.mutex:
-            known = self._durable.reading(anew=True).known(Document(document, self.reader).fingerprint)
+        with self._session.mutex:
+            known = self._session.reading(refresh=True).known(Document(document, self.reader).fingerprint)
             return known is not None and known[0] == "reserve"
 
     def forget(self, document: bytes | str, who: str | None = None) -> str:
@@ -77,8 +77,8 @@ class LearningFilter(OpenFilter):
         {"forgotten", "unknown"}
         """
         fingerprint, who = Document(document, self.reader).fingerprint, text_or_none(who, "who")
-        outcome: str = self._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
-        return outcome
+        with self._session.transaction() as txn:
+            return txn.forget(fingerprint, who)
 
     def train(
         self,
@@ -132,7 +132,7 @@ class LearningFilter(OpenFilter):
             documents = self._within_quota(documents)
         tell = self._many_told(who)
         return training.train(
-            self._durable,
+            self._session,
             several(documents, "documents", "pair (document, label)"),
             reserve,
             journal,
@@ -145,7 +145,7 @@ class LearningFilter(OpenFilter):
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
         assert self._quota is not None
-        known = self._durable.standing().messages
+        known = self._session.standing().messages
         for more, document in enumerate(documents, 1):
             self._quota.check(self.path, known, more)
             yield document
@@ -167,4 +167,4 @@ class LearningFilter(OpenFilter):
         dict
             "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
         """
-        return tuning.retune(self._durable, text_or_none(weights, "weights"), text_or_none(who, "who"))
+        return tuning.retune(self._session, text_or_none(weights, "weights"), text_or_none(who, "who"))

@@ -8,8 +8,8 @@ from typing import Any
 from surebayes.errors import StoreError
 from surebayes.filter import history, tuning
 from surebayes.filter.face.opening import OpenFilter
-from surebayes.filter.live.state import State
 from surebayes.filter.plain import plain_whole, text_or_none
+from surebayes.filter.state import State
 from surebayes.persist.folder import size_of
 from surebayes.pool.document import Document
 
@@ -27,15 +27,15 @@ class RecordedFilter(OpenFilter):
         limit : int or None, default=50
             How many rows.
         """
-        with self._durable.mutex:
+        with self._session.mutex:
             wanted = None if document is None else Document(document, self.reader).fingerprint
             limit = None if limit is None else plain_whole(limit, "limit")
-            return history.history(self._durable.reading(anew=True), wanted, limit)
+            return history.history(self._session.reading(refresh=True), wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
         """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
-        with self._durable.mutex:
-            return history.versions(self._durable.reading(anew=True))
+        with self._session.mutex:
+            return history.versions(self._session.reading(refresh=True))
 
     def difference(self, first: int, last: int, limit: int = 100) -> dict[str, Any]:
         """Return what changed from one version of the model to a later one.
@@ -54,9 +54,9 @@ class RecordedFilter(OpenFilter):
             changes of settings in between; "messages": how many differ; "rows": each with "fingerprint", "before" and
             "after" (its class in either version, or None), "time" and "who".
         """
-        with self._durable.mutex:
+        with self._session.mutex:
             first, last = plain_whole(first, "first"), plain_whole(last, "last")
-            return history.difference(self._durable.reading(anew=True), first, last, plain_whole(limit, "limit"))
+            return history.difference(self._session.reading(refresh=True), first, last, plain_whole(limit, "limit"))
 
     def rollback(self, version: int, who: str | None = None) -> int:
         """Go back to an earlier version, exactly; give how many rows of the journal were undone.
@@ -69,7 +69,7 @@ class RecordedFilter(OpenFilter):
         who : str, optional
             Who says so.
         """
-        return history.rollback(self._durable, plain_whole(version, "version"), text_or_none(who, "who"))
+        return history.rollback(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def undo(self, version: int, who: str | None = None) -> str:
         """Undo one lesson, exactly; what was taught since stays.
@@ -86,7 +86,7 @@ class RecordedFilter(OpenFilter):
         {"forgotten", "learnt"}
             What the message of the lesson is now.
         """
-        return history.undo(self._durable, plain_whole(version, "version"), text_or_none(who, "who"))
+        return history.undo(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def status(self) -> dict[str, Any]:
         """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
@@ -94,8 +94,8 @@ class RecordedFilter(OpenFilter):
         Of a filter of text "second_stage" says how many lessons came after its second stages were fitted, and whether
         `retune` would help.
         """
-        with self._durable.mutex:
-            state = self._durable.fresh_state()
+        with self._session.mutex:
+            state = self._session.fresh_state()
             promise = self._promises(state)
             return {
                 "reader": state.engine.reader,
@@ -104,11 +104,11 @@ class RecordedFilter(OpenFilter):
                 "reserved": dict(state.known["reserve"]),
                 "journaled": sum(state.known["learn"].values()),
                 "rows": state.seq,
-                "unabsorbed": state.seq - self._durable.absorbed,
+                "unabsorbed": state.seq - self._session.absorbed,
                 "certificate": None if promise is None else promise.to_dict(),
                 "budgets": self.budgets(),
                 "views": [view.name for view in state.engine.views],
-                "second_stage": tuning.second_stages(state, self._durable.journal),
+                "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.standing is None else {"base": state.standing.status()}),
                 "bytes": size_of(self.path),
             }
@@ -119,8 +119,8 @@ class RecordedFilter(OpenFilter):
         0 if they are less than a third of all documents. Train on the same documents again: what is known is passed
         over, and the experts are weighed as they would have been.
         """
-        with self._durable.mutex:
-            return tuning.unweighed(self._durable.fresh_state(), self._durable.journal)
+        with self._session.mutex:
+            return tuning.unweighed(self._session.fresh_state(), self._session.journal)
 
     def problems(
         self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
@@ -140,14 +140,14 @@ class RecordedFilter(OpenFilter):
         list of str
             A sentence for each problem.
         """
-        durable = self._durable
-        with durable.mutex:
+        session = self._session
+        with session.mutex:
             try:
-                journal = durable.reading(anew=True)
+                journal = session.reading(refresh=True)
                 problems = journal.problems(progress)
-                manifest = durable.folder.manifest()
-                durable.folder.check(manifest)
-                state = State.load(durable.folder, manifest, journal).into_memory()
+                manifest = session.folder.manifest()
+                session.folder.check(manifest)
+                state = State.load(session.folder, manifest, journal).into_memory()
                 problems += self._memory_problems()
                 return problems + history.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:

@@ -22,7 +22,7 @@ class MovableFilter(OpenFilter):
         """Write the whole filter, history included, as one file that `Filter.import_` reads."""
         from surebayes.filter.disk import archive as archives
 
-        archives.export(self._durable, os.fspath(archive))
+        archives.export(self._session, os.fspath(archive))
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Self:
@@ -98,13 +98,13 @@ class MovableFilter(OpenFilter):
             else {Document(document, reader).fingerprint for document in several(documents, "documents")}
         )
         label = None if label is None else label_of(label, self.classes)
-        return promote(self._durable, os.fspath(into), wanted, label, text_or_none(who, "who"))
+        return promote(self._session, os.fspath(into), wanted, label, text_or_none(who, "who"))
 
     def dump(self, file: TextIO) -> None:
         """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
         from surebayes.filter.disk import transfer
 
-        transfer.dump(self._durable, file)
+        transfer.dump(self._session, file)
 
     @classmethod
     def restore(cls, file: Iterable[str], path: str | os.PathLike[str]) -> Self:
@@ -117,8 +117,8 @@ class MovableFilter(OpenFilter):
         """Return how a layer stands on its base, and what to do where it doesn't; None without a base."""
         from surebayes.filter.layers.health import health
 
-        with self._durable.mutex:
-            return health(self._durable.fresh_state(), self.path)
+        with self._session.mutex:
+            return health(self._session.fresh_state(), self.path)
 
     def move_base(self, base: str | os.PathLike[str], own_weight: int | None = None, who: str | None = None) -> bool:
         """Have a layer stand on its base at another place, or on another filter of the same kind.
@@ -140,4 +140,4 @@ class MovableFilter(OpenFilter):
         from surebayes.filter.layers.making import move_base
 
         below, who = plain_text(os.fsdecode(base), "base"), text_or_none(who, "who")
-        return move_base(self._durable, below, own_weight, who)
+        return move_base(self._session, below, own_weight, who)

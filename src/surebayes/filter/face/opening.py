@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.new_folder import check_classes, is_left_over
-from surebayes.filter.live.seen import Seen
-from surebayes.filter.live.state import State
+from surebayes.filter.features import Features
 from surebayes.filter.memory.remembering import Remembering
+from surebayes.filter.new_folder import check_classes, is_left_over
 from surebayes.filter.plain import plain_text, plain_whole, text_or_none
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.pool.specs import READERS, views_of
 
 
 class OpenFilter(Remembering):
     """A filter's folder, opened."""
 
-    def __init__(self, durable: Durable) -> None:
-        self._durable = durable
-        self._last: tuple[bytes | str, Seen] | None = None  # the last document that was judged or taught
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: tuple[bytes | str, Features] | None = None  # the last document that was judged or taught
 
     @classmethod
     def create(
@@ -80,7 +80,7 @@ class OpenFilter(Remembering):
             arguments = {"classes": names, "reader": reader, "model": model, "width": width}
             below = plain_text(os.fsdecode(base), "base")
             return cls(create_layer(folder, below, own_weight, renew, arguments, content))
-        return cls(Durable.create(folder, reader, names, views, renew, content))
+        return cls(Session.create(folder, reader, names, views, renew, content))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Self:
@@ -102,12 +102,12 @@ class OpenFilter(Remembering):
         surebayes.StoreError
             No filter there, a damaged one, or one that a later release wrote.
         """
-        return cls(Durable.open(os.fspath(path), renew))
+        return cls(Session.open(os.fspath(path), renew))
 
     def close(self) -> None:
         """Absorb what was taught, and close the files."""
         self._close_memory()
-        self._durable.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -118,34 +118,34 @@ class OpenFilter(Remembering):
     @property
     def path(self) -> str:
         """The folder."""
-        return self._durable.path
+        return self._session.path
 
     @property
     def classes(self) -> list[str]:
         """The labels."""
-        return list(self._durable.judge().names)
+        return list(self._session.judge().names)
 
     @property
     def reader(self) -> str:
         """What documents are: "mail" or "text"."""
-        return self._durable.judge().engine.reader
+        return self._session.judge().engine.reader
 
     @property
     def basis(self) -> str:
         """Of a layer, by what it judges: "base", "last base" or "own layer"; "" without a base."""
-        return self._durable.judge().basis
+        return self._session.judge().basis
 
     @property
     def model(self) -> str:
         """The version of the model; it changes with everything that is learnt or forgotten."""
-        return self._durable.judge().model
+        return self._session.judge().model
 
     def refresh(self) -> None:
         """Read what other processes have written, and of a layer what its base has learnt, now instead of when asked.
 
         Memory that only the earlier model needed is free then.
         """
-        self._durable.judge()
+        self._session.judge()
 
     def absorb(self, note: str | None = None) -> None:
         """Write the model with everything that was taught, so that `surebayes filter` sees it.
@@ -155,7 +155,7 @@ class OpenFilter(Remembering):
         note : str, optional
             What the history says of the version that this makes.
         """
-        self._durable.absorb_all(text_or_none(note, "note"))
+        self._session.absorb(text_or_none(note, "note"))
 
     def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
         """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
@@ -167,9 +167,9 @@ class OpenFilter(Remembering):
         renew : bool, default=False
             Renew a stale certificate at the end, however little has changed.
         """
-        return self._durable.bulk(text_or_none(note, "note"), renew)
+        return self._session.bulk(text_or_none(note, "note"), renew)
 
-    def _see(self, document: bytes | str, state: State) -> Seen:
+    def _see(self, document: bytes | str, state: State) -> Features:
         """Read a document; one that is judged and then taught is read once."""
         if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
             self._last = document, state.see(document)

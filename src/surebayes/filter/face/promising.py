@@ -28,8 +28,8 @@ class PromisingFilter(OpenFilter):
 
         With more than two classes and more than one promise, `Certificates` by class.
         """
-        with self._durable.mutex:
-            state = self._durable.fresh_state()
+        with self._session.mutex:
+            state = self._session.fresh_state()
         return self._promises(state)
 
     def calibrate(
@@ -116,7 +116,7 @@ class PromisingFilter(OpenFilter):
         }  # fmt: skip
         for items, name in ((negatives, "negatives"), (positives, "positives")):
             several(items, name)
-        state = self._durable.standing()
+        state = self._session.standing()
         labels = promise.targets(state, positive)
         if budget is not None or burst is not None:
             budgeting.check(self, labels, budget, burst)
@@ -124,9 +124,9 @@ class PromisingFilter(OpenFilter):
             raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
         more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
                 for document in side)  # fmt: skip
-        promise.set_aside(self._durable, itertools.chain(more, labelled(documents)))
+        promise.set_aside(self._session, itertools.chain(more, labelled(documents)))
         if any(term is not None for term in terms.values()) or (budget is None and burst is None):
-            promise.calibrate(self._durable, positive, terms)
+            promise.calibrate(self._session, positive, terms)
         if budget is not None or burst is not None:
             budgeting.begin(self, labels, budget, burst)
         made = self.certificate
@@ -143,8 +143,8 @@ class PromisingFilter(OpenFilter):
 
     def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
         """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
-        with self._durable.mutex:
-            return tuning.reserve_scores(self._durable.fresh_state(), self._durable.reading())[:2]
+        with self._session.mutex:
+            return tuning.reserve_scores(self._session.fresh_state(), self._session.reading())[:2]
 
     def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
         """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
@@ -167,5 +167,5 @@ class PromisingFilter(OpenFilter):
         positive, confidence = text_or_none(positive, "positive"), plain_real(confidence, "confidence")
         asked = self.model, positive, confidence
         if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
-            self._tradeoff = asked, tradeoff(self._durable, positive, confidence)
+            self._tradeoff = asked, tradeoff(self._session, positive, confidence)
         return self._tradeoff[1]

@@ -25,7 +25,7 @@ class MaintainedFilter(OpenFilter):
         """
         from surebayes.filter.disk import upkeep
 
-        return upkeep.compact(self._durable)
+        return upkeep.compact(self._session)
 
     def repair(self, *, pretend: bool = False) -> dict[str, Any]:
         """Put right what can be put right without a copy; nothing that was learnt changes.
@@ -45,7 +45,7 @@ class MaintainedFilter(OpenFilter):
         """
         from surebayes.filter.disk import upkeep
 
-        return upkeep.repair(self._durable, pretend)
+        return upkeep.repair(self._session, pretend)
 
     def share(self, group: str | None) -> None:
         """Give the folder and its files to a group, whose members may read and write them.
@@ -58,7 +58,7 @@ class MaintainedFilter(OpenFilter):
         group : str or None
             The name of the group; None for nobody but the owner.
         """
-        share(self._durable.path, text_or_none(group, "group"))
+        share(self._session.path, text_or_none(group, "group"))
 
     def keep_content(self, keep: bool) -> None:
         """Set whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
@@ -69,9 +69,9 @@ class MaintainedFilter(OpenFilter):
             True: the start of the source and the text, compressed: a fraction of the room, readable to who may read
             the folder. False: columns, which can't be read, and can't be counted anew with other views.
         """
-        durable = self._durable
-        with durable.writer, durable.locked():
-            state, journal = durable.ready_to_write(), durable.open_journal()
+        session = self._session
+        with session.exclusive():
+            state, journal = session.ready_to_write(), session.open_journal()
             journal.set_fact("content", "yes" if keep else "no")
             state.belong_to(journal)
 
@@ -104,7 +104,7 @@ class MaintainedFilter(OpenFilter):
         message_ids = [plain_text(name, "a Message-ID") for name in several(message_ids, "message_ids", "Message-ID")]
         who = text_or_none(who, "who")
         documents = list(several(documents, "documents"))
-        done = upkeep.erase(self._durable, message_ids, documents, who)
+        done = upkeep.erase(self._session, message_ids, documents, who)
         return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
 
     @classmethod

@@ -15,8 +15,8 @@ from typing import Any
 
 from surebayes.errors import BadInput
 from surebayes.filter.disk.transfer import DUMP, VERSION, restore
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.state import State
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.kernels import kernel
 from surebayes.kernels.reference.pool import key_bits
 from surebayes.mail.header_tokens import words
@@ -107,11 +107,11 @@ def _parsed(line: bytes, number: int) -> tuple[bytes, int, int]:
     return fields[0], spam, good
 
 
-def imported(lines: Iterable[bytes], path: str, width: int) -> tuple[Durable, dict[str, Any]]:
+def imported(lines: Iterable[bytes], path: str, width: int) -> tuple[Session, dict[str, Any]]:
     """Make a filter of words in a new folder; return it, and how many mails and tokens it is made of."""
     mails, terms, tokens = counts_of(lines)
-    durable = restore(_dump(mails, terms, width), os.fspath(path))
-    return durable, {"documents": dict(zip(("ham", "spam"), mails)), "terms": len(terms), "tokens": tokens}
+    session = restore(_dump(mails, terms, width), os.fspath(path))
+    return session, {"documents": dict(zip(("ham", "spam"), mails)), "terms": len(terms), "tokens": tokens}
 
 
 def _dump(mails: list[int], terms: dict[str, list[int]], width: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from surebayes.filter.live.state import State
+from surebayes.filter.state import State
 from surebayes.pool.document import Document
 from surebayes.pool.explanation import PoolExplanation, explain
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from surebayes.errors import NoModel
 from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of
-from surebayes.filter.live.state import State
+from surebayes.filter.state import State
 
 _UNREADABLE = "?"
 """The identity of a base that is there and can't be read: no filter has it."""

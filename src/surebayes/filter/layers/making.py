@@ -6,10 +6,9 @@ import os
 from typing import Any
 
 from surebayes.errors import BadInput, BadModel
-from surebayes.filter.disk.writing import Writing
 from surebayes.filter.layers.base import identity_of, link_to, open_whole
-from surebayes.filter.layers.link import BaseLink, check_weight
-from surebayes.filter.live.durable import Durable
+from surebayes.filter.layers.link import check_weight
+from surebayes.filter.session import Session
 from surebayes.pool.specs import views_of
 
 _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "model": "pool", "width": 2**22}
@@ -18,7 +17,7 @@ _DEFAULTS: dict[str, Any] = {"classes": ["ham", "spam"], "reader": "mail", "mode
 
 def create_layer(
     path: str, base: str, own_weight: int, renew: bool, arguments: dict[str, Any], content: bool
-) -> Durable:
+) -> Session:
     """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
     own_weight = check_weight(own_weight)
     below = open_whole(base, path)
@@ -34,15 +33,15 @@ def create_layer(
             f"A layer has the views of its base. Got model={views[0]!r} and width={views[1]}: leave them out."
         )
     link = link_to(below, path, own_weight)
-    return Durable.create(path, engine.reader, list(names), engine.views, renew, content, link)
+    return Session.create(path, engine.reader, list(names), engine.views, renew, content, link)
 
 
-def move_base(durable: Durable, base: str, own_weight: int | None = None, who: str | None = None) -> bool:
+def move_base(session: Session, base: str, own_weight: int | None = None, who: str | None = None) -> bool:
     """Have a layer stand on its base at another place, or on another filter of the same kind; whether that is new.
 
     Parameters
     ----------
-    durable : Durable
+    session : Session
         The layer.
     base : str
         The base's folder.
@@ -51,22 +50,19 @@ def move_base(durable: Durable, base: str, own_weight: int | None = None, who: s
     who : str, optional
         Who says so.
     """
-    state = durable.standing()
+    state = session.standing()
     link = state.settings.base
     if link is None:
-        raise BadInput(f"{durable.path!r} is no layer: it was made without a base, and what it learnt is whole.")
-    below = open_whole(base, durable.path, state.engine)
+        raise BadInput(f"{session.path!r} is no layer: it was made without a base, and what it learnt is whole.")
+    below = open_whole(base, session.path, state.engine)
     if list(below.judge.names) != list(state.names):
         raise BadModel(f"The base {base!r} has other classes: {below.judge.names!r}, not {state.names!r}.")
-    wanted = link_to(below, durable.path, link.own_weight if own_weight is None else own_weight)
+    wanted = link_to(below, session.path, link.own_weight if own_weight is None else own_weight)
     if identity_of(base) == link.id:
         wanted = wanted.steps_from(link.tuned)
     if wanted == link:
         return False
-    durable.submit(lambda write: _move(write, wanted, who))
-    durable.absorb_all(f"stands on {os.path.basename(wanted.path)}", renew=True)
+    with session.transaction() as txn:
+        txn.settings({"base": wanted.to_json()}, who, weights=True)
+    session.absorb(f"stands on {os.path.basename(wanted.path)}", renew=True)
     return True
-
-
-def _move(write: Writing, link: BaseLink, who: str | None) -> None:
-    write.settings({"base": link.to_json()}, who, weights=True)

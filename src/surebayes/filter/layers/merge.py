@@ -11,18 +11,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from surebayes.errors import BadInput
 from surebayes.filter import tuning
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import batch_of
-from surebayes.filter.live.state import State
+from surebayes.filter.features import batch_of
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
 from surebayes.filter.training import BATCH, batched
+from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import in_order, turns_of
 from surebayes.persist.folder import flush_folder
 from surebayes.pool.buffers import ints
@@ -110,8 +109,8 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise FileExistsError(f"{path!r} is there already. Name a new folder for the merged filter.")
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(contextlib.closing(Durable.open(source))) for source in sources]
-        states = [durable.standing() for durable in opened]
+        opened = [stack.enter_context(contextlib.closing(Session.open(source))) for source in sources]
+        states = [session.standing() for session in opened]
         _check_same(sources, states)
         parent = os.path.dirname(os.path.abspath(path))
         os.makedirs(parent, exist_ok=True)
@@ -160,9 +159,9 @@ def _differing(first: State, second: State) -> str:
     )
 
 
-def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progress: Progress | None) -> dict[str, Any]:
-    states = [durable.standing() for durable in opened]
-    journals = [durable.reading() for durable in opened]
+def _write(made: str, sources: Sequence[str], opened: Sequence[Session], progress: Progress | None) -> dict[str, Any]:
+    states = [session.standing() for session in opened]
+    journals = [session.reading() for session in opened]
     known: dict[str, Lesson] = {}
     report: dict[str, Any] = {"learnt": 0, "reserved": 0, "both": 0, "disagreed": 0}
     in_both, disagreed = set(), set()
@@ -178,27 +177,28 @@ def _write(made: str, sources: Sequence[str], opened: Sequence[Durable], progres
     report["both"], report["disagreed"] = len(in_both), len(disagreed)
     first = states[0]
     content = all(journal.keeps_content for journal in journals)
-    target = Durable.create(made, first.engine.reader, list(first.names), first.engine.views, False, content)
+    target = Session.create(made, first.engine.reader, list(first.names), first.engine.views, False, content)
     with contextlib.closing(target):
         target.open_journal().know_keys(key for journal in journals for key in journal.keys)
         _fill(target, known, journals, report, progress)
         _fit(target, known)
         note = f"merged from {', '.join(os.path.basename(os.path.abspath(source)) for source in sorted(sources))}"
-        target.absorb_all(note)
+        target.absorb(note)
         state = target.loaded()
         report["documents"] = dict(zip(state.names, state.engine.documents))
     return report
 
 
 def _fill(
-    target: Durable, known: dict[str, Lesson], journals: Sequence[Journal], report: dict[str, Any],
+    target: Session, known: dict[str, Lesson], journals: Sequence[Journal], report: dict[str, Any],
     progress: Progress | None,
 ) -> None:  # fmt: skip
     """Write every message in the order of fingerprints, with its time and who said so."""
     done, names = 0, [journal.message_ids() for journal in journals]
     with target.bulk():
         for batch in batched(sorted(known.items()), BATCH):
-            target.submit(partial(_copy, batch=batch, journals=journals, names=names))
+            with target.transaction() as txn:
+                _copy(txn, batch, journals, names)
             for _, lesson in batch:
                 report["learnt" if lesson.action == "learn" else "reserved"] += 1
             done += len(batch)
@@ -207,7 +207,10 @@ def _fill(
 
 
 def _copy(
-    write: Writing, batch: Sequence[tuple[str, Lesson]], journals: Sequence[Journal], names: Sequence[dict[int, bytes]]
+    txn: Transaction,
+    batch: Sequence[tuple[str, Lesson]],
+    journals: Sequence[Journal],
+    names: Sequence[dict[int, bytes]],
 ) -> None:
     events: list[Event] = []
     counted: list[list[Rows]] = []
@@ -215,20 +218,20 @@ def _copy(
     for fingerprint, lesson in batch:
         body, reader = journals[lesson.source].content(lesson.row)
         if lesson.action == "learn":
-            counted.append(write.state.unpack(body, reader, lesson.row)[0])
-            labels.append(write.state.code(lesson.label))
+            counted.append(txn.state.unpack(body, reader, lesson.row)[0])
+            labels.append(txn.state.code(lesson.label))
         columns = lesson.label, None, lesson.time, lesson.who or None
         name = names[lesson.source].get(lesson.row)
         events.append(Event(lesson.action, fingerprint, *columns, body, reader=reader, message_id=name))
         if lesson.judged is not None and lesson.action == "learn":
             source, row = lesson.judged
             events.append(Event("judged", fingerprint, *columns, journals[source].body(row)))
-    write.add_many(events)
+    txn.add_many(events)
     if counted:
-        write.state.count_batches([(batch_of(counted), ints(labels), None)])
+        txn.state.count_batches([(batch_of(counted), ints(labels), None)])
 
 
-def _fit(target: Durable, known: dict[str, Lesson]) -> None:
+def _fit(target: Session, known: dict[str, Lesson]) -> None:
     """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
     state = target.loaded()
     learnt = sorted([f for f, lesson in known.items() if lesson.action == "learn"], key=in_order(state.engine))
@@ -238,4 +241,5 @@ def _fit(target: Durable, known: dict[str, Lesson]) -> None:
     if state.engine.n_experts > 1 and all(tuning.enough(weighing, c, len(turns)) for c in range(len(state.names))):
         tuning.retune(target, None, "merge")
     else:  # too few to weigh by: all the same, and no lesson's step is counted twice
-        target.submit(lambda write: write.weights("merge"))
+        with target.transaction() as txn:
+            txn.weights("merge")

@@ -7,23 +7,22 @@ from collections.abc import Collection
 from typing import Any
 
 from surebayes.errors import BadInput
-from surebayes.filter import teaching
 from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import unpack_content
-from surebayes.filter.disk.writing import Writing
-from surebayes.filter.live.durable import Durable
-from surebayes.filter.live.seen import Seen
-from surebayes.filter.live.state import State
+from surebayes.filter.features import Features
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
+from surebayes.filter.transaction import Transaction
 
 
 def promote(
-    mine: Durable, into: str, wanted: Collection[str] | None, label: str | None, who: str | None
+    mine: Session, into: str, wanted: Collection[str] | None, label: str | None, who: str | None
 ) -> dict[str, Any]:
     """Teach another filter lessons of this one, in one step that can be undone; they stay in this one too.
 
     Parameters
     ----------
-    mine : Durable
+    mine : Session
         Whose lessons they are.
     into : str
         The folder of the filter that learns them, such as the base.
@@ -43,7 +42,7 @@ def promote(
     if os.path.realpath(into) == os.path.realpath(mine.path):
         raise BadInput(f"{into!r} is the filter whose lessons are to be promoted.")
     with mine.mutex:
-        state, journal = mine.fresh_state(), mine.reading(anew=True)
+        state, journal = mine.fresh_state(), mine.reading(refresh=True)
         known = journal.messages("learn", "forget")
         chosen = known if wanted is None else {f: known[f] for f in wanted if f in known}
         rows = sorted((row, f, c) for f, (_, c, row) in chosen.items() if label in (None, c))
@@ -52,26 +51,18 @@ def promote(
     unknown = 0 if wanted is None else len(set(wanted) - set(known))
     name = os.path.basename(os.path.abspath(mine.path))
     says = f"{who or name} (promoted from {name})"
-    site = Durable.open(into)
+    site = Session.open(into)
     try:
         _check_same(state, site.standing(), into)
 
-        def carry_out(write: Writing) -> dict[str, Any]:
-            done: dict[str, Any] = {
-                "learnt": 0,
-                "already": 0,
-                "moved": 0,
-                "unknown": unknown,
-                "before": write.state.seq,
-            }
-            for fingerprint, c, body, reader, row, name in lessons:
-                done[_teach(write, state, fingerprint, c, body, reader, row, name, says)] += 1
-            return done
-
+        report: dict[str, Any] = {"learnt": 0, "already": 0, "moved": 0, "unknown": unknown}
         site.open_journal().know_keys(keys)
-        report: dict[str, Any] = site.submit(carry_out)
+        with site.transaction() as txn:
+            report["before"] = txn.state.seq
+            for fingerprint, c, body, reader, row, hashed_id in lessons:
+                report[_teach(txn, state, fingerprint, c, body, reader, row, hashed_id, says)] += 1
         if report["learnt"] or report["moved"]:
-            site.absorb_all(f"promoted {report['learnt'] + report['moved']} from {name}")
+            site.absorb(f"promoted {report['learnt'] + report['moved']} from {name}")
         return report
     finally:
         site.close()
@@ -88,16 +79,16 @@ def _check_same(mine: State, theirs: State, into: str) -> None:
 
 
 def _teach(
-    write: Writing, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
+    txn: Transaction, mine: State, fingerprint: str, label: str, body: bytes, reader: int | None, row: int,
     name: bytes | None, who: str,
 ) -> str:  # fmt: skip
     """Learn a message as it was learnt there: its content where that is kept, else its columns."""
     rows, _ = mine.unpack(body, reader, row)
     with_content = reader == contents.VERSION
     content = unpack_content(body)[0] if with_content else b""
-    state, before = write.state, write.state.keeps_content
+    state, before = txn.state, txn.state.keeps_content
     state.keeps_content = before and with_content
     try:
-        return teaching.teach(write, Seen.of_terms(fingerprint, rows, content, "", name), label, who)
+        return txn.learn(Features.of_terms(fingerprint, rows, content, "", name), label, who)
     finally:
         state.keeps_content = before

@@ -11,10 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # neither typing nor click, json or numpy: together they cost more than the lesson
 if TYPE_CHECKING:
-    from typing import Any
-
-    from surebayes.filter.disk.writing import Writing
-    from surebayes.filter.live.seen import Seen
+    pass
 
 _SET_ASIDE = {
     "already": "judged right, and left there",
@@ -148,14 +145,16 @@ def main(argv: list[str]) -> int | None:
 
 def _lesson(call: LessonCall) -> tuple[str, bool]:
     """Return what became of the document, and whether it had been set aside for calibration."""
-    from surebayes.filter import teaching
-    from surebayes.filter.live.durable import Durable
+    from time import time
+
+    from surebayes.filter.disk.events import Event
+    from surebayes.filter.session import Session
     from surebayes.kernels import kernel
 
     kernel("pool").end_on_bus_error()
-    durable = Durable.open(call.model, call.renew is not False, brief=True)
+    session = Session.open(call.model, call.renew is not False, brief=True)
     try:
-        state = durable.standing()
+        state = session.standing()
         if call.label and call.label not in state.names:
             there = ", ".join(map(repr, state.names))
             raise ValueError(f"There is no class {call.label!r}; this filter has {there}.")
@@ -164,40 +163,16 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
             from surebayes.errors import NoInput
 
             raise NoInput("Standard input is empty; a document was expected.")
-        if call.command == "learn":
-            seen = state.see(content)
-            return durable.submit(lambda write: _taught(write, seen, call.label, who))
-        fingerprint = state.engine.read(content).fingerprint
-
-        def forget(write: Writing) -> tuple[str, bool]:
-            before = write.known(fingerprint)
-            return _marked(write, teaching.forget(write, fingerprint, who)), _is_reserve(before)
-
-        return durable.submit(forget)
+        features = state.see(content) if call.command == "learn" else None
+        fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
+        with session.transaction() as txn:
+            before = txn.known(fingerprint)
+            outcome = txn.forget(fingerprint, who) if features is None else txn.learn(features, call.label, who)
+            if txn.rows:  # a version that one can go back to
+                txn.add(Event("mark", label=f"taught {len(txn.rows)}", time=time()))
+        return outcome, before is not None and before[0] == "reserve"
     finally:
-        durable.close()
-
-
-def _taught(write: Writing, seen: Seen, label: str, who: str | None) -> tuple[str, bool]:
-    from surebayes.filter import teaching
-
-    before = write.known(seen.fingerprint)
-    return _marked(write, teaching.teach(write, seen, label, who)), _is_reserve(before)
-
-
-def _is_reserve(known: Any) -> bool:
-    return known is not None and known[0] == "reserve"
-
-
-def _marked(write: Writing, outcome: str) -> str:
-    """Make what was written a version that one can go back to."""
-    from time import time
-
-    from surebayes.filter.disk.events import Event
-
-    if write.rows:
-        write.add(Event("mark", label=f"taught {len(write.rows)}", time=time()))
-    return outcome
+        session.close()
 
 
 def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:

@@ -12,7 +12,7 @@ import sys
 
 TYPE_CHECKING = False  # neither typing nor click, dataclasses or json: together they are a tenth of a training
 if TYPE_CHECKING:
-    from surebayes.filter.live.durable import Durable
+    from surebayes.filter.session import Session
 
 _VALUES = ("-m", "--model", "--ham", "--spam", "--class", "--reader", "--views", "--reserve")
 _SWITCHES = ("--journal", "--no-journal", "--json")
@@ -102,14 +102,14 @@ class TrainCall:
         one_each = all(labels[os.path.realpath(path)] == label for label, path in self.sources)
         return one_each and len(self.classes) > 1 and all(map(os.path.exists, labels))
 
-    def new_filter(self) -> Durable:
+    def new_filter(self) -> Session:
         """Make the filter, as `Filter.create` does."""
-        from surebayes.filter.live.durable import Durable
-        from surebayes.filter.live.new_folder import check_classes
+        from surebayes.filter.new_folder import check_classes
+        from surebayes.filter.session import Session
         from surebayes.pool.specs import views_of
 
         names = check_classes(self.classes, _WIDTH)
-        return Durable.create(self.model, self.reader, names, views_of(self.views, self.reader, len(names), _WIDTH))
+        return Session.create(self.model, self.reader, names, views_of(self.views, self.reader, len(names), _WIDTH))
 
 
 def main(argv: list[str]) -> int | None:
@@ -125,12 +125,12 @@ def main(argv: list[str]) -> int | None:
     return 0
 
 
-def _train(call: TrainCall, made: Durable) -> None:
+def _train(call: TrainCall, made: Session) -> None:
     """Train a filter that has just been made, and print what the command prints; it goes if that fails."""
     from surebayes.corpora.sources import Source, Sources
     from surebayes.filter import tuning
     from surebayes.filter.lean import outcome
-    from surebayes.filter.live.new_folder import remove_unused
+    from surebayes.filter.new_folder import remove_unused
     from surebayes.filter.training import train
     from surebayes.persist.manifest import encoded
 

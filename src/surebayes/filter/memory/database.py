@@ -140,9 +140,9 @@ class Database:
         except sqlite3.Error as error:
             self.failed(error)
 
-    def writing(self, flush: bool = True) -> "_Transaction":
+    def writing(self, flush: bool = True) -> "_WriteScope":
         """Return a context: what is written in it is there whole or not at all, and on disk at its end if `flush`."""
-        return _Transaction(self, flush)
+        return _WriteScope(self, flush)
 
     def failed(self, error: "sqlite3.Error") -> "NoReturn":
         """Raise an error of ours for one of SQLite's."""
@@ -179,7 +179,7 @@ class Database:
         self.connection.close()
 
 
-class _Transaction:
+class _WriteScope:
     """A transaction that locks the file at its beginning."""
 
     def __init__(self, database: Database, flush: bool) -> None:

@@ -8,20 +8,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import StoreError
-from surebayes.filter import settings, teaching
-from surebayes.filter.disk.writing import Writing
+from surebayes.filter import settings
 from surebayes.filter.memory import together
 from surebayes.filter.memory.about import About, Told
 from surebayes.filter.memory.verdicts import Memory, is_there
+from surebayes.filter.transaction import Transaction
 
 if TYPE_CHECKING:
+    from surebayes.filter.features import Features
     from surebayes.filter.layers.persons import Quota
     from surebayes.filter.lean.judge import Decision, Judge
-    from surebayes.filter.live.durable import Durable
-    from surebayes.filter.live.seen import Seen
-    from surebayes.filter.live.state import State
     from surebayes.filter.memory.activity import Watched
     from surebayes.filter.memory.budgets import InForce
+    from surebayes.filter.session import Session
+    from surebayes.filter.state import State
     from surebayes.pool.specs import ViewSpec
     from surebayes.promises.certificate import Certificate, Certificates
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Keeping:
     """The verdicts that a filter remembers, where it has a budget of alarms or was asked to."""
 
-    _durable: Durable
+    _session: Session
     _memory: Memory | None = None
     _site: Keeping | None = None
     _quota: Quota | None = None
@@ -42,8 +42,8 @@ class Keeping:
         BadModel
             If the settings name a budget and the memory is gone: its debt is not forgiven.
         """
-        if self._memory is None and (is_there(self._durable.path) or self._budget_is_set):
-            self._memory = Memory(self._durable.path)
+        if self._memory is None and (is_there(self._session.path) or self._budget_is_set):
+            self._memory = Memory(self._session.path)
         return self._memory
 
     def _memory_if_needed(self) -> Memory | None:
@@ -58,12 +58,12 @@ class Keeping:
     @cached_property
     def _budget_is_set(self) -> bool:
         """Whether the filter's own settings named a budget when this was first asked."""
-        file = os.path.join(self._durable.path, settings.NAME)
+        file = os.path.join(self._session.path, settings.NAME)
         return os.path.exists(file) and settings.read(file).get("budget") is not None
 
     def _begin_to_remember(self) -> Memory:
         if self._memory is None:
-            self._memory = Memory(self._durable.path, create=True)
+            self._memory = Memory(self._session.path, create=True)
         return self._memory
 
     def _memory_problems(self) -> list[str]:
@@ -100,9 +100,9 @@ class Keeping:
     def _memories_below(self) -> list[Memory]:
         """Return the memories of what a layer stands on: budgets of the site hold for its persons as well."""
         memories = []
-        for folder in self._durable.bases():
+        for folder in self._session.bases():
             memory = self._opened_below.get(folder)
-            if self._site is not None and folder == self._site._durable.path:
+            if self._site is not None and folder == self._site._session.path:
                 memory = self._site._remembering()
             elif memory is None and (memory := together.opened(folder)) is not None:
                 self._opened_below[folder] = memory
@@ -111,7 +111,7 @@ class Keeping:
         return memories
 
     def _answered(
-        self, judge: Judge, scores: Any, seen: Seen, remember: bool, person: str | None
+        self, judge: Judge, scores: Any, features: Features, remember: bool, person: str | None
     ) -> tuple[Decision, dict[str, InForce]]:
         """Decide by the thresholds in force; the verdict is remembered before it is answered, unless that is not to be.
 
@@ -126,17 +126,17 @@ class Keeping:
             return judge.decide(scores, force), force
 
         def about(memory: Memory) -> About:
-            return _about(memory, seen, self._person_in(memory, person, bool(below)), judge.engine.views)
+            return _about(memory, features, self._person_in(memory, person, bool(below)), judge.engine.views)
 
-        return together.answer(memory_here, below, judge, scores, seen.fingerprint, about)
+        return together.answer(memory_here, below, judge, scores, features.fingerprint, about)
 
     def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
         """Return for whom a verdict is, as a memory has it: a layer has one owner, and in its own needn't say who."""
         if not is_layer:
             return person
-        return None if memory is self._memory else person or together.name_of(self._durable.path)
+        return None if memory is self._memory else person or together.name_of(self._session.path)
 
-    def _truth_told(self, seen: Seen, label: str, who: str | None, person: str | None) -> Told | None:
+    def _truth_told(self, features: Features, label: str, who: str | None, person: str | None) -> Told | None:
         """Count a truth before it is learnt; a document without a remembered verdict is judged first.
 
         One that was learnt before has no honest score any more, and was counted then.
@@ -144,16 +144,16 @@ class Keeping:
         memory_here, below = self._memory_if_needed(), self._memories_below()
         if memory_here is None and not below:
             return None
-        with self._durable.mutex:
-            state = self._durable.fresh_state()
-            known = Writing(state, self._durable.reading(anew=True)).known(seen.fingerprint)
+        with self._session.mutex:
+            state = self._session.fresh_state()
+            known = Transaction(state, self._session.reading(refresh=True)).known(features.fingerprint)
             is_new = known is None or known[0] == "reserve"
-            judged = (state.judge, list(state.ask(seen).scores)) if is_new else None
+            judged = (state.judge, list(state.ask(features).scores)) if is_new else None
         told = None
         for memory in (*(() if memory_here is None else (memory_here,)), *below):
             of = self._person_in(memory, person, bool(below))
             try:
-                there = memory.tell(seen.fingerprint, label, judged, who, of, bool(memory.in_force()))
+                there = memory.tell(features.fingerprint, label, judged, who, of, bool(memory.in_force()))
             except (StoreError, OSError):
                 if memory.in_force():
                     raise
@@ -162,17 +162,15 @@ class Keeping:
         return told
 
     def _learnt(
-        self, seen: Seen, label: str, who: str | None, person: str | None, count: bool = True
+        self, features: Features, label: str, who: str | None, person: str | None, count: bool = True
     ) -> tuple[str, Told | None]:
         """Count a truth and learn it; say what came of both."""
-        told = self._truth_told(seen, label, who, person) if count else None
+        told = self._truth_told(features, label, who, person) if count else None
 
-        def lesson(write: Writing) -> str:
-            if self._quota is not None and write.known(seen.fingerprint) is None:
-                self._quota.check(self._durable.path, write.state.messages)
-            return teaching.teach(write, seen, label, who)
-
-        outcome: str = self._durable.submit(lesson)
+        with self._session.transaction() as txn:
+            if self._quota is not None and txn.known(features.fingerprint) is None:
+                self._quota.check(self._session.path, txn.state.messages)
+            outcome = txn.learn(features, label, who)
         return outcome, told
 
     def _many_told(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
@@ -191,21 +189,21 @@ class Keeping:
             from surebayes.filter.budgeting import certificates as of_budgets
 
             budgets = of_budgets(memory, state.names, state.model)
-        with self._durable.mutex:
-            return certificates(state, budgets, self._durable.has_bits_of, self._durable.lessons_until_renewal())
+        with self._session.mutex:
+            return certificates(state, budgets, self._session.has_bits_of, self._session.lessons_until_renewal())
 
 
-def _about(memory: Memory, seen: Seen, person: str | None, views: Sequence[ViewSpec]) -> About:
+def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> About:
     """Return what a memory is to keep with a verdict."""
-    if not memory.facts()["details"] or seen.document is None:
+    if not memory.facts()["details"] or features.document is None:
         return About(person or "")
     from surebayes.filter.memory.listing import KEPT_FIELDS, MOST_CONTENT, said_by_others
 
-    message = seen.document.message
-    content = seen.kept(views)
+    message = features.document.message
+    content = features.kept(views)
     content_to_keep = content if len(content) <= MOST_CONTENT else None
     if message is None:
         return About(person or "", content=content_to_keep)
     headers = message.some_headers(KEPT_FIELDS)
     sender, others = headers.get("from"), said_by_others(headers)
-    return About(person or "", sender, message.subject, seen.document.message_id, content_to_keep, others)
+    return About(person or "", sender, message.subject, features.document.message_id, content_to_keep, others)

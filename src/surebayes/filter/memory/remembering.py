@@ -9,9 +9,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surebayes.errors import BadInput
-from surebayes.filter import teaching
 from surebayes.filter.disk import contents
-from surebayes.filter.live.seen import Seen
+from surebayes.filter.features import Features
 from surebayes.filter.memory.keeping import Keeping
 from surebayes.filter.memory.verdicts import Memory
 from surebayes.filter.plain import label_of, plain_real, plain_text, plain_whole, text_or_none
@@ -182,7 +181,7 @@ class Remembering(Keeping):
         from surebayes.filter.memory.listing import compared
 
         memory, person = self._remembering(), text_or_none(person, "person")
-        return [] if memory is None else compared(memory, self._durable.judge().names[0], person)
+        return [] if memory is None else compared(memory, self._session.judge().names[0], person)
 
     def tell(self, number: int, label: str, who: str | None = None, learner: Remembering | None = None) -> str:
         """Tell the truth about a remembered verdict, by its number; the document is learnt if it was kept.
@@ -204,16 +203,16 @@ class Remembering(Keeping):
             As `teach`; "noted" where the document wasn't kept: it counts in the budget, and nothing is learnt.
         """
         learner = self if learner is None else learner
-        names = self._durable.judge().names
+        names = self._session.judge().names
         label, who = label_of(label, names), text_or_none(who, "who")
-        memory, verdict, seen = self._kept(number, learner)
-        if seen is None:
+        memory, verdict, features = self._kept(number, learner)
+        if features is None:
             memory.tell(verdict.fingerprint, label, None, who, verdict.person or "")
             return "noted"
-        with learner._durable.mutex:
-            learner._durable.fresh_state()
-            known = learner._durable.reading(anew=True).known(seen.fingerprint)
-        outcome, _ = learner._learnt(seen, label, who, verdict.person or "")
+        with learner._session.mutex:
+            learner._session.fresh_state()
+            known = learner._session.reading(refresh=True).known(features.fingerprint)
+        outcome, _ = learner._learnt(features, label, who, verdict.person or "")
         before = known[1] if known is not None and known[0] == "learn" else ""
         memory.told(number, label, who, before)
         return outcome
@@ -239,21 +238,20 @@ class Remembering(Keeping):
             told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
         """
         learner, who = self if learner is None else learner, text_or_none(who, "who")
-        memory, verdict, seen = self._kept(number, learner)
+        memory, verdict, features = self._kept(number, learner)
         if not verdict.truth:
             return "unknown"
         before = memory.untold(number)
-        if before is None or seen is None:
+        if before is None or features is None:
             return "noted"
         if before == verdict.truth:
             return "already"
         if before:
-            return learner._learnt(seen, before, who, verdict.person or "", count=False)[0]
-        fingerprint = seen.fingerprint
-        outcome: str = learner._durable.submit(lambda write: teaching.forget(write, fingerprint, who))
-        return outcome
+            return learner._learnt(features, before, who, verdict.person or "", count=False)[0]
+        with learner._session.transaction() as txn:
+            return txn.forget(features.fingerprint, who)
 
-    def _kept(self, number: int, learner: Remembering) -> tuple[Memory, RememberedVerdict, Seen | None]:
+    def _kept(self, number: int, learner: Remembering) -> tuple[Memory, RememberedVerdict, Features | None]:
         """Return a remembered verdict, and its document as `learner` sees it, if it was kept."""
         memory, verdict = self._remembering(), self.remembered_verdict(number)
         if memory is None or verdict is None:
@@ -261,11 +259,11 @@ class Remembering(Keeping):
         content = memory.content(number)
         if content is None:
             return memory, verdict, None
-        views = learner._durable.judge().engine.views
+        views = learner._session.judge().engine.views
         if not contents.read_kept(content).is_enough_for(views):  # other views have read less of it
             return memory, verdict, None
         rows = contents.rows_of_kept(views, [content], contents.VERSION)
-        return memory, verdict, Seen.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
+        return memory, verdict, Features.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
 
     def explain_remembered(
         self, number: int, top: int | None = None, learner: Remembering | None = None
@@ -281,9 +279,9 @@ class Remembering(Keeping):
         learner : Filter, optional
             The filter that judges it; this one by default.
         """
-        memory, _, seen = self._kept(number, self if learner is None else learner)
+        memory, _, features = self._kept(number, self if learner is None else learner)
         content = memory.content(number)
-        if seen is None or content is None:
+        if features is None or content is None:
             return None
         return (learner or self)._explained(contents.read_kept(content), top)
 
@@ -302,8 +300,8 @@ class Remembering(Keeping):
     def _explained(self, read: Document, top: int | None) -> Explained:
         from surebayes.pool.explanation import explain
 
-        with self._durable.mutex:
-            engine = self._durable.fresh_state().pool
+        with self._session.mutex:
+            engine = self._session.fresh_state().pool
             each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
             return each[0] if engine.classes == 2 else each
 
@@ -324,7 +322,7 @@ class Remembering(Keeping):
         memory, person = self._remembering(), text_or_none(person, "person")
         if memory is None:
             return 0
-        reader = self._durable.judge().engine.reader
+        reader = self._session.judge().engine.reader
         fingerprints = [Document(document, reader).fingerprint for document in documents]
         return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
 
@@ -353,9 +351,9 @@ class Remembering(Keeping):
         Rescue
             outcome, alarm, budgets.
         """
-        first, who = self._durable.judge().names[0], text_or_none(who, "who")
-        seen = self._see(document, self._durable.standing())  # type: ignore[attr-defined]
-        outcome, told = self._learnt(seen, first, who, None)
+        first, who = self._session.judge().names[0], text_or_none(who, "who")
+        features = self._see(document, self._session.standing())  # type: ignore[attr-defined]
+        outcome, told = self._learnt(features, first, who, None)
         return Rescue(outcome, told is not None and told.alarm, self.budgets())
 
     def budgets(self) -> dict[str, dict[str, Any]]:
@@ -415,8 +413,8 @@ class Remembering(Keeping):
         """
         from surebayes.filter.memory.activity import by_day
 
-        with self._durable.mutex:
-            lessons = self._durable.reading(anew=True).latest_lessons(5000)
+        with self._session.mutex:
+            lessons = self._session.reading(refresh=True).latest_lessons(5000)
         memory = self._remembering()
         now = time.time()
         if memory is None:
@@ -436,10 +434,10 @@ class Remembering(Keeping):
         """
         from surebayes.promises.certificate import Certificate
 
-        memory, names = self._remembering(), self._durable.judge().names
-        with self._durable.mutex:
-            made = self._promises(self._durable.fresh_state())
-            calls = [row.time for row in self._durable.reading().of_actions("settings") if row.who == "calibrate"]
+        memory, names = self._remembering(), self._session.judge().names
+        with self._session.mutex:
+            made = self._promises(self._session.fresh_state())
+            calls = [row.time for row in self._session.reading().of_actions("settings") if row.who == "calibrate"]
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
         since = max(calls, default=0.0)

@@ -43,14 +43,14 @@ class MilterDoor(MailDoor):
         try:
             if not is_local(writer.get_extra_info("peername")):
                 raise BadPacket("Only this machine may use this door.")
-            await _Session(self, task, reader, writer).run()
+            await _Connection(self, task, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
             return  # the mail server has gone
         except Exception as error:
             self.service.failed(DOOR, error)
 
 
-class _Session:
+class _Connection:
     """One connection of a mail server: mails one after the other."""
 
     def __init__(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
-
 from surebayes.errors import BadModel
 from surebayes.filter.disk import contents
 from surebayes.filter.disk.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.layers.on_base import OnBase
-from surebayes.filter.lean.judge import judge_of
+from surebayes.filter.features import Features, batch_of
+from surebayes.filter.lean.judge import Judge, judge_of
 from surebayes.filter.lean.tables import TableFiles
-from surebayes.filter.live.model_settings import Settings
-from surebayes.filter.live.seen import Seen, batch_of
+from surebayes.filter.model_settings import Settings
 from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
 from surebayes.pool.engine import Engine
+from surebayes.pool.table import Sums
 from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
@@ -26,7 +24,10 @@ if TYPE_CHECKING:
 
     from surebayes.filter.disk.journal import Journal
     from surebayes.filter.disk.store import Lesson, ModelFolder
+    from surebayes.filter.layers.base import Standing
+    from surebayes.filter.layers.link import BaseLink
     from surebayes.filter.lean.judge import Decision
+    from surebayes.filter.transaction import Transaction
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
     from surebayes.pool.specs import ViewSpec
@@ -52,7 +53,7 @@ def _no_hash(message_id: str) -> None:
     """Return nothing: a state without a journal has no key to hash with."""
 
 
-class State(OnBase):
+class State:
     """The model, the settings and which messages were learnt.
 
     Parameters
@@ -84,6 +85,10 @@ class State(OnBase):
         The messages that were learnt without journal.
     version : int
         A number that changes whenever scores may.
+    standing : Standing or None
+        The base of a layer, as far as it can be had.
+    noted : dict or None
+        What the manifest has of the base.
     """
 
     def __init__(self, engine: Engine, names: list[str], settings: Settings | None = None) -> None:
@@ -101,7 +106,10 @@ class State(OnBase):
         self.lessons_since: list[tuple[int, Lesson]] | None = []
         self._bytes_since = self._bytes_aside = 0
         self._aside: dict[int, list[Rows]] = {}  # by row of the journal
-        self.standing = self.noted = self._lacks = self._pool = None
+        self.standing: Standing | None = None
+        self.noted: dict[str, Any] | None = None
+        self._lacks: list[int] | None = None
+        self._pool: tuple[int, Engine] | None = None
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
@@ -393,41 +401,123 @@ class State(OnBase):
             return 0
         return max(self.lessons - self.settings.certified_at, 1)
 
-    def see(self, content: bytes | str) -> Seen:
+    def see(self, content: bytes | str) -> Features:
         """Read a document and cut it into terms."""
         document = self.engine.read(content)
-        return Seen(document, self.engine.rows([document]))
+        return Features(document, self.engine.rows([document]))
 
-    def ask(self, seen: Seen) -> Seen:
+    def ask(self, features: Features) -> Features:
         """Have the experts' opinions and the scores of a document filled in, unless they still hold."""
-        if seen.version != self.version:
-            seen.opinions = self.pool.opinions(seen.rows)
-            seen.scores = self.pool.weighed(seen.opinions)
-            seen.version = self.version
-        return seen
+        if features.version != self.version:
+            features.opinions = self.pool.opinions(features.rows)
+            features.scores = self.pool.weighed(features.opinions)
+            features.version = self.version
+        return features
 
-    def decide(self, seen: Seen) -> Decision:
+    def decide(self, features: Features) -> Decision:
         """Judge a document."""
-        return self.judge.decide(self.ask(seen).scores)
+        return self.judge.decide(self.ask(features).scores)
 
     # ---- learning
 
-    def learn(self, seen: Seen, label: str, who: str | None) -> Event:
-        """Learn a message in memory, and return the row of the journal that says so."""
+    def learn(self, features: Features, label: str) -> list[int]:
+        """Learn a message in memory; return the step of the weights, for its row of the journal."""
         moved: list[int] = []
         if self.engine.n_experts > 1:
-            self.ask(seen)
-            moved = self.pool.moves(seen.opinions, seen.scores, self.code(label))
-        self.count(seen.rows, moved, label, self.seq + 1, 1)
-        return self.event("learn", seen, label, time.time(), who, moved)
+            self.ask(features)
+            moved = self.pool.moves(features.opinions, features.scores, self.code(label))
+        self.count(features.rows, moved, label, self.seq + 1, 1)
+        return moved
 
     def event(
-        self, action: str, seen: Seen, label: str, when: float, who: str | None, moved: Sequence[int] = ()
+        self, action: str, features: Features, label: str, when: float, who: str | None, moved: Sequence[int] = ()
     ) -> Event:
         """Return the row of the journal that holds a message."""
         if self.keeps_content:
-            body, reader = pack_content(seen.kept(self.engine.views), moved), contents.VERSION
+            body, reader = pack_content(features.kept(self.engine.views), moved), contents.VERSION
         else:
-            body, reader = pack_rows(packable(seen.rows), moved), None
-        name = seen.hashed_id or self._hashed(seen.message_id)
-        return Event(action, seen.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
+            body, reader = pack_rows(packable(features.rows), moved), None
+        name = features.hashed_id or self._hashed(features.message_id)
+        return Event(action, features.fingerprint, label, None, when, who, body, reader=reader, message_id=name)
+
+    # ---- the base of a layer
+
+    @property
+    def model(self) -> str:
+        """The version of the model: the journal, and the last row that changed scores; and of what it stands on."""
+        version = f"{self.journal_id}-{self.learnt_at}"
+        below = self.standing.base if self.standing is not None else None
+        return version if below is None else f"{version}/{below.version}"
+
+    @property
+    def own_judge(self) -> Judge:
+        """What was learnt here, without what it stands on."""
+        chance, model = self.settings.probability, f"{self.journal_id}-{self.learnt_at}"
+        return Judge(self.engine, self.names, self.settings.thresholds, chance, model)
+
+    @property
+    def judge(self) -> Judge:
+        """What decides by the scores of now."""
+        judge, standing = self.own_judge, self.standing
+        return judge if standing is None else standing.judge(judge, self.pool, self.noted)
+
+    def become_layer(self, base: BaseLink) -> None:
+        """Stand on a base from the first lesson on: weights are steps from the base's."""
+        units = [[0] * len(units) for units in self.engine.weights.units]
+        bias = [0.0] * len(units)
+        self.settings = self.settings.replace({"base": base.to_json(), "weights": units, "bias": bias})
+        self.engine.weights = weights_of(units, bias, len(units), self.engine.n_experts)
+        self.engine.sums = [Sums.small(self.engine.classes) for _ in self.engine.views]
+
+    def stand(self, folder: str, hold: bool = True) -> None:
+        """Look at what a layer stands on, which may have changed."""
+        link = self.settings.base
+        if link is None:
+            return
+        if self.standing is None or self.standing.link != link or not self.standing.is_current:
+            from surebayes.filter.layers.base import Standing
+
+            is_as_written = self.standing is None and self.version == 0
+            self.standing = Standing(folder, link, self.engine, hold, before=self.standing)
+            self._lacks = self.standing.lacks(self.engine, self.noted) if is_as_written else None
+            self._pool = None
+            self.version += 1
+
+    @property
+    def lacks(self) -> list[int] | None:
+        """How many columns of each view a layer has that its base lacks."""
+        if self._lacks is None and self.standing is not None:
+            self._lacks = self.standing.lacks(self.engine, None)
+        return self._lacks
+
+    @property
+    def pool(self) -> Engine:
+        """The pool that judges: what was learnt here, and what it stands on."""
+        if self.standing is None:
+            return self.engine
+        if self._pool is None or self._pool[0] != self.version:
+            self._pool = self.version, self.standing.pool(self.engine, self.lacks)
+        return self._pool[1]
+
+    def _new_columns(self, rows: list[Rows]) -> list[int]:
+        """Return for each view how many columns of a message neither a layer nor its base has; nothing without one."""
+        if self._lacks is None or self.standing is None or self.standing.base is None:
+            return []
+        from surebayes.filter.layers.counting import unseen
+
+        return unseen(self.standing.base.judge.engine, self.engine, rows)
+
+    def _count_lacking(self, more: list[int]) -> None:
+        if self._lacks is not None and more:
+            self._lacks = [have + n for have, n in zip(self._lacks, more)]
+
+    def drop_old_steps(self, txn: Transaction) -> None:
+        """Drop the steps of a layer's lessons where its base has been weighed anew since."""
+        standing, link = self.standing, self.settings.base
+        if standing is None or standing.base is None or link is None or link.tuned == standing.base.tuned:
+            return
+        none = [[0] * len(units) for units in self.engine.weights.units]
+        steps = link.steps_from(standing.base.tuned).to_json()
+        change = {"base": steps, "weights": none, "weights_since": self.seq + 1}
+        txn.settings(change, "base tuned", weights=True)
+        self.stand(standing.folder, standing.hold)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from surebayes.pool.specs import ViewSpec
 
 
-class Seen:
+class Features:
     """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
 
     __slots__ = (
@@ -35,13 +35,13 @@ class Seen:
     @classmethod
     def of_terms(
         cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
-    ) -> Seen:
+    ) -> Features:
         """Return what is left of a document that is not at hand any more."""
-        seen = cls.__new__(cls)
-        seen.document, seen.rows, seen.fingerprint, seen.version = None, rows, fingerprint, -1
-        seen.content, seen.message_id, seen.hashed_id = content, message_id, hashed_id
-        seen.opinions = seen.scores = reals(())
-        return seen
+        features = cls.__new__(cls)
+        features.document, features.rows, features.fingerprint, features.version = None, rows, fingerprint, -1
+        features.content, features.message_id, features.hashed_id = content, message_id, hashed_id
+        features.opinions = features.scores = reals(())
+        return features
 
     def kept(self, views: Sequence[ViewSpec]) -> bytes:
         """Return what views read of the document, as the journal keeps it."""

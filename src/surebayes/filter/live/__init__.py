@@ -1,1 +1,0 @@
-"""A filter while it is open: what it knows, in memory, and how that comes into its folder."""

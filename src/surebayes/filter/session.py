@@ -1,0 +1,704 @@
+"""A filter's folder, opened to be changed: lock, group commit, catching up, absorbing, renewing.
+
+`Session.transaction` is the way to change a filter. A thread that begins one takes the folder's lock, catches up with
+other processes and changes the state in memory; the journal has every row when the block ends. Threads that wait for
+their turn join the open transaction, so that many lessons share one commit. The model's files follow later
+("absorbing"): the counts learnt since, as a small file on top of the larger ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import os
+import threading
+import time
+
+from surebayes.errors import BadModel, Busy, StoreError
+from surebayes.filter.disk.events import Event
+from surebayes.filter.disk.journal import Journal
+from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
+from surebayes.filter.disk.store import ModelFolder
+from surebayes.filter.disk.unjournaled import unpack_events
+from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.state import State
+from surebayes.filter.transaction import Transaction
+from surebayes.persist.folder import flush_folder, locked
+from surebayes.persist.manifest import dumped
+
+TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from surebayes.filter.layers.link import BaseLink
+    from surebayes.filter.lean.judge import Judge
+    from surebayes.pool.specs import ViewSpec
+
+ABSORB_AFTER = 100
+"""Lessons after which a long-lived process writes the model, unless that took more than a tenth of its time, by the
+clock or of the processor ..."""
+ABSORB_SECONDS = 5.0
+"""... and the seconds after which it does in any case."""
+RENEW_AFTER = 100
+"""Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
+MOST_TOGETHER = 1000
+"""Rows of the journal after which a transaction is committed although other threads wait to join it."""
+WAIT = 10.0
+"""Seconds to wait for the folder's lock, and for rows that another process is about to txn."""
+_POLL = 0.02  # seconds after which a thread whose transaction is still open looks whether it must commit it itself
+
+
+class Session:
+    """A filter's folder, and its state in memory.
+
+    The model's files are used as they are until so much is learnt that it pays to read them into memory.
+
+    Parameters
+    ----------
+    path : str
+        The folder.
+    renew : bool
+        Whether stale certificates are renewed.
+    brief : bool
+        Whether this process ends after a lesson or two: it maps files instead of reading them, and checks only the
+        blocks it uses.
+
+    Attributes
+    ----------
+    mutex : HandoverLock
+        Held while the state in memory is read or changed.
+    turn : threading.Lock
+        Held by the thread that changes the folder.
+    state : State or None
+        The state in memory; None while the model's files are enough.
+    journal : Journal or None
+        The journal; None where this user may not read it.
+    absorbed : int
+        The last row of the journal in the model's files.
+    """
+
+    def __init__(self, path: str, renew: bool = True, brief: bool = False) -> None:
+        self.path, self.renew, self.brief = path, renew, brief
+        self.folder = ModelFolder(path)
+        self.mutex = HandoverLock()
+        self.turn = threading.Lock()
+        self._group: CommitGroup | None = None
+        self._waiting = 0  # threads that wait for `turn` to join a transaction
+        self._count = threading.Lock()
+        self.state: State | None = None
+        self.journal: Journal | None = None
+        self.mapped: MappedModel | None = None
+        self.absorbed = 0
+        self._taught = 0  # since the last mark
+        self._timer: threading.Timer | None = None
+        self._stamp = (0, 0)
+        self._closed = False
+        self._in_bulk = False
+        self._has_lock = False  # whether a thread of this process holds the folder's lock
+        self._is_ahead = False  # whether the journal has more than the model's files
+        self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
+        self.next_renewal = 0.0
+        self._same: tuple[tuple[str, str, int], bool] | None = None
+
+    # ---- opening and closing
+
+    @classmethod
+    def create(
+        cls,
+        path: str,
+        reader: str,
+        names: list[str],
+        views: Sequence[ViewSpec],
+        renew: bool = True,
+        content: bool = True,
+        base: BaseLink | None = None,
+    ) -> Session:
+        """Make the folder of an empty filter; `base` links a layer to its base."""
+        from surebayes.filter.new_folder import clear_unfinished, make_folder, remove_files
+
+        make_folder(path)
+        self = cls(path, renew)
+        with locked(path):
+            clear_unfinished(path)
+            page = PAGE if base is None else SMALL_PAGE  # there may be thousands of layers
+            self.journal = Journal(path, create=True, page=page)  # an error where another process was quicker
+            try:
+                self.state = State.new(reader, names, views)
+                self.journal.set_fact("content", "yes" if content else "no")
+                self.state.belong_to(self.journal)
+                self.state.write_all()
+                if base is not None:
+                    self.state.become_layer(base)
+                self.write_model()
+                flush_folder(os.path.dirname(os.path.abspath(path)))
+            except BaseException:
+                self.journal.close()
+                remove_files(path)
+                raise
+        return self
+
+    @classmethod
+    def open(cls, path: str, renew: bool = True, brief: bool = False) -> Session:
+        """Open a filter's folder, and replay what the model has not absorbed. Files are checked, unless `brief`."""
+        self = cls(path, renew, brief)
+        for attempt in range(3):
+            self._stamp = self.folder.stamp()
+            manifest = self.folder.manifest()
+            try:
+                if not brief:
+                    self.folder.check(manifest)
+                self.absorbed = operator.index(manifest["journal"]["absorbed"])
+                break
+            except (KeyError, TypeError) as error:
+                raise BadModel(f"The manifest in {path!r} lacks {error}.") from error
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self.folder.manifest() == manifest:
+                    raise
+        if brief:
+            return self
+        try:
+            self.journal = Journal(path, write=False)  # reading leaves no trace; the first change opens it to write
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            self.journal = None  # not ours to read: judging needs the model alone
+        if self.journal is not None:
+            last = self.journal.last()
+            if last < self.absorbed:
+                with contextlib.suppress(PermissionError):  # a reader has all it needs in the model's files
+                    self._complete(manifest)
+            if last > self.absorbed:
+                self.load()
+        return self
+
+    def close(self) -> None:
+        """Absorb what was taught, and close the files."""
+        with self._my_turn():
+            if self._closed:
+                return
+            self._stop_timer()
+            try:
+                behind = self.state is not None and self.state.seq > self.absorbed
+                if self.journal is not None and self.journal.writes and (behind or self._taught):
+                    self.next_renewal = 0.0  # there is no later time to do it
+                    self._absorb(f"taught {self._taught}" if self._taught else None)
+            finally:
+                self._closed = True
+                if self.journal is not None:
+                    self.journal.close()
+                self.state = self.mapped = self.journal = None
+
+    def check_open(self) -> None:
+        """Refuse a closed filter."""
+        if self._closed:
+            raise ValueError("This Filter is closed: open it again with Filter.open.")
+
+    # ---- reading
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the model's files are enough: this process has learnt nothing that they lack."""
+        return self.state is None and not self._is_ahead
+
+    def judge(self) -> Judge:
+        """Return the present model: its files, or the state in memory where there is one."""
+        with self.mutex:
+            return self.fresh_map().judge if self.is_mapped else self.fresh_state().judge
+
+    def bases(self) -> list[str]:
+        """Return the folders below a layer, the nearest first; none for a filter without a base."""
+        with self.mutex:
+            standing = (self.fresh_map() if self.is_mapped else self.fresh_state()).standing
+        return standing.folders if standing else []
+
+    def fresh_map(self) -> MappedModel:
+        """Return the newest model from its files."""
+        self.check_open()
+        stamp = self.folder.stamp()
+        if self.mapped is None or stamp != self._stamp or not self.mapped.is_current:
+            self.mapped, self._stamp = MappedModel(self.path, not self.brief, self.mapped), stamp
+        return self.mapped
+
+    def fresh_state(self) -> State:
+        """Return the state, with what other processes have absorbed since."""
+        self.check_open()
+        state = self.load() if self.state is None else self.state
+        stamp = self.folder.stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            if self.journal is not None:
+                state = self._caught_up(state)
+        state.stand(self.path, not self.brief)
+        return state
+
+    def standing(self) -> State:
+        """Return the state, read if need be."""
+        with self.mutex:
+            return self.fresh_state()
+
+    def loaded(self) -> State:
+        """Return the state with its counts in memory, to go through many messages."""
+        with self.mutex:
+            return self.fresh_state().into_memory()
+
+    def load(self) -> State:
+        """Read the state from the folder."""
+        known = self.mapped.files if self.mapped is not None else None
+        for attempt in range(3):
+            manifest = self._complete(self.folder.manifest())
+            try:
+                self.state = State.load(self.folder, manifest, self.reading(), not self.brief, known)
+                break
+            except BadModel:  # a writer may have replaced the files after the manifest was read
+                if attempt == 2 or self.folder.manifest() == manifest:
+                    raise
+        self.absorbed = manifest["journal"]["absorbed"]
+        self.mapped, self._is_ahead = None, False
+        assert self.state is not None
+        return self.state
+
+    def drop_state(self) -> None:
+        """Drop the state in memory, which may be ahead of the disk: the next use reads it again."""
+        self.state, self._is_ahead = None, True
+
+    def _caught_up(self, state: State) -> State:
+        """Return the state with the rows of other processes; read again where the journal alone doesn't have them."""
+        return state if state.catch_up(self.reading(refresh=True)) else self.load()
+
+    def reading(self, refresh: bool = False) -> Journal:
+        """Return the journal to read from; `refresh` if it must have the latest rows of other processes."""
+        self.check_open()
+        if self.journal is None and self.brief:
+            self.journal = Journal(self.path)
+        if self.journal is None:
+            raise PermissionError(13, "Permission denied", os.path.join(self.path, "journal.sqlite"))
+        if refresh and not self.journal.writes:
+            self.journal.close()
+            self.journal = None
+            self.journal = Journal(self.path, write=False)
+        return self.journal
+
+    def open_journal(self) -> Journal:
+        """Return the journal to write to; PermissionError where this user may not."""
+        journal = self.reading()
+        if not journal.writes:
+            writing = Journal(self.path)
+            journal.close()
+            journal = self.journal = writing
+        return journal
+
+    # ---- changing
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Change the filter: what the block adds is in the journal when it ends, all of it or nothing.
+
+        Threads that wait for their turn join the same commit. A block that fails before it has changed anything leaves
+        the transaction to the threads that share it; after a change, what came before is committed and the state is
+        read again.
+        """
+        group = self._join()
+        txn = group.transaction
+        before = txn.state.version, len(txn.rows)
+        try:
+            yield txn
+        except BaseException:
+            if (txn.state.version, len(txn.rows)) != before:
+                txn.cut(before[1])
+                group.is_broken = True
+            self._leave(group)
+            raise
+        self._leave(group)
+        self._wait(group)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder's lock and the state in memory, for changes that are more than rows of the journal."""
+        with self._my_turn(), self._locked():
+            yield
+
+    @contextlib.contextmanager
+    def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
+        """Put off writing the model to the end of a block, as `Filter.bulk` does."""
+        outer, self._in_bulk = self._in_bulk, True
+        try:
+            yield
+        finally:
+            self._in_bulk = outer
+        if not outer:
+            self.absorb(note, renew)
+
+    def ready_to_write(self) -> State:
+        """Return the state with every row of the journal; the folder's lock is held."""
+        return self._caught_up(self.load() if self.state is None else self.state)
+
+    # ---- group commit
+
+    def _join(self) -> CommitGroup:
+        """Wait for a turn, and join the open transaction or begin one; `turn` and `mutex` are held."""
+        began = time.monotonic()
+        with self._count:
+            self._waiting += 1
+        try:
+            self.turn.acquire()
+        finally:
+            with self._count:
+                self._waiting -= 1
+        try:
+            if self._group is None:
+                self._group = self._begin(max(WAIT - (time.monotonic() - began), 0.0))
+            else:
+                self.mutex.take_over()
+            return self._group
+        except BaseException:
+            self.turn.release()
+            raise
+
+    def _begin(self, wait: float) -> CommitGroup:
+        """Take the folder's lock, catch up with other processes, and begin a transaction."""
+        with contextlib.ExitStack() as held:
+            held.enter_context(self._locked(wait))
+            journal = self.open_journal()
+            state = self.load() if self.state is None else self.state
+            if state.seq != journal.last():
+                state = self._caught_up(state)
+            journal.begin()
+            held.callback(journal.cancel)
+            txn = Transaction(state, journal)
+            try:
+                state.stand(self.path, not self.brief)
+                state.drop_old_steps(txn)
+            except BaseException:
+                self.drop_state()
+                raise
+            return CommitGroup(txn, held.pop_all())
+
+    def _leave(self, group: CommitGroup) -> None:
+        """End a thread's part: commit, unless another thread is about to join."""
+        if self._waiting and not group.is_broken and len(group.transaction.rows) < MOST_TOGETHER:
+            self.mutex.hand_over()
+        else:
+            self._end(group)
+        self.turn.release()
+
+    def _wait(self, group: CommitGroup) -> None:
+        """Wait until a transaction is committed; raise what went wrong with that."""
+        while not group.done.wait(_POLL):
+            if self.turn.acquire(blocking=False):  # the thread that was about to join may have failed
+                try:
+                    self._end_open()
+                finally:
+                    self.turn.release()
+        if group.error is not None:
+            raise group.error
+
+    def _end_open(self) -> None:
+        """Commit a transaction that waits for threads to join; `turn` is held."""
+        if self._group is not None:
+            self.mutex.take_over()
+            self._end(self._group)
+
+    def _end(self, group: CommitGroup) -> None:
+        """Commit a transaction and absorb it, now or later; release what it holds. `turn` is held."""
+        self._group = None
+        txn = group.transaction
+        try:
+            with group.held:
+                try:
+                    txn.commit()
+                    txn.journal.cancel()  # where there were no rows
+                    if group.is_broken:
+                        self.drop_state()
+                        if txn.rows:
+                            self.load()
+                    self._after_commit(len(txn.rows))
+                except BaseException:
+                    self.drop_state()  # before a thread that judges can read it
+                    raise
+        except BaseException as error:
+            group.error = error
+        finally:
+            group.done.set()
+
+    def _after_commit(self, rows: int) -> None:
+        """Absorb rows that were just committed, now or later."""
+        if self.state is None:
+            return
+        behind = self.state.seq - self.absorbed
+        if self.brief:
+            if behind > 0:
+                self.renew_certificate(RENEW_AFTER)
+                self.write_model()
+            return
+        self._taught += rows
+        if self._in_bulk:
+            return
+        if behind >= ABSORB_AFTER and self._may_absorb():
+            try:
+                self.renew_certificate(RENEW_AFTER)
+                self.write_model()
+            except OSError:  # the lessons are safe in the journal; the model can wait
+                self._start_timer()
+        elif behind > 0:
+            self._start_timer()
+
+    @contextlib.contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        """Wait for a turn that no transaction shares."""
+        with self.turn:
+            self._end_open()
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, wait: float = WAIT) -> Iterator[None]:
+        """Hold the folder's lock, and the state in memory; the caller holds `turn`."""
+        with locked(self.path, wait=wait):
+            self._has_lock = True
+            try:
+                with self.mutex:
+                    try:
+                        yield
+                    finally:
+                        self._has_lock = False  # before another thread gets `mutex`
+            finally:
+                self._has_lock = False  # where waiting for it was interrupted
+
+    # ---- absorbing
+
+    def absorb(self, note: str | None = None, renew: bool = False) -> None:
+        """Write the model with every lesson; with `renew` a stale certificate is renewed in any case."""
+        with self._my_turn():
+            self._absorb(note, renew)
+
+    def _absorb(self, note: str | None, renew: bool = False) -> None:
+        with self._locked():
+            state = self.ready_to_write()
+            if renew:
+                self.next_renewal = 0.0
+            self.renew_certificate(1 if renew else RENEW_AFTER)
+            if note is not None:
+                txn = Transaction(state, self.open_journal())
+                txn.add(Event("mark", label=note, time=time.time()))
+                self._commit(txn)
+                self._taught = 0
+            self.write_model()
+
+    def lessons_until_renewal(self) -> int | None:
+        """Return after how many more lessons a stale certificate is renewed; None where lessons don't renew it."""
+        if not self.renew or self.state is None:
+            return None
+        least = min(RENEW_AFTER, 1 + sum(self.state.engine.documents) // 100)
+        return max(least - self.state.lessons_since_certificate(), 0)
+
+    def renew_certificate(self, least: int, into: Transaction | None = None) -> None:
+        """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
+
+        Scoring the reserve costs as much as judging all of it: it takes at most a tenth of the time of a process. With
+        a transaction to add it to (`into`) the caller commits, and there is no later time to do it.
+        """
+        state = self.state
+        assert state is not None
+        behind = state.lessons_since_certificate()
+        if (
+            behind
+            and into is None
+            and all(self.has_bits_of(certificate["model"]) for certificate in state.settings.certificates.values())
+        ):
+            return
+        least = min(least, 1 + sum(state.engine.documents) // 100)
+        began = time.monotonic()
+        if not self.renew or behind < least or (into is None and began < self.next_renewal):
+            return
+        from surebayes.filter.promise import renew
+
+        txn = into or Transaction(state, self.open_journal())
+        if renew(txn) and into is None:
+            self._commit(txn)
+        ended = time.monotonic()
+        self.next_renewal = ended + 9 * (ended - began)
+
+    def has_bits_of(self, model: str) -> bool:
+        """Whether the model scores to the last bit as another version did, lessons since having been forgotten."""
+        state = self.state
+        assert state is not None
+        before, now = model.partition("/"), state.model.partition("/")
+        journal_id, _, row = before[0].rpartition("-")
+        if before[2] != now[2] or journal_id != state.journal_id or not row.isdecimal():
+            return False
+        asked = model, state.model, state.seq
+        if self._same is None or self._same[0] != asked:
+            is_same = int(row) <= state.seq and self.reading(refresh=True).is_undone(int(row), state.seq)
+            self._same = asked, is_same
+        return self._same[1]
+
+    def _commit(self, txn: Transaction) -> None:
+        try:
+            txn.commit()
+        except BaseException:
+            self.drop_state()  # it must not be written later
+            raise
+
+    def write_model(self, rows: bytes = b"", keep_replaced: bool = True) -> None:
+        """Write the model, and with it `rows` that the journal is about to get; the folder's lock is held."""
+        state = self.state
+        assert state is not None
+        began = time.monotonic(), time.process_time()
+        more = {"settings": state.settings.to_json(), "journal": state.place()}
+        state.stand(self.path, not self.brief)
+        if state.standing is not None:
+            state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
+        before, judge = self._before(), state.own_judge
+        self.folder.write(judge, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)
+        state.written()
+        self.open_journal().set_fact("about", dumped(state.about()).decode("ascii"))
+        if not rows:
+            self.open_journal().settle()
+        ended = time.monotonic(), time.process_time()
+        self._next_absorb = (ended[0] + 9 * (ended[0] - began[0]), ended[1] + 9 * (ended[1] - began[1]))
+        self._stamp, self.absorbed = self.folder.stamp(), state.seq
+        self._stop_timer()
+
+    def _before(self) -> dict[str, Any] | None:
+        """Return the manifest of the model that is to be replaced; None if there is none."""
+        try:
+            return self.folder.manifest()
+        except StoreError:  # damaged, or not there yet: then everything is written
+            return None
+
+    def _may_absorb(self) -> bool:
+        clock, processor = self._next_absorb
+        return time.monotonic() >= clock and time.process_time() >= processor
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(ABSORB_SECONDS, self._absorb_late)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _absorb_late(self) -> None:
+        self._timer = None
+        with self._my_turn(), contextlib.suppress(StoreError, OSError):  # the next absorb reports the error
+            if not self._closed and self.state is not None and self.state.seq > self.absorbed:
+                self._absorb(None)
+
+    # ---- rows that come with a model
+    #
+    # A training without journal writes one row for all of its messages, which must not be there without them: the model
+    # carries the row, and its writer adds it to the journal right after, before it releases the folder's lock. A
+    # process that gets the lock finds the row missing only where its writer was killed.
+
+    def _complete(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Wait until the journal has every row of a model, or add those of a killed writer; return the manifest."""
+        end = time.monotonic() + WAIT
+        while self._misses_rows(manifest):
+            try:
+                if self._has_lock:  # this thread, or one that waits for `mutex`, which this thread holds
+                    self.add_carried_rows(manifest)
+                    break
+                with locked(self.path, wait=0.05):
+                    manifest = self.folder.manifest()
+                    self.add_carried_rows(manifest)
+            except Busy:
+                if time.monotonic() >= end:
+                    raise
+                manifest = self.folder.manifest()
+        return manifest
+
+    def add_carried_rows(self, manifest: dict[str, Any]) -> None:
+        """Add the rows that a model carries to the journal, where its writer was killed; the folder's lock is held."""
+        if not self._misses_rows(manifest):
+            return
+        journal, absorbed = self.reading(), manifest["journal"]["absorbed"]
+        last = journal.last()
+        packed = self.folder.read_pending(manifest)
+        chain, made_with = journal.chain_at(last) or 0, manifest["journal"].get("chain", -1)
+        events = unpack_events(packed, chain, made_with) if packed else []
+        if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
+            raise BadModel(
+                f"The journal in {self.path!r} has lost rows: it ends at {last}, the model was made with {absorbed}. "
+                "Restore it from a copy."
+            )
+        self.open_journal().append(events)
+
+    def _misses_rows(self, manifest: dict[str, Any]) -> bool:
+        """Whether the journal has fewer rows than a model was made with."""
+        try:
+            return bool(self.reading(refresh=True).last() < manifest["journal"]["absorbed"])
+        except (KeyError, TypeError) as error:
+            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
+
+
+class CommitGroup:
+    """An open transaction, and the threads that share its commit.
+
+    Attributes
+    ----------
+    transaction : Transaction
+        Their rows.
+    held : ExitStack
+        Releases the folder's lock and the state in memory.
+    is_broken : bool
+        Whether a thread failed after it had changed the state, which must be read again.
+    done : threading.Event
+        Set after the commit, or its failure.
+    error : BaseException or None
+        What went wrong with the commit.
+    """
+
+    __slots__ = ("done", "error", "held", "is_broken", "transaction")
+
+    def __init__(self, transaction: Transaction, held: contextlib.ExitStack) -> None:
+        self.transaction, self.held = transaction, held
+        self.is_broken = False
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+
+
+class HandoverLock:
+    """A reentrant lock that one thread can hand over, still locked, to the next.
+
+    Examples
+    --------
+    >>> lock = HandoverLock()
+    >>> with lock, lock:
+    ...     lock.is_mine
+    True
+    >>> lock.is_mine
+    False
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._depth = 0
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread holds the lock."""
+        return self._owner == threading.get_ident()
+
+    def __enter__(self) -> None:
+        if self._owner != threading.get_ident():
+            self._lock.acquire()
+            self._owner = threading.get_ident()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._owner = None
+            self._lock.release()
+
+    def hand_over(self) -> None:
+        """Keep the lock for the thread that calls `take_over`."""
+        self._owner = None
+
+    def take_over(self) -> None:
+        """Become the thread that holds the lock."""
+        self._owner = threading.get_ident()

@@ -1,0 +1,208 @@
+"""Changes to a filter: lessons and settings, made in memory and collected as rows for the journal."""
+
+from __future__ import annotations
+
+import time
+
+from surebayes.filter.disk.bodies import pack_stages
+from surebayes.filter.disk.events import Event, event_of, number_rows, row_of
+from surebayes.persist.manifest import dumped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from surebayes.filter.disk.events import MessageRows, Row
+    from surebayes.filter.disk.journal import Journal, Known
+    from surebayes.filter.features import Features
+    from surebayes.filter.state import State
+    from surebayes.pool.document import Rows
+
+
+class Transaction:
+    """Rows for the journal, each of whose changes has been made in memory; `commit` writes them.
+
+    Parameters
+    ----------
+    state : State
+        The state that is changed.
+    journal : Journal
+        Where the rows go.
+
+    Attributes
+    ----------
+    rows : list
+        The rows so far.
+    """
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        self.state, self.journal = state, journal
+        self.rows: list[Row] = []
+        self._messages: dict[str, Known | None] = {}  # as of these rows, which the journal doesn't have yet
+        self._judged: dict[str, tuple[str, int] | None] = {}
+
+    # ---- lessons
+
+    def learn(self, features: Features, label: str, who: str | None) -> str:
+        """Learn a message unless it is known with this label; with another label it is forgotten first.
+
+        A reserved message that is judged right stays reserved: the model learns nothing new from it, and a promise
+        rests on it. Otherwise it is learnt, and calibration keeps the score of the model that misjudged it.
+
+        Returns
+        -------
+        {"learnt", "already", "moved"}
+        """
+        known = self.known(features.fingerprint)
+        if known is not None and known[0] == "bulk":  # it can't be taken back: a correction comes on top
+            if known[1] == label:
+                return "already"
+        elif known is not None:
+            if known[:2] == ("learn", label):
+                return "already"
+            if known[:2] == ("reserve", label) and self.state.decide(features)[0] == label:
+                return "already"
+            return self._learn_instead(features, known, label, who)
+        self._count(features, label, who)
+        return "learnt"
+
+    def _learn_instead(self, features: Features, known: Known, label: str, who: str | None) -> str:
+        """Learn a message that had another label or was reserved; calibration keeps its score."""
+        score = b""
+        if known[0] == "reserve":
+            score = dumped({"scores": list(self.state.ask(features).scores), "model": self.state.model})
+        elif (judged := self.judged(features.fingerprint)) is not None:
+            score = self.body(judged[1])
+        self.forget(features.fingerprint, who)
+        self._count(features, label, who)
+        if score:
+            self.add(Event("judged", features.fingerprint, label, None, time.time(), who, score))
+        return "moved" if known[0] == "learn" else "learnt"
+
+    def _count(self, features: Features, label: str, who: str | None) -> None:
+        moved = self.state.learn(features, label)
+        self.add(self.state.event("learn", features, label, time.time(), who, moved))
+
+    def reserve(self, features: Features, label: str, who: str | None) -> bool:
+        """Set a message aside for calibration; return False for a message that is known."""
+        if self.known(features.fingerprint) is not None:
+            return False
+        self.add(self.state.event("reserve", features, label, time.time(), who))
+        return True
+
+    def forget(self, fingerprint: str, who: str | None) -> str:
+        """Take a message out of the model, or out of the reserve.
+
+        Returns
+        -------
+        {"forgotten", "unknown"}
+        """
+        known = self.known(fingerprint)
+        if known is None or known[0] == "bulk":
+            return "unknown"
+        action, label, row = known
+        judged = self.judged(fingerprint)
+        if judged is not None:
+            self.add(Event("unjudged", fingerprint, label, judged[1], time.time(), who))
+        if action == "learn":
+            rows, moved = self.terms(row)
+            self.state.count(rows, moved, label, row, -1)
+        name = "forget" if action == "learn" else "release"
+        self.add(Event(name, fingerprint, label, row, time.time(), who))
+        return "forgotten"
+
+    # ---- rows
+
+    def add(self, event: Event) -> None:
+        """Add a row whose change has been made; it gets its number here."""
+        self.add_many([event])
+
+    def add_many(self, events: list[Event]) -> None:
+        """Add rows whose changes have been made."""
+        self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
+        self.rows += [row_of(event) for event in events]
+        for event in events:
+            fingerprint, action = event.fingerprint or "", event.action
+            if action in ("learn", "reserve"):
+                self._messages[fingerprint] = action, event.label or "", event.source or event.seq
+            elif action in ("forget", "release"):
+                self._messages[fingerprint] = None
+            elif action in ("judged", "unjudged"):
+                truth = event.label or "", event.source or event.seq
+                self._judged[fingerprint] = truth if action == "judged" else None
+
+    def add_messages(self, messages: MessageRows) -> None:
+        """Add the rows of messages that are learnt or reserved."""
+        first = self.state.seq + 1
+        rows, chain = messages.numbered(self.state.seq, self.state.chain)
+        self.state.note_messages(messages.actions, messages.labels, chain)
+        self.rows += rows
+        known = zip(messages.actions, messages.labels, range(first, first + len(rows)))
+        self._messages.update(zip(messages.fingerprints, known))
+
+    @property
+    def events(self) -> list[Event]:
+        """The rows, each with its names."""
+        return [event_of(row) for row in self.rows]
+
+    def cut(self, rows: int) -> None:
+        """Drop all but the first rows; the state, which has changed with the rest, must be read again."""
+        del self.rows[rows:]
+
+    # ---- messages
+
+    def known(self, fingerprint: str) -> Known | None:
+        """Return the action, label and row of a known message; "bulk" if it was learnt without journal."""
+        if fingerprint in self._messages:
+            message = self._messages[fingerprint]
+        else:
+            message = self.journal.known(fingerprint)
+        state = self.state
+        if message is None and len(state.learnt):
+            c = state.learnt.class_of(fingerprint)
+            return None if c is None else ("bulk", state.names[c] if c < len(state.names) else "", 0)
+        return message
+
+    def judged(self, fingerprint: str) -> tuple[str, int] | None:
+        """Return the label of a reserved message that was misjudged and learnt, and the row that holds its scores."""
+        return self._judged[fingerprint] if fingerprint in self._judged else self.journal.judged(fingerprint)
+
+    def body(self, row: int) -> bytes:
+        """Return the body of a row of the journal, or of this transaction."""
+        return self.content(row)[0]
+
+    def content(self, row: int) -> tuple[bytes, int | None]:
+        """Return the body of a row, and the version of the reader that made it."""
+        first = self.rows[0][0] if self.rows else row + 1
+        if row < first:
+            return self.journal.content(row)
+        event = event_of(self.rows[row - first])
+        return event.body, event.reader
+
+    def terms(self, row: int) -> tuple[list[Rows], list[int]]:
+        """Return the terms of the message in a row, and the step of the weights that it caused."""
+        return self.state.unpack(*self.content(row), row)
+
+    # ---- settings
+
+    def settings(self, change: dict[str, Any], who: str | None = None, weights: bool = False) -> None:
+        """Change settings."""
+        before = self.state.settings.to_json()
+        was = {name: before.get(name) for name in change}
+        self.state.change(change, self.body)
+        body = dumped({"set": change, "was": was})
+        self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
+
+    def weights(self, who: str | None) -> None:
+        """Record the pool's present weights and second stages as the setting that lessons start from."""
+        state, change = self.state, {}
+        if any(stage.table is not None for stage in state.engine.stages):
+            self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
+            change = {"second_stage": state.seq}
+        units, bias = state.engine.weights.units, state.engine.weights.bias
+        self.settings({**change, "weights": units, "bias": bias, "weights_since": state.seq + 1}, who, weights=True)
+
+    def commit(self) -> None:
+        """Write the rows."""
+        if self.rows:
+            self.journal.append_rows(self.rows)
