@@ -280,3 +280,20 @@ layer_steps = st.lists(
     max_size=40,
 )
 """Steps of a layer's life: what is done, with which of a hundred mails, and whether its label is the other one."""
+
+
+@st.composite
+def record_calls(draw):
+    """Fields of a record by name, with a default or None, and the arguments of two calls that may not fit them."""
+    names = draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=5))
+    required = draw(st.integers(0, len(names)))
+    values = st.one_of(st.integers(-2, 2), st.sampled_from(["", "x"]), st.tuples(st.integers(0, 1)))
+    fields = {name: None if i < required else draw(values) for i, name in enumerate(names)}
+    calls = [
+        (
+            draw(st.lists(values, max_size=len(names) + 1)),
+            draw(st.dictionaries(st.sampled_from([*names, "z"]), values, max_size=3)),
+        )
+        for _ in range(2)
+    ]
+    return fields, *calls

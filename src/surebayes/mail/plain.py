@@ -4,6 +4,7 @@ Most mail takes no more than this: `surebayes filter` imports the reader in Pyth
 """
 
 from surebayes.mail import mail_kernel
+from surebayes.record import Record
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a message that are looked at."""
@@ -22,7 +23,7 @@ MAX_ENCODED_WORDS = 100
 """RFC 2047 encoded words decoded in one header field; the rest of the field stays as it is."""
 
 
-class Limits:
+class Limits(Record):
     r"""How much of a message is read; what goes beyond is left out and the message marked ``truncated``.
 
     Parameters
@@ -37,33 +38,18 @@ class Limits:
     'one two'
     """
 
-    __slots__ = ("bytes", "decoded", "depth", "encoded_words", "header_length", "headers", "parts")
+    bytes: int = MAX_BYTES
+    parts: int = MAX_PARTS
+    depth: int = MAX_DEPTH
+    headers: int = MAX_HEADERS
+    header_length: int = MAX_HEADER_LENGTH
+    decoded: int = MAX_DECODED
+    encoded_words: int = MAX_ENCODED_WORDS
 
-    def __init__(
-        self,
-        *,
-        bytes: int = MAX_BYTES,
-        parts: int = MAX_PARTS,
-        depth: int = MAX_DEPTH,
-        headers: int = MAX_HEADERS,
-        header_length: int = MAX_HEADER_LENGTH,
-        decoded: int = MAX_DECODED,
-        encoded_words: int = MAX_ENCODED_WORDS,
-    ) -> None:
-        self.bytes = bytes
-        self.parts = parts
-        self.depth = depth
-        self.headers = headers
-        self.header_length = header_length
-        self.decoded = decoded
-        self.encoded_words = encoded_words
-        for name in self.__slots__:
-            value = getattr(self, name)
+    def _prepare(self) -> None:
+        for name, value in self.as_dict().items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"The {name!r} limit must be a whole number of 0 or more. Got {value!r} instead.")
-
-    def __repr__(self) -> str:
-        return f"Limits({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
 
 
 DEFAULT_LIMITS = Limits()

@@ -7,6 +7,7 @@ which starts in milliseconds: no dataclasses, no numpy.
 from math import isfinite
 
 from surebayes._store_errors import BadModel
+from surebayes.record import Record
 
 READERS = ("mail", "text")
 """What documents can be: mails as they came, or plain text."""
@@ -49,7 +50,7 @@ class PlainValue:
         return tuple([getattr(self, name) for name in self.__slots__])
 
 
-class ExpertSpec(PlainValue):
+class ExpertSpec(Record):
     """A classifier on the terms of a view.
 
     Parameters
@@ -75,19 +76,11 @@ class ExpertSpec(PlainValue):
     'idf'
     """
 
-    __slots__ = ("smoothing", "top", "second_stage", "least", "cost")  # noqa: RUF023 - the order of the parameters
-
     smoothing: float
-    top: int
-    second_stage: "str | None"
-    least: int
-    cost: float
-
-    def __init__(
-        self, smoothing: float, top: int = 0, second_stage: "str | None" = None, least: int = 1, cost: float = 1.0
-    ) -> None:
-        for slot, value in zip(self.__slots__, (smoothing, top, second_stage, least, cost)):
-            object.__setattr__(self, slot, value)
+    top: int = 0
+    second_stage: "str | None" = None
+    least: int = 1
+    cost: float = 1.0
 
     @property
     def name(self) -> str:
@@ -115,7 +108,7 @@ class ExpertSpec(PlainValue):
         return cls(smoothing, top, stage, _whole(fields, "least", 1, MAX_WIDTH, 1), cost)
 
 
-class ViewSpec(PlainValue):
+class ViewSpec(Record):
     """One way to cut a document into hashed terms, and the experts that share its counts.
 
     Parameters
@@ -146,44 +139,25 @@ class ViewSpec(PlainValue):
     True
     """
 
-    __slots__ = ("name", "part", "kind", "low", "high", "experts", "max_bytes", "tokens", "times", "width")  # noqa: RUF023 - as the parameters
-
     name: str
     part: str
     kind: str
     low: int
     high: int
-    experts: "tuple[ExpertSpec, ...]"
-    max_bytes: int
-    tokens: bool
-    times: bool
-    width: int
+    experts: "tuple[ExpertSpec, ...]" = ()
+    max_bytes: int = 3000
+    tokens: bool = False
+    times: bool = False
+    width: int = 2**22
 
-    def __init__(
-        self,
-        name: str,
-        part: str,
-        kind: str,
-        low: int,
-        high: int,
-        experts: "tuple[ExpertSpec, ...]" = (),
-        max_bytes: int = 3000,
-        tokens: bool = False,
-        times: bool = False,
-        width: int = 2**22,
-    ) -> None:
-        fields = name, part, kind, low, high, tuple(experts), max_bytes, tokens, times, width
-        for slot, value in zip(self.__slots__, fields):
-            object.__setattr__(self, slot, value)
-
-    def replace(self, **changes: "Any") -> "ViewSpec":
-        """Return a view that differs in some fields."""
-        return ViewSpec(**{**dict(zip(self.__slots__, self._fields())), **changes})
+    def _prepare(self) -> None:
+        object.__setattr__(self, "experts", tuple(self.experts))
 
     def to_json(self) -> "dict[str, Any]":
         """Return it as plain values."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "experts"}
-        return {**fields, "experts": [expert.to_json() for expert in self.experts]}
+        fields = self.as_dict()
+        experts = fields.pop("experts")
+        return {**fields, "experts": [expert.to_json() for expert in experts]}
 
     @classmethod
     def from_json(cls, value: object) -> "ViewSpec":

@@ -8,14 +8,14 @@ import os
 from surebayes.errors import BadModel
 from surebayes.filter.layers.counting import MOST_WEIGHT
 from surebayes.filter.plain import plain_whole
-from surebayes.pool.specs import PlainValue
+from surebayes.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-class BaseLink(PlainValue):
+class BaseLink(Record):
     """What the settings of a layer say of its base.
 
     Parameters
@@ -40,26 +40,20 @@ class BaseLink(PlainValue):
     ['/srv/site', '/moved/site']
     """
 
-    __slots__ = ("path", "near", "id", "own_weight", "tuned")  # noqa: RUF023 - the order of the parameters
-
     path: str
     near: str
     id: str
     own_weight: int
     tuned: str
 
-    def __init__(self, path: str, near: str, id: str, own_weight: int, tuned: str) -> None:
-        for slot, value in zip(self.__slots__, (path, near, id, own_weight, tuned)):
-            object.__setattr__(self, slot, value)
-
     def to_json(self) -> "dict[str, Any]":
         """Return it as plain values."""
-        return dict(zip(self.__slots__, self._fields()))
+        return self.as_dict()
 
     @classmethod
     def from_json(cls, value: object) -> "BaseLink":
         """Read it back; BadModel where that can't be."""
-        if not isinstance(value, dict) or set(value) != set(cls.__slots__):
+        if not isinstance(value, dict) or set(value) != set(cls.FIELDS):
             raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
         link = cls(**value)
         texts = link.path, link.near, link.id, link.tuned
@@ -71,7 +65,7 @@ class BaseLink(PlainValue):
 
     def steps_from(self, tuned: str) -> "BaseLink":
         """Return the same with own steps from other weights of the base."""
-        return BaseLink(self.path, self.near, self.id, self.own_weight, tuned)
+        return self.replace(tuned=tuned)
 
     def places(self, folder: str) -> "list[str]":
         """Return where the base may be: where it was, and at the same place as seen from the layer, if both moved."""

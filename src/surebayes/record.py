@@ -1,0 +1,164 @@
+"""Values whose fields are declared once: the class body lists them, and everything else follows from the list.
+
+`surebayes filter` starts in milliseconds and loads this module: no dataclasses (4 ms), no typing, no code that is
+compiled at start-up.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inspect import Signature
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        """Leave a class as it is: what type checkers are told."""
+        return lambda kind: kind
+
+
+_MISSING = object()
+_COPIED = dict, list, set
+"""Kinds of defaults of which every value gets its own."""
+
+
+@dataclass_transform(frozen_default=True)
+class RecordType(type):
+    """The type of records: makes slots and defaults of the annotations of a class body."""
+
+    FIELDS: "tuple[str, ...]"
+    _defaults: "dict[str, Any]"
+    _setters: "tuple[Any, ...]"
+
+    def __new__(
+        mcs, name: str, bases: "tuple[type, ...]", namespace: "dict[str, Any]", frozen: bool = True
+    ) -> "RecordType":
+        """Make a class of records; `frozen=False`: fields can be assigned, and values have no hash."""
+        own = tuple([field for field in _annotated(namespace) if not field.startswith("_")])
+        defaults = {field: namespace.pop(field) for field in own if field in namespace}
+        namespace["__slots__"] = own if bases else ("_hash",)
+        if not frozen:
+            namespace["__setattr__"], namespace["__hash__"] = object.__setattr__, None
+        fields: tuple[str, ...] = ()
+        inherited: dict[str, Any] = {}
+        for base in bases:
+            if isinstance(base, RecordType):
+                fields, inherited = fields + base.FIELDS, {**inherited, **base._defaults}
+        namespace["__match_args__"] = fields + own
+        kind = super().__new__(mcs, name, bases, namespace)
+        kind.FIELDS = fields + own
+        kind._defaults = {**inherited, **defaults}
+        kind._setters = tuple([getattr(kind, field).__set__ for field in kind.FIELDS])
+        late = [field for field in kind.FIELDS if field not in kind._defaults]
+        if late != list(kind.FIELDS[: len(late)]):
+            raise TypeError(f"{name}.{late[-1]} has no default and comes after a field that has one.")
+        return kind
+
+    @property
+    def __signature__(cls) -> "Signature":
+        """How values are made, for help and editors."""
+        from inspect import Parameter, Signature
+
+        return Signature(
+            [
+                Parameter(field, Parameter.POSITIONAL_OR_KEYWORD, default=cls._defaults.get(field, Parameter.empty))
+                for field in cls.FIELDS
+            ]
+        )
+
+
+def _annotated(namespace: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the annotations of a class body; since Python 3.14 a function returns them."""
+    found = namespace.get("__annotations__")
+    if found is None:
+        annotate = namespace.get("__annotate_func__") or namespace.get("__annotate__")
+        found = annotate(1) if annotate is not None else {}
+    return dict(found)
+
+
+class Record(metaclass=RecordType):
+    """A value with named fields: compared, hashed, shown, copied and pickled by them, and never changed.
+
+    A subclass annotates its fields, with defaults where there are any; names that start with an underscore are no
+    fields. Annotations of names that only type checkers know are quoted. A default that is a list, dict or set is
+    copied for each value. `_prepare`, where a subclass defines it, is called when the fields are set.
+
+    Examples
+    --------
+    >>> class Point(Record):
+    ...     x: float
+    ...     y: float = 0.0
+    >>> Point(1.0), Point(x=1.0) == Point(1.0, 0.0), Point(1.0).replace(y=2.0)
+    (Point(x=1.0, y=0.0), True, Point(x=1.0, y=2.0))
+    >>> Point(1.0).x = 2.0
+    Traceback (most recent call last):
+    AttributeError: Point can't be changed; make another one.
+    """
+
+    def __init__(self, *values: "Any", **named: "Any") -> None:
+        kind = type(self)
+        if named or len(values) != len(kind.FIELDS):
+            values = _complete(kind, values, named)
+        for assign, value in zip(kind._setters, values):
+            assign(self, value)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Check the fields that were given, or bring them into the form that is kept."""
+
+    def replace(self, **changes: "Any") -> "Self":
+        """Return a value that differs in some fields."""
+        return type(self)(**{**self.as_dict(), **changes})
+
+    def as_dict(self) -> "dict[str, Any]":
+        """Return the fields by name."""
+        return {name: getattr(self, name) for name in type(self).FIELDS}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in type(self).FIELDS)
+
+    def __hash__(self) -> int:
+        known = getattr(self, "_hash", None)
+        if known is None:  # once: views are looked up by for every document
+            known = hash(tuple([getattr(self, name) for name in type(self).FIELDS]))
+            object.__setattr__(self, "_hash", known)
+        return int(known)
+
+    def __repr__(self) -> str:
+        shown = ", ".join([f"{name}={value!r}" for name, value in self.as_dict().items()])
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return type(self), tuple([getattr(self, name) for name in type(self).FIELDS])
+
+
+def _complete(kind: RecordType, values: "tuple[Any, ...]", named: "dict[str, Any]") -> "tuple[Any, ...]":
+    """Return a value for every field, in their order; a TypeError where they don't fit."""
+    name, fields = kind.__name__, kind.FIELDS
+    if len(values) > len(fields):
+        raise TypeError(f"{name} has {len(fields)} fields. Got {len(values)} values.")
+    given = dict(zip(fields, values))
+    for field in named:
+        if field not in fields:
+            raise TypeError(f"{name} has no field {field!r}; it has {', '.join(fields)}.")
+        if field in given:
+            raise TypeError(f"{name} got two values for {field!r}.")
+    given.update(named)
+    complete = []
+    for field in fields:
+        value = given.get(field, _MISSING)
+        if value is _MISSING:
+            value = kind._defaults.get(field, _MISSING)
+            if value is _MISSING:
+                missing = [field for field in fields if field not in given and field not in kind._defaults]
+                raise TypeError(f"{name} needs a value for {', '.join(missing)}.")
+            if type(value) in _COPIED:
+                value = value.copy()
+        complete.append(value)
+    return tuple(complete)
