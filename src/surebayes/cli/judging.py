@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.lean.verdict import Verdict
-    from surebayes.pool.explanation import PoolExplanation
 
 
 @click.command(
@@ -191,7 +190,8 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
             changes = opened.explain_layers(document.content, top)
             if _show.wants_json(as_json):
                 layers = {} if changes is None else {"layers": changes.to_dict()}
-                _show.print_json({"path": document.name, **_explained(verdict, why, top), **layers})
+                judged = {**verdict.to_dict(), "reversal": verdict.reversal, **why.to_dict(top)}
+                _show.print_json({"path": document.name, **judged, **layers})
                 continue
             _picture.print_explanation(document.name, opened.classes, verdict, why, top)
             if verdict.basis:
@@ -214,15 +214,3 @@ def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
         shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
         _show.say(f"Words that changed most: {shown}")
     _show.say("No promise for this layer: the threshold is the base's until `surebayes calibrate` finds its own.")
-
-
-def _explained(verdict: Verdict, why: PoolExplanation, top: int) -> dict[str, Any]:
-    views = []
-    for view in why.views:
-        terms = [{"term": t, "share": float(c)} for t, c in zip(view.terms[:top], view.contributions)]
-        spans = [
-            {"start": a, "stop": b, "text": (view.text or "")[a:b], "share": share} for a, b, share in view.spans(top)
-        ]
-        rest = view.rest + float(view.contributions[top:].sum())
-        views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": rest})
-    return {**verdict.to_dict(), "reversal": verdict.reversal, "bias": why.bias, "views": views}

@@ -148,6 +148,15 @@ class Explanation:
     bias: float
     score: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bias, the score and each term's share as values that JSON knows."""
+        shares = zip(self.terms, self.contributions.tolist())
+        return {
+            "bias": self.bias,
+            "score": self.score,
+            "terms": [{"term": term, "share": share} for term, share in shares],
+        }
+
     def _repr_html_(self) -> str:
         from surebayes.notebook import html
 

@@ -68,6 +68,22 @@ class ViewShare:
         order = np.argsort(-np.abs(sums), kind="stable")[:top]
         return [(int(edges[i]), int(edges[i + 1]), float(sums[i])) for i in order if sums[i] != 0]
 
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Return it as values that JSON knows: at most `top` terms and spans, with the other terms in `rest`."""
+        text = self.text or ""
+        return {
+            "view": self.name,
+            "share": self.share,
+            "terms": [
+                {"term": term, "share": float(share)} for term, share in zip(self.terms[:top], self.contributions)
+            ],
+            "spans": [
+                {"start": start, "stop": stop, "text": text[start:stop], "share": share}
+                for start, stop, share in self.spans(top)
+            ],
+            "rest": self.rest if top is None else self.rest + float(self.contributions[top:].sum()),
+        }
+
     def highlighted(self) -> Any:
         """Return the text for `rich`: red speaks for the positive class, green for the other, strong ones are bold."""
         from rich.text import Text
@@ -100,6 +116,16 @@ class PoolExplanation:
     views: list[ViewShare]
     bias: float
     score: float
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Return the bias and each view as values that JSON knows, with at most `top` terms and spans of each.
+
+        Examples
+        --------
+        >>> PoolExplanation([ViewShare("words", 0.5, ["pills"], np.array([0.4]), rest=0.1)], 1.0, 1.5).to_dict(0)
+        {'bias': 1.0, 'views': [{'view': 'words', 'share': 0.5, 'terms': [], 'spans': [], 'rest': 0.5}]}
+        """
+        return {"bias": self.bias, "views": [view.to_dict(top) for view in self.views]}
 
     def _repr_html_(self) -> str:
         from surebayes.notebook import html

@@ -10,7 +10,7 @@ import msgspec
 from surebayes import __version__
 from surebayes.errors import BadInput, NoInput
 from surebayes.filter.filter import Filter
-from surebayes.pool.explanation import PoolExplanation, explanation_of
+from surebayes.pool.explanation import explanation_of
 from surebayes.server.http.body import decoded
 from surebayes.server.http.endpoint import Call
 
@@ -43,25 +43,7 @@ def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
     why = explanation_of(mine.explain(document, top), mine.classes, verdict.label)
     copies = verdict.reversal
     turns = copies if copies is not None and math.isfinite(copies) else None
-    return {**verdict.to_dict(), "reversal": turns, **explanation(why, top)}
-
-
-def explanation(why: PoolExplanation, top: int) -> dict[str, Any]:
-    """Return an explanation as JSON has it: the bias, and each view with its terms and the places in its text."""
-    views = []
-    for view in why.views:
-        terms = [{"term": term, "share": float(share)} for term, share in zip(view.terms, view.contributions)]
-        text = view.text
-        spans = (
-            []
-            if text is None
-            else [
-                {"start": start, "stop": stop, "text": text[start:stop], "share": share}
-                for start, stop, share in view.spans(top)
-            ]
-        )
-        views.append({"view": view.name, "share": view.share, "terms": terms, "spans": spans, "rest": view.rest})
-    return {"bias": why.bias, "views": views}
+    return {**verdict.to_dict(), "reversal": turns, **why.to_dict(top)}
 
 
 async def learn(call: Call) -> dict[str, Any]:
@@ -166,7 +148,7 @@ async def explain_verdict(call: Call) -> dict[str, Any]:
     if explained is None or now is None:
         raise NoInput(f"The verdict {number} is remembered without its mail, which is needed to explain it.")
     why = explanation_of(explained, call.service.classes, now["label_now"])
-    return {**verdict, **now, **explanation(why, top)}
+    return {**verdict, **now, **why.to_dict(top)}
 
 
 async def tell(call: Call) -> dict[str, Any]:
