@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from surebayes import errors
-from surebayes.cli import commands
+from surebayes.cli import commands, main
 from surebayes.cli.shared.command import SECTIONS, walk
 from surebayes.filter.lean import one_shot
 from surebayes.filter.settings import SETTINGS
@@ -61,6 +61,17 @@ def test_help_fits_into_80_columns_and_breaks_no_word(words):
     assert "Usage: " in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert re.findall(r"\w-$", shown, re.MULTILINE) == []  # "--no-" on one line and "journal" on the next
+
+
+@pytest.mark.parametrize("words", [(), *ALL], ids=" ".join)
+def test_the_short_option_shows_the_same_help(words, capsys):
+    """By the whole program: it reads the options of a command before click does."""
+    shown = []
+    for flag in ("-h", "--help"):
+        assert main([*words, flag]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "Usage: " in shown[0]
 
 
 def test_help_of_the_lean_command_fits_into_80_columns():

@@ -107,6 +107,13 @@ def test_rspamc(program, server, mails, tmp_path):
     assert code == 0, out
     assert b"success = true" in out
     assert b"success = true" in rspamc("learn_spam")[1]
+    host = f"127.0.0.1:{server.ports['http']}"
+    done = subprocess.run([program("rspamc"), "-h", host, "stat"], capture_output=True, timeout=60)
+    assert done.returncode == 0
+    assert b"Messages scanned: " in done.stdout
+    assert b"Messages with action add header: " in done.stdout
+    assert b"Statfile: SUREBAYES_spam" in done.stdout
+    assert b"rror" not in done.stdout
 
 
 def test_persons(program, trained, mails, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from sklearn import metrics as reference
 
+import surebayes as sb
 from strategies import rankings
 from surebayes import metrics
 from surebayes.metrics import measures
@@ -237,6 +238,16 @@ def test_bad_input_gives_one_sentence(y, s, message):
 def test_fractions_out_of_range(call):
     with pytest.raises(ValueError, match=r"must lie in .*fraction, not a percentage"):
         call([0, 1], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"), [("1%", "write 0.01."), ("0.5 %", "write 0.005."), ("0.05", "write 0.05."), ("few", "'few'.")]
+)
+def test_texts_that_mean_fractions_get_advice(text, advice):
+    with pytest.raises(ValueError, match=rf"is a number, not a text. Got .*{advice}"):
+        metrics.partial_auc([0, 1], [1.0, 2.0], text)
+    with pytest.raises(ValueError, match=rf"max_fpr is a number, not a text. Got .*{advice}"):
+        sb.certify([1.0, 2.0], [0, 1], max_fpr=text)
 
 
 @given(st.integers(1, 60), st.data())

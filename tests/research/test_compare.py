@@ -1,5 +1,7 @@
 """Comparing classifiers on a user's own data."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -139,3 +141,16 @@ def test_several_labels_a_document():
     assert "accuracy" not in comparison.values
     assert all(comparison.mean("auc")[name] > 0.9 for name in names)
     assert all(comparison.mean("micro_f1")[name] > 0.7 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("OpinionPoolNB(weight=chi2)", 'a text needs quotes: weight="chi2"'),
+        ("OpinionPoolNB(weight='chi2', top=all)", 'a text needs quotes: top="all"'),
+        ("OpinionPoolNB(weight=[chi2])", "malformed"),
+    ],
+)
+def test_a_text_without_quotes_gets_advice(text, advice):
+    with pytest.raises(ValueError, match=re.escape(advice)):
+        classifier_of(text)

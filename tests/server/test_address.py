@@ -5,7 +5,8 @@ import socket
 import pytest
 from running import Server, read_all
 
-from surebayes.server.process.address import is_local
+from surebayes.errors import BadConfig
+from surebayes.server.process.address import Address, is_local
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,47 @@ def test_other_addresses_may_do_nothing(folder, mails):
     assert replies["http"].startswith(b"HTTP/1.1 403")
     assert replies["spamd"].startswith(b"SPAMD/1.0 77 EX_NOPERM")
     assert replies["milter"] == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("127.0.0.1:8026", "127.0.0.1:8026"),
+        ("inet:127.0.0.1:8026", "127.0.0.1:8026"),
+        ("inet:localhost:8026", "localhost:8026"),
+        ("inet6:[::1]:8026", "[::1]:8026"),
+        ("inet:[::1]:8026", "[::1]:8026"),
+        ("unix:/run/a.sock", "unix:/run/a.sock"),
+        ("local:/run/a.sock", "unix:/run/a.sock"),
+        ("unix:a@b", "unix:a@b"),
+    ],
+)
+def test_addresses_as_mail_servers_write_them(text, means):
+    assert str(Address.parse(text)) == means
+    assert Address.parse(str(Address.parse(text))) == Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("inet:8026@127.0.0.1", "write 127.0.0.1:8026."),
+        ("inet:8026@", "write 127.0.0.1:8026."),
+        ("inet6:8026@::1", r"write \[::1\]:8026."),
+        ("inet:8026", "such as 127.0.0.1:8026."),
+        ("8026", "such as 127.0.0.1:8026."),
+        ("inet:::1:8026", "brackets"),
+        ("inet:", "host:port"),
+        ("unix:", "unix:PATH"),
+        ("local:" + "a" * 101, "unix:PATH"),
+        ("localhost:http", "host:port"),
+    ],
+)
+def test_other_addresses_get_advice(text, advice):
+    with pytest.raises(BadConfig, match=advice):
+        Address.parse(text)
+
+
+def test_postfix_own_spelling_on_the_command_line(folder, tmp_path):
+    flags = ("--milter", "inet:127.0.0.1:0", "--spamd", f"unix:{tmp_path / 'a.sock'}")
+    with Server(folder, *flags, doors=()) as server:
+        assert server.ports["milter"]

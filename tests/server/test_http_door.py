@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from running import Server
 
 from surebayes.server.http.api import ENDPOINTS
 from surebayes.server.http.body import MAX_DOCUMENTS
@@ -235,3 +236,37 @@ def test_answers_on_one_connection_come_whole_and_in_order(server):
     assert b'"openapi"' in bodies[1]
     assert b'"status":404' in bodies[2]
     assert b'"ready"' in bodies[3]
+
+
+# ---------------------------------------------------------------------- empty batches, and rspamc's numbers
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("classify", "verdicts"), ("explain", "explanations"), ("learn?as=ham", "outcomes"), ("forget", "outcomes")],
+)
+@pytest.mark.parametrize("person", ["", "ann"])
+def test_empty_batches_give_empty_answers_and_leave_no_trace(folder, tmp_path, path, name, person):
+    with Server(folder, "--users", tmp_path / "users", doors=("http",)) as server, server.http() as client:
+        before = client.get("/v1/status").json()
+        headers = {"X-Surebayes-User": person} if person else {}
+        answer = client.post(f"/v1/{path}", json={"documents": []}, headers=headers)
+        assert (answer.status_code, answer.json()) == (200, {name: []})
+        assert client.get("/v1/people").json()["people"] == []
+        assert client.get("/v1/status").json() == before
+    assert not [event for event in server.events if event["event"] in ("taught", "forgot", "judged")]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_numbers_of_rspamc_stat(folder, mails, workers):
+    with Server(folder, "--workers", workers, doors=("http", "spamd")) as server, server.http() as client:
+        learnt = client.get("/v1/status").json()["documents"]
+        for label in ("ham", "spam", "spam"):
+            server.spamd("CHECK", mails[label])
+        numbers = client.get("/stat").json()
+        assert (numbers["scanned"], numbers["spam_count"], numbers["ham_count"]) == (3, 2, 1)
+        assert numbers["actions"] == {"add header": 2, "no action": 1}
+        assert numbers["total_learns"] == sum(learnt.values())
+        assert {row["symbol"]: row["revision"] for row in numbers["statfiles"]} == {
+            f"SUREBAYES_{label}": count for label, count in learnt.items()
+        }

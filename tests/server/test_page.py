@@ -181,6 +181,24 @@ def test_a_token_becomes_a_cookie_that_scripts_cannot_read(opened):
     assert client.get("/today.json").status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/", "/today"])
+def test_a_token_for_one_person_leads_to_their_own_page(folder, tmp_path, path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{hashlib.sha256(b'anns').hexdigest()} teach ann\n")
+    service = Service(Options(str(folder), str(tmp_path / "users"), tokens=str(tokens), log_level="error"))
+    client = Browser(service)
+    try:
+        client.send("/sign-in", {"token": "anns", "next": path}, "/sign-in", follow=False)
+        answer = client.get(path, follow=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/history")
+        assert client.get(path).status_code == 200
+        assert client.get("/today.json").status_code == 403
+        assert client.get("/people").status_code == 403
+    finally:
+        client.close()
+        service.close()
+
+
 def test_a_wrong_token_is_refused(opened):
     client = opened()
     form = {"token": "wrong", "csrf": word_in(client.get("/sign-in"))}
@@ -201,7 +219,6 @@ def test_a_session_ends_with_its_token(opened, guarded):
     assert client.get("/today.json").status_code == 200
     tokens = Path(guarded.tokens.path)
     tokens.write_text(tokens.read_text().partition("\n")[2])
-    guarded.tokens._looked = 0.0
     assert client.get("/today.json").status_code == 401
 
 

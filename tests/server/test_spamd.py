@@ -1,15 +1,27 @@
 """SPAMD: every reply as real clients expect it."""
 
 import re
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from running import Server
 
 from surebayes.filter.lean.verdict import Verdict
 from surebayes.server.limits import TooLarge
-from surebayes.server.mail.spamd import BadRequest, Request, answer, check_length, parse_head, split_head, unpacked
+from surebayes.server.mail.spamd import (
+    UNPACKED,
+    BadRequest,
+    Request,
+    answer,
+    check_length,
+    parse_head,
+    split_head,
+    unpacked,
+)
 from surebayes.server.service import Judgement
 
 SPAM = Judgement(Verdict("spam", 18.1, 0.0, 0.99), True, True)
@@ -113,14 +125,24 @@ def test_a_message_of_another_length_is_refused():
         check_length(Request("CHECK", (1, 5), length=10), 9)
 
 
-def test_compressed_messages_are_bounded():
-    packed = zlib.compress(bytes(10**6))
-    assert unpacked(packed, 10**6) == bytes(10**6)
-    with pytest.raises(TooLarge):
-        unpacked(packed, 10**6 - 1)
-    for broken in (packed[:-10], b"not zlib"):
+@given(st.binary(max_size=100), st.integers(0, 4 * UNPACKED), st.integers(-2, 2))
+@example(b"", 0, 0)
+@example(b"", UNPACKED, 0)
+def test_compressed_messages_are_bounded(start, zeros, more):
+    plain = start + bytes(zeros)
+    packed, most = zlib.compress(plain), max(len(plain) + more, 0)
+    given = []
+    if most >= len(plain):
+        given.extend(unpacked(packed, most))
+        assert b"".join(given) == plain
+    else:
+        with pytest.raises(TooLarge):
+            given.extend(unpacked(packed, most))
+        assert sum(map(len, given)) <= most
+    assert all(len(piece) <= UNPACKED for piece in given)
+    for broken in (packed[:-1], b"not zlib"):
         with pytest.raises(BadRequest):
-            unpacked(broken, 10**6)
+            list(unpacked(broken, 10**8))
 
 
 @given(st.binary(max_size=300))
@@ -164,6 +186,31 @@ def test_a_client_that_never_ends_is_answered(server, mails):
 
 def test_compressed_through_the_door(server, mails):
     assert b"Spam: True" in server.spamd("CHECK", zlib.compress(mails["spam"]), Compress="zlib")
+
+
+def test_bombs_are_counted_and_hold_nobody_up(folder, mails):
+    """40 requests of 61 kB that are 64 MB each: refused beyond what a process holds, and mail goes on meanwhile."""
+    bomb = zlib.compress(bytes(63 * 2**20), 9)
+    assert len(bomb) < 70_000
+    with Server(folder, doors=("spamd",)) as server, ThreadPoolExecutor(40) as many:
+        assert b"Spam: True" in server.spamd("CHECK", mails["spam"])
+        before = server.resident()
+        began = time.monotonic()
+        replies = [many.submit(server.spamd, "CHECK", bomb, Compress="zlib") for _ in range(40)]
+        waits, most = [], 0.0
+        while not all(reply.done() for reply in replies):
+            asked = time.monotonic()
+            server.spamd("PING")
+            waits.append(time.monotonic() - asked)
+            most = max(most, server.resident())
+            time.sleep(0.02)
+        refused = [reply.result() for reply in replies if b"Spam: " not in reply.result()]
+        assert time.monotonic() - began < 60
+        assert all(reply.startswith(b"SPAMD/1.0 75 ") for reply in refused)
+        assert refused
+        assert most < before + 500
+        assert sorted(waits)[len(waits) // 2] < 1
+        assert b"Spam: True" in server.spamd("CHECK", mails["spam"])
 
 
 def test_tell(server, mails):

@@ -15,7 +15,7 @@ from typing import TextIO
 import click
 
 from surebayes import __version__
-from surebayes.cli.shared.command import Group, Lazily
+from surebayes.cli.shared.command import HELP, Group, Lazily
 from surebayes.cli.shared.sentences import sentence_of
 from surebayes.cli.shared.show import note, visible
 from surebayes.errors import exit_code
@@ -26,7 +26,7 @@ COMPLETE = "_SUREBAYES_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Group, context_settings={"help_option_names": HELP, "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show where in the program an error arose; may be given anywhere.")
 def commands(debug: bool) -> None:

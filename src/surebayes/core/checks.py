@@ -10,6 +10,13 @@ Floats = NDArray[np.float64]
 
 def fraction(value: float, name: str, *, zero: bool = True, one: bool = True) -> float:
     """Check that a parameter is a fraction, and return it as a float."""
+    if isinstance(value, str):
+        share = value.strip().removesuffix("%")
+        try:
+            advice = f": write {float(share) / (100 if '%' in value else 1):g}"
+        except ValueError:
+            advice = ""
+        raise ValueError(f"{name} is a number, not a text. Got {value!r}{advice}.")
     number = float(value)
     if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
         span = f"{'[' if zero else '('}0, 1{']' if one else ')'}"

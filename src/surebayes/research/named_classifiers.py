@@ -63,11 +63,21 @@ def _parsed(text: str, whole: str) -> tuple[str, dict[str, Any]]:
         name = ast.unparse(call.func if call else parsed)
         if call and call.args:
             raise ValueError("settings need names")
-        return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in (call.keywords if call else [])}
+        return name, {str(pair.arg): _value(pair) for pair in (call.keywords if call else [])}
     except (SyntaxError, ValueError) as error:
         raise ValueError(
             f"A classifier is given as Name or Name(setting=value, ...). Got {whole!r} ({error})."
         ) from None
+
+
+def _value(pair: ast.keyword) -> Any:
+    """Return the value of a setting; ValueError where a text has no quotes, which the shell takes away."""
+    try:
+        return ast.literal_eval(pair.value)
+    except ValueError:
+        if isinstance(pair.value, ast.Name):
+            raise ValueError(f'a text needs quotes: {pair.arg}="{pair.value.id}"') from None
+        raise
 
 
 def _imported(module: str, attribute: str, foreign: bool) -> Any:

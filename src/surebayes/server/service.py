@@ -196,10 +196,25 @@ class Service(Answers):
             except TimeoutError:
                 raise TooBusy(f"The answer took longer than {self.options.timeout:g} s. Try again.") from None
 
+    async def gathered(self, pieces: Iterator[bytes], take: Callable[[int], None]) -> bytes:
+        """Put a document together whose pieces are made in a thread, each counted as if it had arrived."""
+        loop = asyncio.get_running_loop()
+
+        async def gather() -> bytes:
+            made = []
+            while (piece := await loop.run_in_executor(self._judges, next, pieces, None)) is not None:
+                take(len(piece))
+                made.append(piece)
+            return b"".join(made)
+
+        return await self._in_time(gather)
+
     async def verdicts(
         self, documents: Sequence[bytes | str], door: str, person: str | None = None, remember: bool = True
     ) -> list[Verdict]:
         """Judge documents, for a person or for nobody in particular."""
+        if not documents:
+            return []
         began = time.perf_counter()
 
         def judge_all() -> list[Verdict]:
@@ -242,6 +257,8 @@ class Service(Answers):
         """Teach documents; every one is on disk when this returns."""
         if label not in self.classes:
             raise BadInput(f"There is no class {label!r}; this filter has {', '.join(map(repr, self.classes))}.")
+        if not documents:  # a first lesson would make a layer
+            return []
 
         def teach_all() -> list[str]:
             with self.filter_of(person, make=True) as mine:
@@ -258,6 +275,8 @@ class Service(Answers):
         self, documents: Sequence[bytes | str], door: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
         """Undo the learning of documents; what a person was taught, if one is named."""
+        if not documents:
+            return []
 
         def forget_all() -> list[str]:
             if person and self.layers is not None and not self.has_layer(person):

@@ -60,6 +60,8 @@ OTHER_NAMES = {
 """What other programs call the commands."""
 
 
+HELP = ["-h", "--help"]
+"""The options that show the help of a command."""
 _HYPHEN = "\u2011"
 
 
@@ -215,7 +217,7 @@ class Command(click.Command):
 
     def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
         """Return the options as click's own parser reads them; none where it refuses, which it will say again."""
-        with click.Context(self, info_name=info_name, resilient_parsing=True) as ctx:
+        with click.Context(self, info_name=info_name, resilient_parsing=True, help_option_names=HELP) as ctx:
             try:
                 return dict(self.make_parser(ctx).parse_args(list(args))[0])
             except click.UsageError:

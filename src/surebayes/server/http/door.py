@@ -181,6 +181,10 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
 
         return learn
 
+    async def stat(request: Request, grant: Grant) -> Response:
+        guard.check_for_all(service, grant)
+        return _json(await rspamd.stat(service))
+
     async def ping(request: Request, grant: Grant) -> Response:
         return Response(b"pong\r\n", media_type="text/plain")
 
@@ -188,6 +192,7 @@ def _for_rspamd(service: Service) -> list[tuple[str, str, Granted]]:
         ("/checkv2", "read", check),
         ("/learnspam", "teach", learner("spam")),
         ("/learnham", "teach", learner("ham")),
+        ("/stat", "read", stat),
         ("/ping", "read", ping),
     ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surebayes.errors import SurebayesError
@@ -18,6 +19,9 @@ from surebayes.server.service import Judgement
 
 MAX_HEAD = 8192
 """Bytes of a request before its message."""
+
+UNPACKED = 1 << 20
+"""Bytes of a piece of a message that is unpacked."""
 
 CHECKS = ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS")
 METHODS = (*CHECKS, "TELL", "PING", "SKIP")
@@ -144,18 +148,27 @@ def check_length(request: Request, arrived: int) -> None:
         raise BadRequest(f"(Content-Length mismatch: Expected {request.length} bytes, got {arrived} bytes)")
 
 
-def unpacked(message: bytes, most: int) -> bytes:
-    """Return a message as it was before zlib; never more bytes than allowed."""
-    unpacking = zlib.decompressobj()
-    try:
-        plain = unpacking.decompress(message, most + 1)
-    except zlib.error as error:
-        raise BadRequest(f"(the message isn't zlib: {error})") from None
-    if len(plain) > most:
-        raise TooLarge(f"The message is larger than {most:,} bytes.")
-    if not unpacking.eof:
-        raise BadRequest("(the compressed message is cut off)")
-    return plain
+def unpacked(message: bytes, most: int) -> Iterator[bytes]:
+    r"""Yield the pieces of a message as it was before zlib; never more bytes than allowed.
+
+    Examples
+    --------
+    >>> b"".join(unpacked(zlib.compress(b"Subject: lunch?\n\n"), 100))
+    b'Subject: lunch?\n\n'
+    """
+    unpacking, size = zlib.decompressobj(), 0
+    while not unpacking.eof:
+        try:
+            piece = unpacking.decompress(message, UNPACKED)
+        except zlib.error as error:
+            raise BadRequest(f"(the message isn't zlib: {error})") from None
+        if not piece and not unpacking.eof:
+            raise BadRequest("(the compressed message is cut off)")
+        size += len(piece)
+        if size > most:
+            raise TooLarge(f"The message is larger than {most:,} bytes.")
+        message = unpacking.unconsumed_tail
+        yield piece
 
 
 # ---------------------------------------------------------------------- answers

@@ -44,7 +44,7 @@ class SpamdDoor(MailDoor):
                         request, message = await self._receive(task, reader, take)
                 except TimeoutError:
                     raise TooSlow(f"No whole request came within {service.options.timeout:g} s.") from None
-                reply = await self._answer(request, message)
+                reply = await self._answer(request, message, take)
             except asyncio.IncompleteReadError:
                 return  # the client has gone, or never said a word
             except Exception as error:
@@ -70,13 +70,13 @@ class SpamdDoor(MailDoor):
             return request, b""
         return request, await _read_message(reader, request, data, take, self.service.options.max_size)
 
-    async def _answer(self, request: Request, message: bytes) -> bytes:
+    async def _answer(self, request: Request, message: bytes, take: Callable[[int], None]) -> bytes:
         if request.method == "PING":
             return PONG
         if request.method == "SKIP":
             return b""
         if request.compressed:
-            message = unpacked(message, self.service.options.max_size)
+            message = await self.service.gathered(unpacked(message, self.service.options.max_size), take)
         if request.method == "TELL":
             return await self._tell(request, message)
         person = self.service.recipient(request.user)

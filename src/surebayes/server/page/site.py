@@ -138,7 +138,7 @@ async def _with_form(
 def _shown(service: Service, page: Page, as_json: bool = False) -> Handler:
     async def show(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
-        if visitor.person is not None and request.url.path == "/":
+        if visitor.person is not None and page is PAGES[0] and not as_json:
             return RedirectResponse("/history", 303)
         _check(visitor, page.role, page.for_all)
         if request.method == "POST":

@@ -25,8 +25,8 @@ class Address:
     --------
     >>> Address.parse("127.0.0.1:8025"), Address.parse("unix:/run/surebayes.sock").path
     (Address(host='127.0.0.1', port=8025, path=None), '/run/surebayes.sock')
-    >>> str(Address.parse("[::1]:783"))
-    '[::1]:783'
+    >>> str(Address.parse("[::1]:783")), str(Address.parse("inet:localhost:8026"))
+    ('[::1]:783', 'localhost:8026')
     """
 
     host: str = ""
@@ -35,15 +35,26 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the address that a text means; BadConfig if it means none."""
-        if text.startswith("unix:"):
-            path = text[5:]
-            if not path or len(os.fsencode(path)) > 100:
+        """Return the address that a text means; BadConfig if it means none.
+
+        `inet:` and `inet6:` before a host, and `local:` before a path, are the words of postfix and sendmail.
+        """
+        kind, _, rest = text.partition(":")
+        if kind in ("unix", "local"):
+            if not rest or len(os.fsencode(rest)) > 100:
                 raise BadConfig(f"A unix socket needs a path of 1 to 100 bytes: unix:PATH. Got {text!r}.")
-            return cls(path=path)
-        host, colon, port = text.rpartition(":")
+            return cls(path=rest)
+        if kind in ("inet", "inet6"):
+            port, at, host = rest.partition("@")
+            if at:
+                shown = f"[{host}]" if ":" in host and not host.startswith("[") else host or "127.0.0.1"
+                raise BadConfig(f"An address is host:port or unix:PATH: write {shown}:{port}. Got {text!r}.")
+        else:
+            rest = text
+        host, colon, port = rest.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            raise BadConfig(f"An address is host:port or unix:PATH, such as 127.0.0.1:8025. Got {text!r}.")
+            advice = f" such as 127.0.0.1:{rest}" if rest.isascii() and rest.isdigit() else " such as 127.0.0.1:8025"
+            raise BadConfig(f"An address is host:port or unix:PATH,{advice}. Got {text!r}.")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:

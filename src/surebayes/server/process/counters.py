@@ -47,8 +47,21 @@ class Counters:
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads."""
+        return generate_latest(self._of_all_workers())
+
+    def judged(self) -> dict[str, int]:
+        """Return how many documents were judged to be of each class, since the server was started."""
+        counts: dict[str, int] = {}
+        for metric in self._of_all_workers().collect():
+            for sample in metric.samples:
+                if sample.name == "surebayes_verdicts_total":
+                    label = sample.labels["label"]
+                    counts[label] = counts.get(label, 0) + int(sample.value)
+        return counts
+
+    def _of_all_workers(self) -> CollectorRegistry:
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-            return generate_latest(self._registry)
+            return self._registry
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        return registry
