@@ -270,6 +270,13 @@ journal_messages = st.lists(
     max_size=6,
 )
 
+row_values = (
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=4) | st.binary(max_size=4)
+)  # fmt: skip
+"""What a row of the journal may have."""
+lessons = st.tuples(st.integers(0, 23), st.booleans(), st.sampled_from(["ham", "spam"]), st.integers(0, 7))
+"""Lessons: the number of a document, whether it comes as bytes of numpy, its class, and in which type."""
+
 layer_steps = st.lists(
     st.tuples(
         st.sampled_from(["teach", "teach", "teach", "forget", "absorb", "reopen", "train", "site"]),

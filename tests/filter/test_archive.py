@@ -12,8 +12,12 @@ import zipfile
 import pytest
 
 import surebayes as sb
+from command_line import run_script
 from surebayes.errors import BadModel, StoreError
+from surebayes.filter import settings
 from surebayes.filter.disk import archive as archives
+from surebayes.filter.layers.persons import Persons
+from surebayes.filter.lean.judge import MappedModel
 from surebayes.persist import folder as persist_folder
 from surebayes.persist.manifest import read_manifest, seal
 from surebayes.synthetic import mail_stream
@@ -241,6 +245,138 @@ def test_two_imports_at_once(archive, tmp_path):
     with sb.Filter.open(tmp_path / "new") as mine:
         assert mine.problems() == []
     assert os.listdir(tmp_path) == ["new"]
+
+
+SETTINGS = """http = "0.0.0.0:9999"
+users = "/"
+tokens = "/etc/shadow"
+milter = "inet:0.0.0.0:1"
+x_spam = true
+of_a_later_release = 5
+max_fpr = 0.02
+reserve = 0.3
+"""
+
+
+def test_an_archive_brings_what_describes_the_model_only(archive, tmp_path):
+    files = contents(archive)
+    raw = changed_manifest(files["manifest.json"], lambda body: body["config"].update(x_spam=True))
+    made = pack(tmp_path / "f.zip", {**files, "manifest.json": raw, "config.toml": SETTINGS}.items())
+    sb.Filter.import_(made, tmp_path / "new").close()
+    assert settings.read(tmp_path / "new" / "config.toml") == {"max_fpr": 0.02, "reserve": 0.3}
+    assert read_manifest(str(tmp_path / "new"))["config"]["x_spam"] is False
+    assert MappedModel(str(tmp_path / "new")).x_spam is False
+    assert archives.settings_of(str(made)) == (
+        ["max_fpr", "reserve"],
+        ["http", "users", "tokens", "milter", "x_spam", "of_a_later_release"],
+    )
+
+
+def test_every_setting_is_said_to_be_of_the_model_or_not():
+    taken = {name for name, setting in settings.SETTINGS.items() if setting.of_model}
+    assert taken == {
+        "reader", "views", "width", "own_weight", "reserve", "journal", "max_fpr", "confidence", "min_precision",
+        "budget", "burst", "presume_good_after", "renew", "together", "weights",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", ["max_fpr = 7", "reserve = 'much'", "max_fpr", "[" * 5000, 'a = "\xff"'])
+def test_settings_that_can_not_be_are_refused_and_nothing_is_left(archive, tmp_path, bad):
+    made = pack(tmp_path / "f.zip", {**contents(archive), "config.toml": bad.encode("latin-1")}.items())
+    before = set(os.listdir(tmp_path))
+    with pytest.raises((BadModel, settings.BadConfig), match=r"config\.toml"):
+        sb.Filter.import_(made, tmp_path / "new")
+    assert set(os.listdir(tmp_path)) == before
+
+
+def test_every_row_is_checked_before_anything_is_in_place(archive, tmp_path):
+    for change in ("label = 'eggs'", "body = x'00'", "time = 5.0"):
+        (tmp_path / "journal.sqlite").write_bytes(contents(archive)["journal.sqlite"])
+        with sqlite3.connect(tmp_path / "journal.sqlite") as file:
+            file.execute(f"UPDATE events SET {change} WHERE seq = 2")
+        file.close()
+        journal = (tmp_path / "journal.sqlite").read_bytes()
+        made = pack(tmp_path / "f.zip", {**contents(archive), "journal.sqlite": journal}.items())
+        assert "ow 2 of" in refused(made, tmp_path)
+
+
+WAYS = """
+import os, signal, sys, time
+import surebayes as sb
+from surebayes.filter.disk import archive, journal
+from surebayes.filter.layers import merge, persons
+
+def stop(*_, **__):
+    sys.stdout.write("here"); sys.stdout.flush()
+    time.sleep(60)
+
+place, way = sys.argv[1:]
+if way == "export":
+    archive.zipfile.ZipFile.write = stop
+    mine = sb.Filter.open(f"{place}/f")
+    mine.export(f"{place}/again.zip")
+elif way == "copy":
+    archive._pack = stop
+    sb.Filter.open(f"{place}/f").export(f"{place}/again.zip")
+elif way == "import":
+    archive.put_in_place = stop
+    sb.Filter.import_(f"{place}/f.zip", f"{place}/imported")
+elif way == "restore":
+    from surebayes.filter.disk import transfer
+    transfer.put_in_place = stop
+    sb.Filter.restore(open(f"{place}/dump"), f"{place}/restored")
+elif way == "merge":
+    merge._fit = stop
+    sb.Filter.merge([f"{place}/f", f"{place}/g"], f"{place}/merged")
+else:
+    import shutil
+    shutil.rmtree = stop
+    persons.Persons(f"{place}/users", f"{place}/f").forget("ann")
+"""
+
+
+@pytest.mark.parametrize("way", ["export", "copy", "import", "restore", "merge", "forget"])
+def test_what_a_killed_process_leaves_goes_with_the_next_use(tmp_path, way):
+    for name in "fg":
+        with sb.Filter.create(tmp_path / name, model="words", width=2**12) as mine:
+            mine.train(MAILS[: 20 if name == "f" else 30], reserve=0)
+            mine.export(tmp_path / "f.zip")
+            with open(tmp_path / "dump", "w") as file:
+                mine.dump(file)
+    persons = Persons(str(tmp_path / "users"), str(tmp_path / "f"))
+    for name in ("ann", "bob"):
+        with persons.layer(name) as layer:
+            layer.teach(*MAILS[0])
+    settings.change(tmp_path / "f" / "config.toml", "users", str(tmp_path / "users"))
+
+    def there():
+        return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.name.startswith(".")}
+
+    process = subprocess.Popen([sys.executable, "-c", WAYS, tmp_path, way], stdout=subprocess.PIPE)
+    assert process.stdout.read(4) == b"here"
+    left = there()
+    assert left
+    with sb.Filter.open(tmp_path / "f") as mine:
+        assert mine.repair(pretend=True)["leftovers"] == []  # the process is alive
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert there() == left
+    doctor = run_script("doctor", "-m", tmp_path / "f").out
+    assert "--repair" in doctor
+    if way in ("export", "copy"):
+        with sb.Filter.open(tmp_path / "f") as mine:
+            mine.export(tmp_path / "again.zip")
+    elif way == "import":
+        sb.Filter.import_(tmp_path / "f.zip", tmp_path / "imported").close()
+    elif way == "restore":
+        with open(tmp_path / "dump") as file:
+            sb.Filter.restore(file, tmp_path / "restored").close()
+    elif way == "merge":
+        assert run_script("doctor", "-m", tmp_path / "f", "--repair").code == 0
+    else:
+        assert persons.forget("bob")
+    assert there() == set()
 
 
 def test_an_import_that_fails_at_the_end_takes_only_its_own(archive, tmp_path, monkeypatch):

@@ -4,8 +4,10 @@ import io
 import json
 import math
 import os
+import pathlib
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from unittest import mock
@@ -775,6 +777,7 @@ def test_threads_share_transactions(tmp_path, monkeypatch):
 
 SCRIPT = """
 import sys
+import tarfile
 import surebayes as sb
 from surebayes.synthetic import mail_stream
 with sb.Filter.open(sys.argv[1]) as mine:
@@ -986,3 +989,38 @@ def test_a_filter_of_text_ranks_as_a_pool_does(corpora_folder, tmp_path, name, a
     truth = labels[test] == classes[1]
     reached = metrics.partial_auc(truth, pool.decision_function([texts[i] for i in test]))
     assert metrics.partial_auc(truth, scores) > max(reached - 0.01, area)
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
+
+
+def test_to_erase_what_nobody_knows_changes_nothing(tmp_path):
+    base, layer = tmp_path / "base", tmp_path / "layer"
+    with sb.Filter.create(base, model="words", width=2**10) as mine:
+        mine.teach(b"Subject: lunch\n\nlunch at noon", "ham")
+    with sb.Filter.open(base) as mine:
+        mine.teach(b"Subject: pills\n\ncheap pills", "spam")
+    with sb.Filter.create(layer, base=base) as own:
+        own.teach(b"Subject: mine\n\nmine", "ham")
+    with sb.Filter.open(base) as mine:  # weighed anew: the next lesson of the layer drops its old steps
+        with mine._session.transaction() as txn:
+            txn.weights("test")
+        mine.absorb()
+    for folder in (base, layer):
+        before = files_of(folder)
+        with sb.Filter.open(folder) as mine:
+            done = mine.erase(["<nobody@example.org>"], [b"Subject: none\n\nnone"], who="ann")
+            assert set(done.values()) == {0}
+        assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("name", ["mail", "text"])
+def test_message_ids_of_a_journal_of_version_1_that_is_only_read(tmp_path, name):
+    with tarfile.open(pathlib.Path(__file__).parent / "filters_of_version_1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    journal = Journal(str(tmp_path / name), write=False)
+    assert journal.version == 1
+    assert journal.message_ids() == {}
+    assert journal.fingerprints_of(["<a@b>"]) == set()
+    journal.close()

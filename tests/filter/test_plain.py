@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import surebayes as sb
 from command_line import run_script as run
+from strategies import lessons
 from surebayes.errors import BadModel
 from surebayes.filter.disk.events import Event, MessageRows, number_rows
 from surebayes.filter.lean.judge import MappedModel
@@ -67,12 +68,10 @@ def whole(number):
     return [number, np.int64(number), np.uint8(number), np.array(number)]
 
 
-@st.composite
-def taught(draw):
-    i = draw(st.integers(0, len(MAILS) - 1))
-    label = draw(st.sampled_from(["ham", "spam"]))
-    mail = draw(st.sampled_from([MAILS[i][0], np.bytes_(MAILS[i][0])]))
-    return i, mail, label, draw(st.sampled_from(LABELS[label]))
+def meant(lesson):
+    """Number, mail, label and the label as it is given of a lesson that was drawn."""
+    i, is_numpy, label, kind = lesson
+    return i, np.bytes_(MAILS[i][0]) if is_numpy else MAILS[i][0], label, LABELS[label][kind]
 
 
 class FilterOfAnyValues(RuleBasedStateMachine):
@@ -88,29 +87,29 @@ class FilterOfAnyValues(RuleBasedStateMachine):
         self.filter.remember(True, days=np.int32(30), most=np.int64(5000), details=True)
         self.known = {}
 
-    @rule(what=taught(), who=st.sampled_from(PEOPLE), person=st.sampled_from(PEOPLE))
+    @rule(what=lessons, who=st.sampled_from(PEOPLE), person=st.sampled_from(PEOPLE))
     def teach(self, what, who, person):
-        i, mail, label, given = what
+        i, mail, label, given = meant(what)
         before = self.known.get(i)
         outcome = self.filter.teach(mail, given, who, person=person)
         assert outcome == ("already" if before == label else "learnt" if before is None else "moved")
         self.known[i] = label
 
-    @rule(what=taught(), who=st.sampled_from(PEOPLE))
+    @rule(what=lessons, who=st.sampled_from(PEOPLE))
     def forget(self, what, who):
-        i, mail, _, _ = what
+        i, mail, _, _ = meant(what)
         expected = "forgotten" if self.known.pop(i, None) else "unknown"
         assert self.filter.forget(mail, who) == expected
 
-    @rule(many=st.lists(taught(), max_size=5, unique_by=lambda what: what[0]), who=st.sampled_from(PEOPLE))
+    @rule(many=st.lists(lessons, max_size=5, unique_by=lambda what: what[0]), who=st.sampled_from(PEOPLE))
     def train(self, many, who):
-        new = [what for what in many if what[0] not in self.known]
+        new = [meant(what) for what in many if what[0] not in self.known]
         self.filter.train([(mail, given) for _, mail, _, given in new], reserve=np.float32(0), who=who)
         self.known |= {i: label for i, _, label, _ in new}
 
-    @rule(what=taught(), who=st.sampled_from(PEOPLE), person=st.sampled_from(PEOPLE), number=st.integers(0, 3))
+    @rule(what=lessons, who=st.sampled_from(PEOPLE), person=st.sampled_from(PEOPLE), number=st.integers(0, 3))
     def judge_and_tell(self, what, who, person, number):
-        i, mail, label, given = what
+        i, mail, label, given = meant(what)
         self.filter.judge(mail, person=person)
         (verdict, *_) = self.filter.remembered(limit=whole(1)[number])
         outcome = self.filter.tell(whole(verdict.id)[number], given, who)

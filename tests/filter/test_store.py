@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
 from surebayes.filter.disk import bodies
 from surebayes.filter.disk.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
+from surebayes.filter.disk.journal_file import errors_named
 from surebayes.kernels.reference import pool as reference
 from surebayes.persist.folder import locked, read_arrays, read_file, write_file
 from surebayes.persist.manifest import read_manifest, seal, unseal
@@ -246,3 +247,53 @@ def test_foreign_safetensors_headers(tmp_path):
     ):
         with pytest.raises(BadModel):
             read_arrays(str(tmp_path), entry(content))
+
+
+def test_a_mistake_in_a_query_is_not_called_damage(tmp_path):
+    journal = filled(tmp_path)
+    for query, values in (
+        ("SELECT nothing FROM events", ()), ("SELEC 1", ()), ("SELECT * FROM none", ()),
+        ("SELECT ? FROM events", ()), ("SELECT ?", (object(),)),
+    ):  # fmt: skip
+        with pytest.raises(sqlite3.Error), errors_named(journal.path):
+            journal._db.execute(query, values).fetchall()
+    with pytest.raises(BadModel, match="damaged, or no journal"), errors_named(journal.path, is_known=False):
+        journal._db.execute("SELECT nothing FROM events")
+    journal.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        journal.last()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "RENAME COLUMN who TO whom",
+        "ADD COLUMN more",
+        "DROP COLUMN chain",
+    ],
+)
+def test_other_columns_are_no_journal(tmp_path, change):
+    filled(tmp_path).close()
+    with sqlite3.connect(tmp_path / "journal.sqlite") as file:
+        file.execute(f"ALTER TABLE events {change}")
+    file.close()
+    for write in (False, True):
+        with pytest.raises(BadModel, match="other columns"):
+            Journal(str(tmp_path), write=write)
+
+
+@pytest.mark.parametrize("value", ["x'00'", "'5'", "NULL", "1e999", "-1", "99 << 32"])
+@pytest.mark.parametrize(
+    "column", ["seq", "action", "label", "source", "time", "who", "head_check", "reader", "message_id", "chain"]
+)
+def test_values_of_any_type_in_a_row_are_damage_and_no_crash(tmp_path, column, value):
+    journal = filled(tmp_path)
+    before = journal._db.execute(f"SELECT {column} IS {value} FROM events WHERE seq = 3").fetchone()[0]
+    try:
+        journal._db.execute(f"UPDATE events SET {column} = {value} WHERE seq = 3")
+    except sqlite3.Error:
+        return  # the table refuses it
+    if not before:
+        with pytest.raises(BadModel, match=r"Row \S+ "):
+            list(journal.heads())
+    journal.close()

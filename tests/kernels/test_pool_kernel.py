@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from strategies import TABLE_WIDTH as WIDTH
-from strategies import column_sets, journal_messages, repeated_pieces
+from strategies import column_sets, journal_messages, repeated_pieces, row_values
 from surebayes import kernels
 from surebayes.filter.disk.events import Event, MessageRows, event_of, number_rows
 from surebayes.kernels.reference import pool as reference
@@ -743,11 +743,6 @@ def test_messages_are_numbered_as_rows_one_by_one(messages, shared, seq, chain):
             rows, ended = given.numbered(seq, chain)
         assert ended == after
         assert [event_of(row) for row in rows] == events
-
-
-row_values = (
-    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=4) | st.binary(max_size=4)
-)  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None)

@@ -71,6 +71,7 @@ def import_(model: str, origin: str, width: int, group: str | None, archive: str
     Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
     forgotten, and there is nothing to calibrate a promise with. It is the `words` model.
     """
+    from surebayes.filter.disk.archive import settings_of
     from surebayes.filter.filter import Filter
 
     if origin == "bogofilter":
@@ -81,6 +82,9 @@ def import_(model: str, origin: str, width: int, group: str | None, archive: str
             opened.share(group)
         documents = opened.status()["documents"]
     _show.say(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))
+    _, left = settings_of(archive)
+    if left:
+        _show.note(f"Settings of the machine that the archive is from were left out: {_show.visible(', '.join(left))}.")
 
 
 def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> None:

@@ -48,8 +48,8 @@ class Finding(NamedTuple):
     "Put the tables into one file first, and write the journal anew without unused room."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Put right what can be put right without a copy: old rows with labels of numpy, files that every user may read. "
-    "Nothing that was learnt changes."
+    "Put right what can be put right without a copy: old rows with labels of numpy, files that every user may read, "
+    "leftovers of killed processes. Nothing that was learnt changes."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
     "Send a marked mail to a running `surebayes serve`, teach it, check that the verdict moves, and forget it. "
@@ -162,7 +162,7 @@ def _repair(model: str | None) -> Finding:
         raise click.UsageError("--repair needs a filter: -m DIR.")
     try:
         with Filter.open(model) as opened, _show.progress("repairing"):
-            done = _repaired(opened.repair())
+            done = _repaired({**opened.repair(), "persons": _half_forgotten(model, finish=True)})
     except (SurebayesError, OSError) as error:
         return Finding("repaired", "problem", str(error))
     return Finding("repaired", "ok", done or "nothing to repair")
@@ -173,9 +173,29 @@ def _repaired(found: Mapping[str, Any]) -> str:
     rows, parts = found["rows"], []
     if rows:
         parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} of the journal with labels or names of numpy")
+    if found["leftovers"]:
+        parts.append(f"left by processes that were killed: {', '.join(map(_show.visible, found['leftovers']))}")
+    if found["persons"]:
+        parts.append(f"persons half forgotten: {', '.join(map(_show.visible, found['persons']))}")
     if found["private"]:
         parts.append("files that every user of this machine could read")
     return "; ".join(parts)
+
+
+def _half_forgotten(model: str, finish: bool = False) -> list[str]:
+    """Return the folders of persons whose deletion was cut short; or finish it."""
+    from surebayes.errors import BadConfig
+    from surebayes.filter import settings
+    from surebayes.filter.layers.persons import Persons
+
+    try:
+        users = settings.resolve(model)["users"].value
+    except (BadConfig, OSError):  # that has a line of its own
+        return []
+    if not users:
+        return []
+    persons = Persons(users)
+    return persons.finish_forgetting() if finish else persons.half_forgotten()
 
 
 def _settings(model: str) -> Finding:
@@ -196,7 +216,7 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
     try:
         with Filter.open(model) as opened:
             problems = opened.problems(recount=recount, progress=counter.show)
-            repairable = _repaired(opened.repair(pretend=True))
+            repairable = _repaired({**opened.repair(pretend=True), "persons": _half_forgotten(model)})
             status, lessons, standing = opened.status(), _lessons(opened), opened.health()
             unweighed = opened.unweighed()
             facts = opened.remember() if status["budgets"] else {}

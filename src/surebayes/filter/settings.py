@@ -42,6 +42,8 @@ class Setting:
         The range of a number.
     is_open : bool
         Whether the ends of the range are left out.
+    of_model : bool
+        Whether it describes the filter, wherever that is: archives take these along, and no others.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Setting:
     low: float | None = None
     high: float | None = None
     is_open: bool = False
+    of_model: bool = False
 
     @property
     def variable(self) -> str:
@@ -124,26 +127,31 @@ SETTINGS = _settings(
     Setting("group", str, None, "The group that may use the folder of a new filter; without it the owner alone."),
     Setting("quota_lessons", int, 0, "Lessons that each person may have; 0 for any number.", low=0),
     Setting("quota_bytes", int, 0, "Bytes that the folder of each person may take; 0 for any number.", low=0),
-    Setting("own_weight", int, 50, "How often own lessons count in a layer.", low=1, high=1000),
+    Setting("own_weight", int, 50, "How often own lessons count in a layer.", low=1, high=1000, of_model=True),
     Setting("data", str, None, "The folder of corpora."),
     Setting("cache", str, None, "The folder where `reproduce` and `compare` keep results."),
-    Setting("reader", str, "mail", "What documents are: raw mails, or plain text.", ("mail", "text")),
+    Setting("reader", str, "mail", "What documents are: raw mails, or plain text.", ("mail", "text"), of_model=True),
     Setting("views", str, "pool", "What a new filter is: a pool of views, or words alone (smaller, less precise).",
-            ("pool", "words")),
-    Setting("width", int, 2**22, "Hashed columns of each view of a new filter.", low=2**10, high=2**31 - 1),
-    Setting("reserve", float, 0.2, "The share of the first class that `train` sets aside.", low=0, high=0.9),
-    Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need."),
-    Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True),
-    Setting("confidence", float, 0.95, "The confidence of that promise and of intervals.", low=0, high=1, is_open=True),
+            ("pool", "words"), of_model=True),
+    Setting("width", int, 2**22, "Hashed columns of each view of a new filter.", low=2**10, high=2**31 - 1,
+            of_model=True),
+    Setting("reserve", float, 0.2, "The share of the first class that `train` sets aside.", low=0, high=0.9,
+            of_model=True),
+    Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need.", of_model=True),
+    Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True,
+            of_model=True),
+    Setting("confidence", float, 0.95, "The confidence of that promise and of intervals.", low=0, high=1, is_open=True,
+            of_model=True),
     Setting("min_precision", float, None, "The smallest share of right answers for a class, in place of max_fpr.",
-            low=0, high=1, is_open=True),
+            low=0, high=1, is_open=True, of_model=True),
     Setting("budget", float, None, "The budget's rate: false alarms that each known good document pays for.",
-            low=0, high=1, is_open=True),
-    Setting("burst", float, 5.0, "False alarms that a budget allows at once.", low=1, high=1_000_000),
+            low=0, high=1, is_open=True, of_model=True),
+    Setting("burst", float, 5.0, "False alarms that a budget allows at once.", low=1, high=1_000_000, of_model=True),
     Setting("presume_good_after", float, 7.0, "Days of silence after which mail counts as good in a budget; 0: never.",
-            low=0, high=36_500),
-    Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale."),
-    Setting("together", bool, False, "Whether a certificate and all its renewals hold at once; costs recall."),
+            low=0, high=36_500, of_model=True),
+    Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale.", of_model=True),
+    Setting("together", bool, False, "Whether a certificate and all its renewals hold at once; costs recall.",
+            of_model=True),
     Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
     Setting("text", str, "text", "The column or key of the text in CSV, JSON lines and Parquet."),
     Setting("label", str, "label", "The column or key of the label."),
@@ -151,7 +159,7 @@ SETTINGS = _settings(
     Setting("delimiter", str, None, "What separates the columns of a CSV file; a tab for .tsv, else a comma."),
     Setting("who", str, None, "Who teaches; kept in the history."),
     Setting("weights", str, "auto", "How `tune` weighs experts; auto: mail by reliability, text by a stack.",
-            ("auto", "reliability", "stack", "equal")),
+            ("auto", "reliability", "stack", "equal"), of_model=True),
     Setting("top", int, 12, "How many terms of each view `explain` shows.", low=1),
     Setting("feedback", str, "immediate", "When `trec` reveals labels.", ("immediate", "delayed", "partial")),
     Setting("delay", int, 500, "After how many messages on average, with delayed feedback.", low=1),
@@ -237,16 +245,41 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     ...     read(file)
     {'max_fpr': 0.01}
     """
+    with open(path, "rb") as file:
+        values = parsed(file.read(), os.fspath(path))
+    return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in values.items()}
+
+
+def parsed(content: bytes, name: str = NAME) -> dict[str, Any]:
+    r"""Read the values of a file of settings as they are, known or not; BadConfig where it is no TOML.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import parsed
+    >>> parsed(b'http = "0.0.0.0:9999"\nmax_fpr = 0.01\n')
+    {'http': '0.0.0.0:9999', 'max_fpr': 0.01}
+    """
     import tomllib
 
     try:
-        with open(path, encoding="utf-8") as file:
-            values = tomllib.loads(file.read())
+        return tomllib.loads(content.decode("utf-8"))
     except ValueError as error:
-        raise BadConfig(f"{path} is no TOML file: {error}.") from None
+        raise BadConfig(f"{name} is no TOML file: {error}.") from None
     except RecursionError:
-        raise BadConfig(f"{path} is no file of settings: its values are nested too deeply.") from None
-    return {name: _known(name, f"{path}: ").checked(value, f"{path}: ") for name, value in values.items()}
+        raise BadConfig(f"{name} is no file of settings: its values are nested too deeply.") from None
+
+
+def of_model(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings among values that describe a filter, each checked; BadConfig where one can't be.
+
+    Examples
+    --------
+    >>> from surebayes.filter.settings import of_model
+    >>> of_model({"http": "0.0.0.0:9999", "max_fpr": 0.01, "of a later release": 5})
+    {'max_fpr': 0.01}
+    """
+    known = {name: SETTINGS[name] for name in values if name in SETTINGS}
+    return {name: each.checked(values[name], f"{NAME}: ") for name, each in known.items() if each.of_model}
 
 
 def _known(name: str, where: str = "") -> Setting:
@@ -392,7 +425,7 @@ def change(path: str | os.PathLike[str], name: str, value: str | None) -> Any:
         lines.append(line)
     if value is not None:
         lines.insert(len(lines) if place is None else place, f"{name} = {_toml(checked)}")
-    after = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    after = target.with_name(f".tmp-{os.getpid()}-{target.name}")  # as a filter's leftovers are called
     try:
         after.write_text("\n".join(lines) + "\n", encoding="utf-8")
         if target.exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from surebayes.filter.layers.names import checked_name, person_named
 from surebayes.filter.layers.persons import Persons, Quota, has_layer
 from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.lean.verdict import Verdict
+from surebayes.persist.leftovers import remove_leftovers
 from surebayes.server.access import Tokens
 from surebayes.server.answers import Answers
 from surebayes.server.layers import OpenLayers
@@ -102,10 +104,12 @@ class Service(Answers):
 
     def _layers(self) -> OpenLayers | None:
         options = self.options
+        remove_leftovers(os.path.dirname(os.path.abspath(options.model)))
         if options.users is None:
             return None
         quota = Quota(options.quota_lessons, options.quota_bytes)
         persons = Persons(options.users, options.model, quota, options.own_weight, options.group)
+        persons.finish_forgetting()
         return OpenLayers(persons, self._filter, options.open_layers, options.renew)
 
     def _set_memory(self) -> None:

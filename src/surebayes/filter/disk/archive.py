@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 
 from surebayes.errors import BadModel
+from surebayes.filter import settings
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.lean.judge import KIND
 from surebayes.filter.memory.database import NAME as VERDICTS
 from surebayes.filter.memory.database import Database
 from surebayes.filter.session import Session
 from surebayes.filter.settings import NAME as CONFIG
-from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put_pieces
-from surebayes.persist.manifest import MAX_MANIFEST, read_manifest
+from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put, put_pieces
+from surebayes.persist.leftovers import new_file, scratch_folder
+from surebayes.persist.manifest import MAX_MANIFEST, dumped, read_manifest, seal
 from surebayes.persist.manifest import NAME as MANIFEST
 
 MAX_RATIO = 100
@@ -40,33 +41,46 @@ _BROKEN = (
 def export(session: Session, archive: str) -> None:
     """See `Filter.export`."""
     session.absorb(None)
-    with session.exclusive(), tempfile.TemporaryDirectory(prefix="surebayes-") as scratch:
-        copy = os.path.join(scratch, JOURNAL)
+    with session.exclusive(), contextlib.ExitStack() as stack:
+        copy = stack.enter_context(_copied(session.path, JOURNAL))
         session.open_journal().copy_to(copy)
         names = [checked_entry(entry)[0] for entry in session.folder.manifest()["files"].values()]
         files = {name: os.path.join(session.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
         if os.path.isfile(os.path.join(session.path, CONFIG)):
             files[CONFIG] = os.path.join(session.path, CONFIG)
         if os.path.isfile(os.path.join(session.path, VERDICTS)):
-            files[VERDICTS] = os.path.join(scratch, VERDICTS)
+            files[VERDICTS] = stack.enter_context(_copied(session.path, VERDICTS))
             memory = Database(session.path)
             memory.copy_to(files[VERDICTS])
             memory.close()
         _pack(files, archive)
 
 
+@contextlib.contextmanager
+def _copied(folder: str, name: str) -> Iterator[str]:
+    """Lend the path of an empty file for a copy; who writes to the folder next removes what a killed process left."""
+    path = os.path.join(folder, f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{name}")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield path
+    finally:
+        for each in (path, f"{path}-wal", f"{path}-shm", f"{path}-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each)
+
+
 def _pack(files: dict[str, str], archive: str) -> None:
     """Write an archive beside its place, flush it to disk, and put it there."""
     beside = os.path.dirname(os.path.abspath(archive))
-    partial = os.path.join(beside, f".{os.path.basename(archive)}.{os.urandom(4).hex()}.part")
+    partial, handle = new_file(beside)
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with open(handle, "wb") as out:
             with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
                 for name, source in files.items():
                     packed.write(source, name)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(partial, archive)
+            os.replace(partial, archive)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -82,7 +96,7 @@ def import_(archive: str, path: str) -> Session:
     check_new(path)
     beside = os.path.dirname(os.path.abspath(path))
     os.makedirs(beside, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".surebayes-", dir=beside, ignore_cleanup_errors=True) as scratch:
+    with scratch_folder(beside, "import") as scratch:
         try:
             with zipfile.ZipFile(archive) as file:
                 _unpack(file, os.stat(archive).st_size, scratch)
@@ -90,13 +104,34 @@ def import_(archive: str, path: str) -> Session:
             if isinstance(error, BadModel):
                 raise
             raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
-        copy = Session.open(scratch)
-        try:
-            copy.loaded()
-        finally:
-            copy.close()
-        _move(scratch, path)
+        _check(scratch)
+        put_in_place(scratch, path)
     return Session.open(path)
+
+
+def _check(folder: str) -> None:
+    """Check all of an unpacked filter: its tables, every row of its journal, and that they belong together."""
+    copy = Session.open(folder)
+    try:
+        copy.loaded()
+        journal = copy.reading()
+        for _ in journal.heads():
+            pass
+        problems = journal.problems()
+        if problems:
+            raise BadModel(problems[0])
+    finally:
+        copy.close()
+
+
+def settings_of(archive: str) -> tuple[list[str], list[str]]:
+    """Return the names of the settings in an archive that `import_` takes, and of those that it leaves out."""
+    with zipfile.ZipFile(archive) as file:
+        if CONFIG not in file.namelist():
+            return [], []
+        values = settings.parsed(file.read(CONFIG))
+    taken = settings.of_model(values)
+    return list(taken), [name for name in values if name not in taken]
 
 
 def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
@@ -112,13 +147,17 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
     if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
         raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
     if CONFIG in entries:  # before the manifest, which has what the filter command needs of it
-        put_pieces(folder, CONFIG, _pieces(file, CONFIG))
+        with file.open(CONFIG) as source:
+            values = settings.of_model(settings.parsed(source.read(_MAX_CONFIG + 1)))
+        if values:
+            put(folder, CONFIG, settings.as_toml(values).encode())
     put_pieces(folder, MANIFEST, _pieces(file, MANIFEST))
     try:
         described = read_manifest(folder, KIND)["files"]
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
+    _set_gist(folder)
     if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
         raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
     for name, size_said in sizes.items():
@@ -134,13 +173,22 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
             raise BadModel(problems[0])
 
 
+def _set_gist(folder: str) -> None:
+    """Have the manifest say what the settings that were taken say: it has the gist of those of its maker."""
+    manifest = read_manifest(folder, KIND)
+    gist = settings.compiled(folder)
+    if manifest.get("config", gist) != gist:
+        body = {name: value for name, value in manifest.items() if name != "crc32"}
+        put(folder, MANIFEST, seal(dumped({**body, "config": gist})))
+
+
 def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
     with file.open(name) as source:
         while piece := source.read(_PIECE):
             yield piece
 
 
-def _move(scratch: str, path: str) -> None:
+def put_in_place(scratch: str, path: str) -> None:
     """Put the files of a checked filter in their place, the manifest last: without it there is no filter."""
     made = make_private(path)
     moved: list[str] = []

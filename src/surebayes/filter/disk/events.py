@@ -235,10 +235,9 @@ def event_of(row: Row) -> Event:
     """
     fields = dict(zip(NAMES, row))
     name, body, chain = fields["message_id"], fields.get("body", b""), fields["chain"]
-    fields.update(
-        source=fields["source"] or None, message_id=None if name is None else bytes(name), body=bytes(body),
-        chain=-1 if chain is None else chain,
-    )  # fmt: skip
+    fields.update(source=fields["source"] or None, body=bytes(body), chain=-1 if chain is None else chain)
+    if isinstance(name, bytearray):
+        fields["message_id"] = bytes(name)
     return Event(**fields)
 
 

@@ -274,7 +274,7 @@ class Journal:
             for row in self._db.execute(f"SELECT {columns} FROM events WHERE {condition}", values):
                 try:
                     event = event_of(row)
-                    is_right = event.true_form() is not None
+                    is_right = event.true_form() is not None and (event.chain >= 0 or event.form == REPR)
                 except (TypeError, ValueError, OverflowError):  # a value of another type than was written
                     is_right = False
                 if not is_right:
@@ -391,16 +391,22 @@ class Journal:
         from surebayes.mail.message import written_forms
 
         fingerprints: set[str] = set()
+        if self.version == 1:
+            return fingerprints
         hashers = [_hasher(key) for key in self.keys]
         for name in (form for message_id in message_ids for form in written_forms(message_id)):
             for hasher in hashers:
-                events = self._events("message_id = ?", (_hash_of(name, hasher),))
+                events = self._events(f"{self._column('message_id')} = ?", (_hash_of(name, hasher),))
                 fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
         return fingerprints
 
     def message_ids(self) -> dict[int, bytes]:
         """Return the hashed Message-IDs of rows that have one."""
-        return {event.seq: event.message_id for event in self._events("message_id IS NOT NULL") if event.message_id}
+        return {
+            event.seq: event.message_id
+            for event in self._events(f"{self._column('message_id')} IS NOT NULL")
+            if event.message_id
+        }
 
     def rows_of(self, fingerprint: str) -> list[Event]:
         """Return the rows that hold a message, apart from those whose content was erased."""
@@ -509,7 +515,7 @@ class Journal:
     def copy_to(self, path: str) -> None:
         """Write a consistent copy, while others read and write."""
         with errors_named(self.path):
-            self._db.execute("VACUUM INTO ?", (path,))
+            self._db.execute("VACUUM INTO ?", (path,))  # a file that is there and empty keeps its permissions
 
     def close(self) -> None:
         """Close the file."""

@@ -19,7 +19,6 @@ from surebayes.persist.folder import adopt, adopt_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import tempfile
     from collections.abc import Iterator
     from typing import Any
 
@@ -134,17 +133,6 @@ def has_rows(folder: str) -> bool:
         connection.close()
 
 
-class _Copied(sqlite3.Connection):
-    """A connection to a copy, which goes when it is closed."""
-
-    scratch: tempfile.TemporaryDirectory[str] | None = None
-
-    def close(self) -> None:
-        super().close()
-        if self.scratch is not None:
-            self.scratch.cleanup()
-
-
 def _copy(path: str) -> sqlite3.Connection:
     """Open a copy of the file and its log: the log first, so that what is moved from it meanwhile is in both.
 
@@ -162,20 +150,14 @@ def _copy(path: str) -> sqlite3.Connection:
                 shutil.copyfile(path + log, copied + log)
         shutil.copyfile(path, copied)
         with errors_named(path):
-            connection = _checked(_connect(copied, "rw", factory=_Copied))
-        assert isinstance(connection, _Copied)
-        connection.scratch = scratch
-        return connection
-    except BaseException:
-        scratch.cleanup()
-        raise
+            return _checked(_connect(copied, "rw"))
+    finally:
+        scratch.cleanup()  # it stays for as long as it is open, and nothing is left of it when the process is killed
 
 
-def _connect(
-    path: str, mode: str, more: str = "", factory: type[sqlite3.Connection] = sqlite3.Connection
-) -> sqlite3.Connection:
+def _connect(path: str, mode: str, more: str = "") -> sqlite3.Connection:
     uri = f"file:{quoted(os.path.abspath(path))}?mode={mode}{'&' if more else ''}{more}"
-    return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False, factory=factory)
+    return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
 
 
 def _checked(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from surebayes.errors import BadModel, NewerModel
-from surebayes.filter.disk.archive import check_new
+from surebayes.filter.disk.archive import check_new, put_in_place
 from surebayes.filter.disk.bodies import pack_content, pack_rows, pack_stages, unpack_content, unpack_rows
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.journal_file import NAME as JOURNAL
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.model_settings import Settings
 from surebayes.filter.new_folder import check_classes
@@ -25,8 +24,7 @@ from surebayes.filter.session import Session
 from surebayes.filter.state import State
 from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
-from surebayes.persist.folder import make_private
-from surebayes.persist.manifest import NAME as MANIFEST
+from surebayes.persist.leftovers import scratch_folder
 from surebayes.pool.document import Rows, unpackable
 from surebayes.pool.specs import ViewSpec
 from surebayes.pool.table import Sums, Table
@@ -125,37 +123,23 @@ def restore(file: Iterable[str], path: str) -> Session:
         raise BadModel("This is no dump of a filter: its first line doesn't say so.")
     if header.get("version", 0) > VERSION:
         raise NewerModel(f"The dump has version {header['version']}; this release reads up to {VERSION}.")
-    made = False
-    try:
-        classes = check_classes(header["classes"], max(view["width"] for view in header["views"]))
-        make_private(path)
-        made = True
-        return _restored(path, header, classes, lines)
-    except FileExistsError:  # somebody else was quicker: what is there is theirs
-        raise
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        if made:
-            _clear(path)
-        if isinstance(error, BadModel):
-            raise
-        raise BadModel(f"The dump is damaged: {type(error).__name__}: {error}.") from error
-    except BaseException:
-        if made:
-            _clear(path)
-        raise
-
-
-def _clear(path: str) -> None:
-    """Remove what a restore that failed has written."""
-    for name in os.listdir(path):
-        if name.startswith((JOURNAL, "tables-", "learnt-", ".tmp-", MANIFEST)):
-            os.unlink(os.path.join(path, name))
+    beside = os.path.dirname(os.path.abspath(path))
+    os.makedirs(beside, exist_ok=True)
+    with scratch_folder(beside, "restore") as scratch:
+        try:
+            classes = check_classes(header["classes"], max(view["width"] for view in header["views"]))
+            _restored(scratch, header, classes, lines).close()
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            if isinstance(error, BadModel):
+                raise
+            raise BadModel(f"The dump is damaged: {type(error).__name__}: {error}.") from error
+        put_in_place(scratch, path)
+    return Session.open(path)
 
 
 def _restored(path: str, header: dict[str, Any], classes: list[str], lines: Iterator[dict[str, Any]]) -> Session:
     session = Session(path)
     with session.exclusive():
-        check_new(path)
         journal = session.journal = Journal(path, create=True)
         journal.set_fact("content", "yes" if header.get("content", True) else "no")
         views = [ViewSpec.from_json(view) for view in header["views"]]

@@ -19,6 +19,7 @@ from surebayes.filter.session import RENEW_AFTER, Session
 from surebayes.filter.state import State
 from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
+from surebayes.persist.leftovers import leftovers, remove, remove_leftovers, unfinished
 from surebayes.persist.manifest import dumped, parsed
 from surebayes.pool.document import Document
 from surebayes.pool.specs import ViewSpec, views_of
@@ -45,6 +46,9 @@ def compact(session: Session) -> dict[str, int]:
 def repair(session: Session, pretend: bool) -> dict[str, Any]:
     """See `Filter.repair`."""
     found: dict[str, Any] = {"rows": 0, "private": is_open_to_all(session.path)}
+    beside = os.path.dirname(os.path.abspath(session.path))
+    found["leftovers"] = (leftovers if pretend else remove_leftovers)(beside)
+    found["leftovers"] += unfinished(session.path)
     if pretend:
         with session.mutex:
             return {**found, "rows": len(session.reading(refresh=True).unmarked_rows())}
@@ -52,6 +56,8 @@ def repair(session: Session, pretend: bool) -> dict[str, Any]:
         make_private(session.path)
         adopt_named(session.path, *os.listdir(session.path))
     with session.exclusive():
+        for path in unfinished(session.path):
+            remove(path)
         return {**found, "rows": session.open_journal().mark_rows()}
 
 
@@ -68,6 +74,8 @@ def erase(
     """
     engine = session.standing().engine
     fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
+    if not _knows_any(session, fingerprints, message_ids):
+        return {"messages": 0, "forgotten": 0, "released": 0, "rows": 0}
 
     done = {"messages": 0, "forgotten": 0, "released": 0}
     with session.transaction() as txn:
@@ -100,6 +108,14 @@ def erase(
                 raise
             session.write_model(keep_replaced=False)
     return {**done, "rows": len(rows)}
+
+
+def _knows_any(session: Session, fingerprints: set[str], message_ids: Sequence[str]) -> bool:
+    """Whether there is anything to erase: where there isn't, the folder stays as it is."""
+    with session.mutex:
+        txn = Transaction(session.fresh_state(), session.reading(refresh=True))
+        wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
+        return any(txn.known(fingerprint) is not None or txn.journal.rows_of(fingerprint) for fingerprint in wanted)
 
 
 # ---------------------------------------------------------------------- counted anew

@@ -41,7 +41,8 @@ class MaintainedFilter(OpenFilter):
             "rows": rows of the journal whose checksum an earlier release took of labels or names that were strings of
             numpy. They are read as they were meant; afterwards they say what their checksum is of. "private": whether
             every user of the machine could read the folder, as earlier releases made it; only its owner may from now
-            on, and its group where that could write to it.
+            on, and its group where that was meant. "leftovers": paths in the folder and beside it that processes
+            which were killed have left there; they are removed.
         """
         from surebayes.filter.disk import upkeep
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import in_order, turns_of
 from surebayes.persist.folder import flush_folder
+from surebayes.persist.leftovers import scratch_folder
 from surebayes.pool.buffers import ints
 from surebayes.pool.document import Rows
 
@@ -114,13 +113,10 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
         _check_same(sources, states)
         parent = os.path.dirname(os.path.abspath(path))
         os.makedirs(parent, exist_ok=True)
-        made = tempfile.mkdtemp(prefix=".merge-", dir=parent)  # whole when it gets its name
-        try:
+        with scratch_folder(parent, "merge") as scratch:  # whole when it gets its name
+            made = os.path.join(scratch, "filter")
             report = _write(made, sources, opened, progress)
             os.rename(made, path)
-        except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
-            raise
         flush_folder(parent)
     return report
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from surebayes.filter.filter import Filter
 
 
+_GONE = ".gone-"
+"""How the folder of a person is called from the moment that it is to be deleted."""
+
+
 def folder_of(users: str, name: str) -> str:
     """Return the folder of a person; ValueError for what is no name.
 
@@ -125,6 +129,7 @@ class Persons:
                 raise NoModel(f"{name!r} has no filter in {self.users!r} yet; name the site that it stands on: -m DIR.")
             if not os.path.isdir(self.users):
                 make_private(self.users)
+            self.finish_forgetting()
             try:
                 opened = Filter.create(folder, base=self.site, own_weight=self.own_weight, renew=renew)
                 if self.group is not None:
@@ -209,8 +214,24 @@ class Persons:
 
         folder = folder_of(self.users, name)
         if not os.path.isdir(folder):
+            self.finish_forgetting()
             return False
-        gone = os.path.join(self.users, f".gone-{os.getpid()}-{os.urandom(4).hex()}")
+        gone = os.path.join(self.users, f"{_GONE}{os.getpid()}-{os.urandom(4).hex()}")
         os.rename(folder, gone)  # at once for everybody; whoever has a file of it open writes to what is deleted
         shutil.rmtree(gone)
+        self.finish_forgetting()
         return True
+
+    def half_forgotten(self) -> "list[str]":
+        """Return the folders of persons whose deletion was cut short."""
+        try:
+            names = [entry.name for entry in os.scandir(self.users) if entry.name.startswith(_GONE)]
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self.users, name) for name in sorted(names)]
+
+    def finish_forgetting(self) -> "list[str]":
+        """Delete what a process that was killed had begun to delete; return what is gone."""
+        from surebayes.persist.leftovers import remove
+
+        return [folder for folder in self.half_forgotten() if remove(folder)]

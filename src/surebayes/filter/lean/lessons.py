@@ -148,6 +148,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
     from time import time
 
     from surebayes.filter.disk.events import Event
+    from surebayes.filter.plain import text_or_none
     from surebayes.filter.session import Session
     from surebayes.kernels import kernel
 
@@ -158,7 +159,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
         if call.label and call.label not in state.names:
             there = ", ".join(map(repr, state.names))
             raise ValueError(f"There is no class {call.label!r}; this filter has {there}.")
-        who, content = call.who or None, call.read()
+        who, content = text_or_none(call.who or None, "who"), call.read()
         if not content:
             from surebayes.errors import NoInput
 

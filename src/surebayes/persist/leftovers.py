@@ -1,0 +1,128 @@
+"""What a process that was killed leaves beside its work, and how the next one finds that it is nobody's.
+
+Whoever works on a folder or a file that isn't in its place yet holds a lock on it, which ends with the process. What
+has such a name and no lock is removed by the next who works there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+
+_OURS = re.compile(r"\.surebayes-(import|restore|merge|export)-")
+_OF_EARLIER_RELEASES = re.compile(r"\.(surebayes|merge)-[a-z0-9_]{8}")
+_DAY = 86_400.0
+
+
+def leftovers(folder: str) -> list[str]:
+    """Return the paths in a folder that processes which are gone have left there."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [path for name in names if _is_nobodys(path := os.path.join(folder, name), name)]
+
+
+def _is_nobodys(path: str, name: str) -> bool:
+    try:
+        if _OF_EARLIER_RELEASES.fullmatch(name):  # those held no lock, so that only time tells
+            is_filter = os.path.exists(os.path.join(path, "journal.sqlite"))
+            return is_filter and time.time() - os.stat(path).st_mtime > _DAY
+        if not _OURS.match(name):
+            return False
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # gone, or another user's
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def unfinished(folder: str) -> list[str]:
+    """Return the temporary files in a filter's folder whose writers are gone: the next writer removes them."""
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if _is_of_a_dead_process(name)]
+
+
+def _is_of_a_dead_process(name: str) -> bool:
+    process = re.match(r"\.tmp-([0-9]{1,9})-", name)
+    if process is None:
+        return False
+    try:
+        os.kill(int(process[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def remove_leftovers(folder: str) -> list[str]:
+    """Remove what `leftovers` returns; return what is gone."""
+    return [path for path in leftovers(folder) if remove(path)]
+
+
+def remove(path: str) -> bool:
+    """Remove a file, or a folder with all in it; whether it is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    return not os.path.lexists(path)
+
+
+@contextlib.contextmanager
+def scratch_folder(beside: str, kind: str) -> Iterator[str]:
+    """Make a folder in another one, for what will be moved from there to its place; it goes at the end.
+
+    Parameters
+    ----------
+    beside : str
+        The folder that it is made in; what was left there before is removed.
+    kind : {"import", "restore", "merge"}
+        What for.
+    """
+    remove_leftovers(beside)
+    made, handle = _made(beside, kind)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(handle)
+
+
+def _made(beside: str, kind: str) -> tuple[str, int]:
+    """Return a new folder and the handle by which it is locked."""
+    while True:
+        made = tempfile.mkdtemp(prefix=f".surebayes-{kind}-", dir=beside)
+        try:
+            handle = os.open(made, os.O_RDONLY)
+        except FileNotFoundError:  # one who tidies up was quicker
+            continue
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(made):
+            return made, handle
+        os.close(handle)
+
+
+def new_file(beside: str) -> tuple[str, int]:
+    """Make a file in a folder for its owner alone, to be given its name when it is whole; return its path and handle.
+
+    It is locked as long as the handle is open; what was left there before is removed.
+    """
+    remove_leftovers(beside)
+    while True:
+        path = os.path.join(beside, f".surebayes-export-{os.getpid()}-{os.urandom(4).hex()}.part")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(path):
+            return path, handle
+        os.close(handle)
