@@ -100,7 +100,7 @@ class PromisingFilter(OpenFilter):
         from surebayes.filter import budgeting, promise
 
         max_fpr, confidence, min_precision, budget, burst = (
-            None if value is None else plain_real(value, name)
+            _plain_number(value, name)
             for name, value in (
                 ("max_fpr", max_fpr), ("confidence", confidence), ("min_precision", min_precision),
                 ("budget", budget), ("burst", burst),
@@ -169,3 +169,11 @@ class PromisingFilter(OpenFilter):
         if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
             self._tradeoff = asked, tradeoff(self._session, positive, confidence)
         return self._tradeoff[1]
+
+
+def _plain_number(value: Any, name: str) -> Any:
+    """Return a number of any type as a float; what is none stays, for those who know its range to refuse it."""
+    try:
+        return None if value is None else plain_real(value, name)
+    except (TypeError, ValueError):
+        return value
