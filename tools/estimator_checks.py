@@ -1,6 +1,6 @@
 """The checks of scikit-learn that an estimator fails, and why; docs/scikit-learn.md has them as a table.
 
-`tests/estimators/test_estimator_checks.py` runs all checks on every estimator and holds what fails to this table.
+`tests/classifiers/test_estimator_checks.py` runs all checks on every estimator and holds what fails to this table.
 """
 
 from __future__ import annotations

@@ -88,6 +88,7 @@ def check_empty(estimator, documents, nothing, y):
     assert tried
 
 
+@pytest.mark.filterwarnings("ignore:Most of these documents have no mail header")
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two classes", "three classes"])
 @pytest.mark.parametrize("name", OF_TEXT)
 def test_no_texts(name, y):

@@ -149,6 +149,7 @@ def assert_same(ours, theirs):
         assert abs(ours - theirs).max() < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:Most of these documents have no mail header")
 @pytest.mark.parametrize("estimator", settings(TEXT))
 def test_what_scikit_learn_has_no_checks_of_for_text(estimator):
     """Its manners: parameters are kept, a fit starts anew, copies are equal, mistakes are found."""

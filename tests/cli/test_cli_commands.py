@@ -97,9 +97,9 @@ def test_train_from_every_kind_of_source_gives_the_same_filter(run, tmp_path):
 
 
 def test_train_says_that_plain_text_was_read_as_mail_unless_told_so(run, tmp_path, mails):
-    table = tmp_path / "t.csv"
-    table.write_text("text,label\n" + "cheap pills today,spam\nlunch at noon,ham\n" * 2)
-    words = ("--csv", table, "--views", "words")
+    (tmp_path / "spam.txt").write_text("cheap pills today")
+    (tmp_path / "ham.txt").write_text("lunch at noon")
+    words = ("--ham", tmp_path / "ham.txt", "--spam", tmp_path / "spam.txt", "--views", "words")
     ran = run("train", "-m", tmp_path / "a", *words)
     assert ran.code == 0
     assert "have no mail header" in ran.err

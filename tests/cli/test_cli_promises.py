@@ -110,8 +110,10 @@ def test_a_table_without_one_class_or_with_too_few_rows(capsys, monkeypatch, tmp
     assert "needs at least 2,995 negatives, there are 50" in done.err
     (tmp_path / "empty.csv").write_text("score,label\n")
     assert "has no rows" in run_here(capsys, monkeypatch, "certify", tmp_path / "empty.csv").err
-    (tmp_path / "mail.txt").write_text("score,label\n")
-    assert "is no table" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.txt").err
+    (tmp_path / "mail.txt").write_text("Subject: lunch\n\nat noon\n")
+    assert "has no column 'score'" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.txt").err
+    (tmp_path / "mail.mbox").write_text("From a@b Mon Nov 16 00:00:00 2026\n\n")
+    assert "is no table" in run_here(capsys, monkeypatch, "certify", tmp_path / "mail.mbox").err
     assert run_here(capsys, monkeypatch, "certify", tmp_path / "nothing.csv").code == 66
 
 

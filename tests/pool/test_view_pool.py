@@ -1,6 +1,7 @@
 """ViewPool: exact experts on shared sums, weights from held-out documents or online, explanations that add up."""
 
 import pickle
+import warnings
 from array import array
 
 import numpy as np
@@ -387,3 +388,15 @@ def test_copies_of_a_few_texts_are_told_apart(few):
     truth = np.array(["spam"] * len(spam) + ["ham"] * len(ham))
     pool = ViewPool("text", weights="stack").fit(spam + ham, truth)
     assert (pool.predict(spam + ham) == truth).all()
+
+
+def test_plain_texts_read_as_mail_are_noticed():
+    texts, labels = ["buy gold now", "see you at lunch"] * 20, ["spam", "ham"] * 20
+    mails = [f"Subject: {text}\n\n{text}" for text in texts]
+    for learn in (ViewPool(n_features=2**12).fit, ViewPool(n_features=2**12).partial_fit):
+        with pytest.warns(UserWarning, match=r"no mail header, and were read as mail.*use ViewPool\('text'\)"):
+            learn(texts, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ViewPool(n_features=2**12).fit(mails, labels)
+        ViewPool("text", n_features=2**12).fit(texts, labels)

@@ -481,6 +481,7 @@ def test_log_probabilities():
     assert not hasattr(GuaranteedThreshold(Score(), probabilities=None), "predict_log_proba")
 
 
+@pytest.mark.filterwarnings("ignore:Took 'ok' as the positive class")
 def test_the_certificate_names_both_classes():
     labels = np.where(Y == "ham", "ok", "junk")
     second = GuaranteedThreshold(Score(), max_fpr=0.01).fit(-X, labels).certificate_

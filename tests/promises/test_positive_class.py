@@ -1,12 +1,17 @@
 """The positive class of two, read from the labels."""
 
 import sys
+import warnings
 from itertools import permutations
 from subprocess import run
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
+from surebayes.promises import positive_class
+from surebayes.promises.budgeted_threshold import BudgetedThreshold
+from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
 from surebayes.promises.positive_class import doubt_about, positive_of
 
 PAIRS = [  # negative, positive
@@ -45,6 +50,33 @@ def test_other_labels_give_no_hint_and_the_sentence_names_both(labels):
 def test_there_is_doubt_about_two_labels_only(labels, positive):
     assert positive_of(labels) == positive
     assert doubt_about(labels, labels[-1] if labels else None) == ""
+
+
+LABELS = [(["fraud", "legit"], "took 'legit', so that alarms on 'fraud' are limited"), (["junk", "ok"], "the reverse")]
+
+
+@pytest.mark.parametrize(("labels", "said"), LABELS)
+@pytest.mark.parametrize("dtype", [None, object])
+@pytest.mark.parametrize("make", [
+    lambda **given: GuaranteedThreshold(GaussianNB(), max_fpr=0.3, confidence=0.5, **given),
+    lambda **given: BudgetedThreshold(GaussianNB(), rate=0.3, burst=5, **given),
+])  # fmt: skip
+def test_the_estimators_warn_once_where_labels_do_not_say(monkeypatch, labels, said, dtype, make):
+    monkeypatch.setattr(positive_class, "_warned", set())
+    y = np.array(labels * 30, dtype)
+    X = np.random.default_rng(0).normal(size=(60, 2)) + (y == labels[1])[:, None]
+    with pytest.warns(UserWarning, match=said) as caught:
+        make().fit(X, y)
+    assert caught[0].filename == __file__
+    assert "To choose, give pos_label." in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(X, y)  # once is enough
+        positive_class._warned.clear()
+        for label in labels:
+            make(pos_label=label).fit(X, y)
+        make().fit(X, np.where(y == labels[1], "spam", "ham"))
+        make().fit(X, y == labels[1])
 
 
 def test_it_imports_nothing_heavy():

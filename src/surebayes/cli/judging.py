@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import picture as _picture
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
+from surebayes.corpora.tables import SourceDocument
 
 if TYPE_CHECKING:
-    from surebayes.corpora.sources import SourceDocument
+    from surebayes.corpora.written_tables import TableWriter
     from surebayes.filter.filter import Filter
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.lean.verdict import Verdict
@@ -30,33 +31,59 @@ if TYPE_CHECKING:
          "JSON lines in a pipe."),
         ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "By four processes."),
         ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit code 1 if it is spam."),
+        ("surebayes classify -m topics --csv news.csv --keep id --out verdicts.csv",
+         "A table of verdicts that can be joined with the rows."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.table_options
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if a document is of any but the first class.")
 @setting("jobs", about="How many processes judge; the lines come in the order of the documents.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="COL",
+    help=("A column or key of the tables that goes into each verdict. May be repeated."),
+)
+@click.option("--out", type=click.Path(readable=False, dir_okay=False), metavar="FILE", help=(
+    "Write the verdicts into a .csv, .tsv, .jsonl or .parquet file."
+))  # fmt: skip
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 @click.pass_context
 def classify(
     ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
-    **options: Any,
+    keep: tuple[str, ...], out: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Judge documents: path, label, score, probability and threshold, one line per document."""
-    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    """Judge documents: path, label, score, probability and threshold, one line per document.
+
+    Verdicts on rows of a table also have its `file` and the number of the `row`, from 1; of JSON lines that of the
+    line.
+    """
+    keep = tuple(dict.fromkeys(keep))
+    inputs = _inputs.taken({**options, "keep": keep}, labelled=False, paths=paths)
     inputs.allow_empty()
+    if keep and not inputs.sources.are_tables:
+        raise click.UsageError("--keep names columns of tables, and here are documents that are not from tables.")
     json_lines, any_positive = _show.wants_json(as_json), False
-    hidden = not json_lines and sys.stdout.isatty()
-    with _judge(model, jobs) as judge, _show.progress("judging", _inputs.total(inputs), hidden=hidden) as counter:
-        negative = judge.classes[0]
-        show = _JsonLines(judge.basis).print if json_lines else _Lines(judge.classes).print
+    hidden = not json_lines and sys.stdout.isatty() and out is None
+    with ExitStack() as opened:
+        table = None if out is None else opened.enter_context(_verdict_table(out, keep))
+        judge = opened.enter_context(_judge(model, jobs))
+        counter = opened.enter_context(_show.progress("judging", _inputs.total(inputs), hidden=hidden))
+        negative, judged = judge.classes[0], 0
+        if table is not None:
+            show = _written(table)
+        else:
+            show = _JsonLines(judge.basis, keep).print if json_lines else _Lines(judge.classes).print
         for document, (label, score, threshold, probability) in judge.verdicts(inputs.sources):
             counter.advance(document.size)
-            any_positive = any_positive or label != negative
-            show(document.name, label, score, probability, threshold)
+            any_positive, judged = any_positive or label != negative, judged + 1
+            show(document, label, score, probability, threshold)
         basis = judge.basis
     inputs.report()
+    if out is not None:
+        _show.note(f"{judged:,} verdicts are in {out}.")
     if basis not in ("", "base"):
         _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. See `surebayes doctor`.")
     if exit_code and any_positive:
@@ -66,15 +93,54 @@ def classify(
 class _JsonLines:
     """Verdicts as `_show.print_json` prints them, in a fifth of the time; those of a layer say what it stood on."""
 
-    def __init__(self, basis: str) -> None:
+    def __init__(self, basis: str, keep: Sequence[str] = ()) -> None:
         self.end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
+        self.keep = _kept_names(keep)
 
-    def print(self, path: str, label: str, score: float, probability: float, threshold: float) -> None:
+    def print(self, document: SourceDocument, label: str, score: float, probability: float, threshold: float) -> None:
         """Print one."""
         sys.stdout.write(
-            f'{{"path": {_quoted(path)}, "label": {_quoted(label)}, "score": {score!r}, '
-            f'"probability": {probability!r}, "threshold": {threshold!r}{self.end}'
+            f'{{"path": {_quoted(document.name)}, "label": {_quoted(label)}, "score": {score!r}, '
+            f'"probability": {probability!r}, "threshold": {threshold!r}{self._place(document)}{self.end}'
         )
+
+    def _place(self, document: SourceDocument) -> str:
+        """Return the file and row of a document of a table, and what was kept of it."""
+        if type(document) is SourceDocument:
+            return ""
+        row: Any = document
+        kept = ""
+        if self.keep:
+            import json
+
+            kept = "".join(f", {_quoted(k)}: {json.dumps(v, default=str)}" for k, v in zip(self.keep, row.kept))
+        return f', "file": {_quoted(row.file)}, "row": {row.row}{kept}'
+
+
+def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
+    from surebayes.corpora.written_tables import TableWriter
+
+    return TableWriter(path, ["path", "file", "row", *_kept_names(keep), "label", "score", "probability", "threshold"])
+
+
+def _kept_names(keep: Sequence[str]) -> list[str]:
+    """Return how the columns that are kept are called beside a verdict: `kept_label` for the table's own label."""
+    return [f"kept_{name}" if name in _VERDICT else name for name in keep]
+
+
+_VERDICT = ("path", "file", "row", "label", "score", "probability", "threshold", "basis")
+"""The keys of a verdict."""
+
+
+def _written(table: TableWriter) -> Callable[..., None]:
+    """Return what writes a verdict into a table."""
+
+    def write(document: SourceDocument, *verdict: Any) -> None:
+        row: Any = document
+        place = (row.file, row.row, *row.kept) if hasattr(document, "kept") else (document.name, None)
+        table.write([document.name, *place, *verdict])
+
+    return write
 
 
 @contextmanager
@@ -128,8 +194,10 @@ class _Lines:
             f"{'label':<{self.width}}  {'score':>9}  {'threshold':>9}  {'probability':>11}  path", style="bold"
         )
 
-    def print(self, path: str, label: str, score: float, probability: float, threshold: float) -> None:
+    def print(self, document: SourceDocument, label: str, score: float, probability: float, threshold: float) -> None:
         from rich.text import Text
+
+        path = document.name
 
         line = Text(f"{_show.visible(label):<{self.width}}", style="green" if label == self.first else "bold red")
         numbers = f"{score:9.3f}  {threshold:9.3f}  {probability:11.4f}"
@@ -167,24 +235,34 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
     examples=(
         ("surebayes explain -m ~/mail-filter mail.eml", "Why a mail was judged that way."),
         ("surebayes explain -m ~/mail-filter --json - < mail", "The same as JSON."),
+        ("surebayes explain -m topics --csv news.csv --text body --row 17", "A row of a table."),
     ),
 )
 @model_option()
 @setting("top")
+@_inputs.table_options
+@click.option("--row", "rows", type=click.IntRange(min=1), multiple=True, metavar="N", help=(
+    "Of a table only this row, counted from 1; of JSON lines the line. May be repeated."
+))  # fmt: skip
 @_show.output_options
-@click.argument("path", metavar="PATH", type=click.Path(readable=False))
-def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
+@click.argument("paths", metavar="[PATH]", nargs=-1, type=click.Path(readable=False))
+def explain(
+    model: str, top: int, rows: tuple[int, ...], paths: tuple[str, ...], as_json: bool | None, **options: Any
+) -> None:
     """Explain the verdict on a document.
 
     Shows each view's share of the score, the strongest terms and passages, the text with its strong passages marked,
-    the threshold, and how many corrections would reverse the verdict. Every message of a mailbox is explained.
+    the threshold, and how many corrections would reverse the verdict. Every message of a mailbox, and every row of a
+    table that --row does not leave out, is explained.
     """
-    from surebayes.corpora.sources import Source, Sources
     from surebayes.filter.filter import Filter
     from surebayes.pool.explanation import explanation_of
 
+    inputs = _inputs.taken(options, labelled=False, paths=paths)
+    if rows and not inputs.sources.are_tables:
+        raise click.UsageError("--row counts the rows of a table, and here are documents that are not from tables.")
     with Filter.open(model) as opened:
-        for document in Sources([Source(path, labelled=False)]):
+        for document in _chosen_rows(inputs, rows):
             verdict = opened.judge(document.content, remember=False)
             why = explanation_of(opened.explain(document.content), opened.classes, verdict.label)
             changes = opened.explain_layers(document.content, top)
@@ -196,6 +274,26 @@ def explain(model: str, top: int, path: str, as_json: bool | None) -> None:
             _picture.print_explanation(document.name, opened.classes, verdict, why, top)
             if verdict.basis:
                 _print_layers(verdict, changes)
+
+
+def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[SourceDocument]:
+    """Yield the documents of the rows that are asked for, or all; BadInput where a table has no such row."""
+    if not rows:
+        yield from inputs.sources
+        inputs.report()
+        return
+    missing = set(rows)
+    for document in inputs.sources:
+        row: Any = document
+        if row.row in rows:
+            missing.discard(row.row)
+            yield document
+    inputs.report()
+    if missing:
+        from surebayes.errors import BadInput
+
+        listed = ", ".join(f"{row:,}" for row in sorted(missing))
+        raise BadInput(f"There is no row {listed} with a text.")
 
 
 def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:

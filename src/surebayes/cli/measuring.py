@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from surebayes.cli.promises import anytime_option, mislabelled_option
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
+from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
 
@@ -67,8 +68,10 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     for path in plots:
         evaluation.draw_roc({Path(model).name or model: measured.roc}, path, mark=mark)
     if _show.wants_json(as_json):
-        _show.print_json({**measured.to_dict(), "learnt_before": known, "plots": list(plots)})
+        _show.print_json({**measured.to_dict(), "positive": positive, "learnt_before": known, "plots": list(plots)})
     else:
+        if positive is not None:
+            _show.say(_positive.roles(classes[0], positive))
         _print_evaluation(measured, plots, mark)
 
 
@@ -162,7 +165,7 @@ def calibrate(
     from surebayes.filter.filter import Filter
 
     terms = _terms(ctx, options)
-    has_inputs = any(options[name] for name in ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files"))
+    has_inputs = any(options[name] for name in ("ham", "spam", "classes", *_inputs.TABLE_PARAMETERS))
     inputs = _inputs.taken(options) if has_inputs else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
         documents = _labelled(inputs, opened.classes, counter)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, ParamType, setting
 
@@ -104,11 +106,14 @@ def certify(
     from surebayes.corpora.score_tables import positive_label, read_scores
     from surebayes.corpora.sources import Source
     from surebayes.promises.certifying import certify as certified
+    from surebayes.promises.positive_class import positive_of
 
     left_out: list[str] = []
     options["delimiter"] = _inputs.delimiter_of(options["delimiter"])
     table = Source(file, text=score, label_column=label, skip_bad=left_out.append if skip_bad else None, **options)
     scores, labels, groups = read_scores(table, group)
+    if positive is None and len(set(labels)) == 2 and positive_of(labels) is None and sys.stdin.isatty():
+        positive = _positive.settled(sorted(set(labels)), max(labels), "give --positive NAME")
     name, other = positive_label(labels, positive, file)
     certificate = certified(
         scores,

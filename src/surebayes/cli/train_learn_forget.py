@@ -11,8 +11,10 @@ import click
 from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import next_step as _next_step
 from surebayes.cli.shared import persons as _shared
+from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting
+from surebayes.promises.positive_class import positive_of
 
 if TYPE_CHECKING:
     from surebayes.cluster import DaskSpread
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
-@click.option("--positive", metavar="NAME", help="The positive class, where a table names the classes.")
+@click.option("--positive", metavar="NAME", help=(
+    "The positive class, whose false alarms are limited. Default: of two, spam, 1, yes and the like, else the last."
+))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
     "The filter that a new one stands on, as a layer: it judges by that filter's counts and, many times, its own."
 ))  # fmt: skip
@@ -73,6 +77,7 @@ def train(
     from surebayes.filter.filter import is_filter
     from surebayes.filter.lean import outcome
     from surebayes.filter.new_folder import remove_unused
+    from surebayes.mail.header_check import HeaderCheck
 
     inputs = _inputs.taken(options)
     reserve, journal = options.pop("reserve"), options.pop("journal")
@@ -81,10 +86,10 @@ def train(
         inputs.allow_empty()
     classes = _classes(inputs, positive) if new and base is None else []
     is_new = False
-    headers = outcome.HeaderCheck()
+    headers, assumed = HeaderCheck(), None if options["reader"] else inputs.usual_reader
     spread = _spread(dask)
     try:
-        kind = {"reader": options["reader"], "model": options["views"], "width": options["width"]}
+        kind = {"reader": options["reader"] or assumed, "model": options["views"], "width": options["width"]}
         kind["content"] = content is not False
         if base is not None:
             given = {name: kind[name] for name, option in _KIND.items() if _shared.is_flag(option)}
@@ -116,8 +121,8 @@ def train(
         if spread is not None:
             spread.close()
     inputs.report()
-    assumed_mail = is_new and base is None and options["reader"] == "mail" and not _shared.was_given("reader")
-    for sentence in outcome.about_documents(assumed_mail and headers.without_header, done["contradictory"]):
+    assumed = assumed if is_new and base is None else None
+    for sentence in outcome.about_documents(assumed, headers, done["contradictory"]):
         _show.note(sentence)
     report = outcome.record(done, len(inputs.skipped), status["documents"], status["model"], told_apart)
     if _show.wants_json(as_json):
@@ -181,14 +186,22 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
     from surebayes.errors import BadInput
 
     classes = inputs.sources.labels()
-    if positive is not None:
-        if positive not in classes:
-            raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
-        classes = [name for name in classes if name != positive] + [positive]
+    if positive is not None and positive not in classes:
+        raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
     if len(classes) < 2:
         listed = f"only {classes[0]!r}" if classes else "none"
         raise BadInput(f"A filter needs documents of two classes at least; there is {listed}.")
-    return classes
+    if positive is not None:
+        return _with_last(classes, positive)
+    if len(classes) > 2:
+        return classes
+    in_order = all(source.label is not None for source in inputs.sources.sources)
+    taken = classes[1] if in_order else positive_of(classes) or classes[1]
+    return _with_last(classes, _positive.settled(classes, taken, "give a new filter --positive NAME"))
+
+
+def _with_last(classes: list[str], positive: str) -> list[str]:
+    return [name for name in classes if name != positive] + [positive]
 
 
 def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice | None) -> None:
@@ -201,6 +214,9 @@ def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice
         },
         f"{model} is trained:",
     )
+    if report["positive"] is not None:
+        negative, positive = report["documents"]
+        _show.say(_positive.roles(negative, positive))
     held_out = report["held_out"]
     click.echo()
     if held_out["figures"]:

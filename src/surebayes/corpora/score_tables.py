@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 
+from surebayes.corpora.opening import shown, spooled
 from surebayes.corpora.sources import Source
-from surebayes.corpora.tables import shown
+from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, table_in
 from surebayes.errors import BadInput
 from surebayes.promises.positive_class import positive_of
 
@@ -31,14 +32,18 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
     ...     read_scores(Source(table, text="score"))
     ([-1.5, 2.0], ['ham', 'spam'], None)
     """
-    table = source.replaced(scores=True).resolved()
-    if table.format not in ("csv", "jsonl", "parquet"):
+    table = source.replaced(scores=True, keep=() if group is None else (group,)).resolved()
+    if table.format == "file":
+        table = table.replaced(path=spooled(table.path))
+        table = table.replaced(format=table_in(table.path))
+    if table.format not in TABLES:
         raise BadInput(
-            f"{shown(source.path)} is no table. Scores are read from CSV, TSV, JSON lines and Parquet files (.csv, "
-            ".tsv, .jsonl, .parquet)."
+            f"{shown(source.path)} is no table. Scores are read from CSV, JSON and Parquet files "
+            f"({', '.join(TABLE_SUFFIXES)})."
         )
-    scores, labels, places = [], [], []
-    for where, cell, label, _ in table:
+    scores, labels, groups, named = [], [], [], 0
+    for row in table:
+        where, cell, label, _ = row
         score = _number(cell)
         if score is None:
             table.refuse(
@@ -49,14 +54,15 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
         assert label is not None
         scores.append(score)
         labels.append(str(label))
-        places.append(where)
+        if group is not None:
+            name = row.kept[0]
+            named += name is not None
+            groups.append(where if name is None or name == "" else f"group {name!r}")
     if group is None:
         return scores, labels, None
-    if str(source.path) == "-":
-        raise BadInput("Groups take a second look at the table: give a file instead of standard input.")
-    of_row = {row.name: row.content for row in table.replaced(text=group, skip_bad=lambda sentence: None)}
-    named = [of_row.get(where) for where in places]
-    return scores, labels, [f"group {name!r}" if name else where for where, name in zip(places, named)]
+    if scores and not named:
+        raise BadInput(f"{shown(table.path)} has nothing in {group!r}. Name the column of groups with --group.")
+    return scores, labels, groups
 
 
 def _number(cell: bytes | str) -> float | None:

@@ -14,7 +14,8 @@ from collections import Counter
 from operator import itemgetter
 
 from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
-from surebayes.corpora.tables import SourceDocument, open_input, read_csv, read_jsonl, read_parquet, shown, suffix_of
+from surebayes.corpora.opening import is_read_once, open_input, shown, spooled, suffix_of
+from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, SourceDocument
 from surebayes.errors import BadInput, NoInput
 from surebayes.mail import mail_kernel
 from surebayes.mail.plain import MAX_BYTES
@@ -27,19 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BadInput", "SourceDocument", "NoInput", "Source", "Sources", "guess_format"]
 
-FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", "csv", "jsonl", "parquet")
+FORMATS = ("auto", "file", "folder", "maildir", "mh", "mbox", *TABLES)
 """What a source may be; "auto" looks at the folder, the suffix and the first bytes."""
 _KEPT = MAX_BYTES + 1  # one byte more than is looked at, so that a longer document is marked truncated
 _BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for mails that are larger
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".mbox": "mbox",
-}
+_SUFFIXES = {**TABLE_SUFFIXES, ".mbox": "mbox"}
 
 
 class Source(PlainValue):
@@ -56,17 +49,20 @@ class Source(PlainValue):
     text, label_column : str
         Columns (of CSV and Parquet) or keys (of JSON lines).
     delimiter : str, optional
-        Of a CSV file; by default a tab for .tsv and .tab, else a comma. Where it is a tab, quotes are letters as any.
+        Of a CSV file; by default a tab for .tsv and .tab, else the one of comma, tab and semicolon that makes `text` a
+        column. Where it is a tab, a quote that no other one closes is a letter as any.
     header : bool
         Whether a CSV file starts with a line of names; if not, columns go by number, from 1.
     encoding : str
-        Of CSV and JSON lines.
+        Of CSV and JSON; files that begin with the mark of UTF-16 or UTF-32 are read as such.
     labelled : bool
         Whether a row without a label is an error.
     scores : bool
         Whether the text of a table is a score: numbers are then taken too, as text.
     multilabel : bool
         Whether a column of lists gives a document none, one or several labels; else a row must have one.
+    keep : tuple of str
+        Columns of a table whose values come with each document, as `TableRow.kept`.
     skip_bad : callable, optional
         Called with the sentence that would have been the error of a file or row; that one is left out, the rest is
         read.
@@ -84,7 +80,7 @@ class Source(PlainValue):
 
     __slots__ = (  # noqa: RUF023 - the order of the parameters
         "path", "label", "format", "text", "label_column", "delimiter", "header", "encoding", "labelled", "scores",
-        "multilabel", "skip_bad",
+        "multilabel", "keep", "skip_bad",
     )  # fmt: skip
 
     path: str | os.PathLike[str]
@@ -98,6 +94,7 @@ class Source(PlainValue):
     labelled: bool
     scores: bool
     multilabel: bool
+    keep: tuple[str, ...]
     skip_bad: Callable[[str], None] | None
 
     def __init__(
@@ -113,11 +110,12 @@ class Source(PlainValue):
         labelled: bool = True,
         scores: bool = False,
         multilabel: bool = False,
+        keep: tuple[str, ...] = (),
         skip_bad: Callable[[str], None] | None = None,
     ) -> None:
         if format not in FORMATS:
             raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {format!r}.")
-        of_table = text, label_column, delimiter, header, encoding, labelled, scores, multilabel
+        of_table = text, label_column, delimiter, header, encoding, labelled, scores, multilabel, keep
         for slot, value in zip(self.__slots__, (path, label, format, *of_table, skip_bad)):
             object.__setattr__(self, slot, value)
 
@@ -151,6 +149,16 @@ class Source(PlainValue):
     def flag(self) -> str:
         """The option of a command that names the column of texts."""
         return "--score" if self.scores else "--text"
+
+    @property
+    def keep_flag(self) -> str:
+        """The option of a command that names columns to keep."""
+        return "--group" if self.scores else "--keep"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table, by its format or its name."""
+        return self.resolved().format in TABLES
 
     def resolved(self) -> Source:
         """Return the same source with its format found out."""
@@ -232,12 +240,25 @@ class Sources:
         """Return how many documents each label has; reads all of them once."""
         return dict(Counter(label for document in self for label in _labels(document)))
 
+    def spool(self) -> None:
+        """Copy tables that can be read once, such as standard input, so that they can be read again."""
+        self.sources = [
+            source.replaced(path=spooled(source.path)) if source.label is None and is_read_once(source.path) else source
+            for source in self.sources
+        ]
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether all of them are tables."""
+        return all(source.is_table for source in self.sources)
+
     def labels(self) -> list[str]:
         """Return the labels: in the order of the sources where these have one, sorted where a table gives them.
 
         Only tables without a label of their own are read.
         """
         named = dict.fromkeys(source.label for source in self.sources if source.label is not None)
+        self.spool()
         tables = (source for source in self.sources if source.label is None)
         inside = {label for source in tables for document in source for label in _labels(document)}
         return [*named, *sorted(inside - set(named))]
@@ -423,7 +444,5 @@ _READERS: dict[str, Callable[[Source], Iterator[SourceDocument]]] = {
     "maildir": _read_folder,
     "mh": _read_folder,
     "mbox": _read_mbox,
-    "csv": read_csv,
-    "jsonl": read_jsonl,
-    "parquet": read_parquet,
+    **{name: format.read for name, format in TABLES.items()},
 }

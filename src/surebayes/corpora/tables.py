@@ -1,18 +1,20 @@
-"""Rows of CSV, JSON lines and Parquet files as documents; what a document is, and what can be wrong with one."""
+"""Rows of tables as documents: the registry of their formats, and a reader for each.
+
+A format is one entry of `TABLES`: options of commands, their help, errors and readers come from it.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import namedtuple
 
-from surebayes.corpora.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
+from surebayes.corpora.opening import open_input, recoded, shown, spooled, suffix_of
 from surebayes.errors import BadInput, NoInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any, BinaryIO
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from surebayes.corpora.sources import Source
 
@@ -39,46 +41,40 @@ class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "
     size: int
 
 
-def shown(path: str | os.PathLike[str]) -> str:
-    """Return the name by which messages call a file."""
-    return "standard input" if path == "-" else os.fspath(path)
+class TableRow(SourceDocument):
+    """A document of a table.
 
-
-def open_input(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file or standard input, decompressed where it is compressed; NoInput where there is none."""
-    if path == "-":
-        file: Any = sys.stdin.buffer
-        start = file.peek(LONGEST_MAGIC) if hasattr(file, "peek") else b""
-    else:
-        try:
-            file = open(path, "rb")  # noqa: SIM115 - the caller closes it
-        except FileNotFoundError:
-            raise NoInput(f"There is no file or folder {shown(path)}.") from None
-        except IsADirectoryError:
-            raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
-        start = file.peek(LONGEST_MAGIC)
-    compression = compression_of(start)
-    plain: BinaryIO = decompressed(file, compression, shown(path)) if compression else file
-    return plain
-
-
-def suffix_of(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a file's name in lower case, without that of a compression.
-
-    Examples
-    --------
-    >>> from surebayes.corpora.tables import suffix_of
-    >>> suffix_of("2024.mbox.gz"), suffix_of("news.CSV"), suffix_of("mail.gz")
-    ('.mbox', '.csv', '')
+    Attributes
+    ----------
+    file : str
+        The file, as messages call it.
+    row : int
+        The number of the row, from 1; a line of names is none. Of JSON lines the number of the line.
+    kept : tuple
+        The values of the columns that the source keeps.
     """
-    stem, suffix = os.path.splitext(os.fspath(path))
-    return (os.path.splitext(stem)[1] if suffix.lower() in SUFFIXES else suffix).lower()
+
+    # no slots: the document itself stays the tuple that readers of all kinds give
+
+    file: str
+    row: int
+    kept: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _table_row, (tuple(self), self.file, self.row, self.kept)
+
+
+def _table_row(document: tuple[Any, ...], file: str, row: int, kept: tuple[Any, ...]) -> TableRow:
+    made = TableRow(*document)
+    made.file, made.row, made.kept = file, row, kept
+    return made
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
     """Yield line numbers, decoded lines and their sizes."""
     name = shown(source.path)
-    with open_input(source.path) as file:
+    with open_input(source.path) as original:
+        file, encoding = recoded(original, source.encoding, name)
         number = 0
         while line := file.readline(MAX_LINE + 1):
             number += 1
@@ -87,14 +83,12 @@ def _lines(source: Source) -> Iterator[tuple[int, str, int]]:
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             try:
-                yield number, line.decode(source.encoding), len(line)
+                yield number, line.decode(encoding), len(line)
             except UnicodeDecodeError as error:
                 source.refuse(
                     f"{name}, line {number}: byte {line[error.start]:#04x} at place {error.start + 1} is not "
-                    f"{source.encoding}. Name the right encoding (--encoding latin-1, for example), or mend the line."
+                    f"{encoding}. Name the right encoding (--encoding latin-1, for example), or mend the line."
                 )
-            except LookupError:
-                raise BadInput(f"There is no encoding {source.encoding!r}; try utf-8, latin-1 or cp1252.") from None
 
 
 class _NumberedLines:
@@ -112,24 +106,40 @@ class _NumberedLines:
         return line
 
 
-def read_csv(source: Source) -> Iterator[SourceDocument]:
+class _Sniffed:
+    """Lines whose first one was looked at."""
+
+    def __init__(self, first: str, lines: _NumberedLines) -> None:
+        self.first, self.lines = [first], lines
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self.first.pop() if self.first else next(self.lines)
+
+
+def read_csv(source: Source) -> Iterator[TableRow]:
     """Read the documents of a CSV or TSV file."""
     import csv
 
-    name, tabs = shown(source.path), suffix_of(source.path) in (".tsv", ".tab")
-    delimiter = source.delimiter or ("\t" if tabs else ",")
-    if len(delimiter) != 1:
-        raise BadInput(f"A delimiter must be one character. Got {delimiter!r}.")
+    name = shown(source.path)
+    if source.delimiter is not None and len(source.delimiter) != 1:
+        raise BadInput(f"A delimiter must be one character. Got {source.delimiter!r}.")
     lines = _NumberedLines(source)
+    first = next(lines, None)
+    if first is None:
+        return
     csv.field_size_limit(MAX_LINE)
-    # Tab-separated values know no quotes; texts with a single one in them would swallow the rows after it.
-    plain = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    rows = plain if delimiter == "\t" else csv.reader(lines, delimiter=delimiter)
+    delimiter = source.delimiter or _delimiter(source, first)
+    rest = _Sniffed(first, lines)
+    rows = _tab_separated(rest) if delimiter == "\t" else csv.reader(rest, delimiter=delimiter)
     number, before = 0, 0
     try:
         names = next(rows, []) if source.header else None
-        wanted = _wanted(source, names)
+        wanted = [*_wanted(source, names), *source.keep]
         places = [_place(source, wanted, k, names) for k in range(len(wanted))]
+        n = len(wanted) - len(source.keep)
         for row in rows:
             if not row:
                 continue
@@ -137,11 +147,99 @@ def read_csv(source: Source) -> Iterator[SourceDocument]:
             where = f"{name}, row {number} (line {lines.number})"
             cells = [row[place] if place < len(row) else None for place in places]
             size, before = lines.size - before, lines.size
-            document = _labelled(source, where, cells[0], cells[1] if len(cells) > 1 else source.label, size)
-            if document:
-                yield document
+            label = cells[1] if n > 1 else source.label
+            yield from _labelled(source, where, cells[0], label, size, number, cells[n:])
     except csv.Error as error:
         raise BadInput(f"{name}, line {lines.number}: {error}. Is it a CSV file with {delimiter!r} between?") from None
+
+
+def _delimiter(source: Source, first: str) -> str:
+    """Return what separates the columns: a tab by the file's name, else what makes the column of texts one of them."""
+    import csv
+
+    if suffix_of(source.path) in (".tsv", ".tab"):
+        return "\t"
+    if source.header:
+        for delimiter in ",\t;":
+            if source.text in next(csv.reader([first], delimiter=delimiter), []):
+                return delimiter
+    return ","
+
+
+_FARTHEST = 1000  # lines that a quoted cell may span
+
+
+def _tab_separated(lines: Iterator[str]) -> Iterator[list[str]]:
+    """Yield rows of tab-separated values, whether cells with tabs and line ends are quoted or there are none.
+
+    Programs write either: a cell is a quoted one if its closing quote is where a cell can end. A quote that closes on
+    a later line counts only if the lines between could not be rows of their own.
+    """
+    ahead: list[str] = []
+    columns = 0
+    while True:
+        line = ahead.pop(0) if ahead else next(lines, None)
+        if line is None:
+            return
+        cells, is_open = _tab_cells(line)
+        if is_open:
+            joined = _closed(line, ahead, lines, columns)
+            if joined is not None:
+                cells, _ = _tab_cells(joined)
+        columns = columns or len(cells)
+        yield cells
+
+
+def _closed(line: str, ahead: list[str], lines: Iterator[str], columns: int) -> str | None:
+    """Return a row whose open cell is closed by one of the next lines; None where its quote is a letter as any."""
+    joined, is_row = line, line.count("\t") == columns - 1
+    for taken in range(_FARTHEST if columns else 0):
+        if taken == len(ahead):
+            more = next(lines, None)
+            if more is None:
+                return None
+            ahead.append(more)
+        joined += ahead[taken]
+        cells, is_open = _tab_cells(joined)
+        closes = not is_open and len(cells) == columns
+        if ahead[taken].count("\t") == columns - 1 and (is_row or not closes):
+            return None  # it is a row of its own
+        if closes:
+            del ahead[: taken + 1]
+            return joined
+    return None
+
+
+def _tab_cells(line: str) -> tuple[list[str], bool]:
+    """Cut a line at its tabs, those within quotes left out; return the cells, and whether a quoted one stays open."""
+    text = line.removesuffix("\n").removesuffix("\r")
+    cells, place, is_open = [], 0, False
+    while True:
+        if text.startswith('"', place):
+            end = _closing(text, place + 1)
+            if end is not None:
+                cells.append(text[place + 1 : end].replace('""', '"'))
+                if end + 1 == len(text):
+                    return cells, is_open
+                place = end + 2
+                continue
+            is_open = True
+        tab = text.find("\t", place)
+        if tab < 0:
+            cells.append(text[place:])
+            return ([] if cells == [""] else cells), is_open
+        cells.append(text[place:tab])
+        place = tab + 1
+
+
+def _closing(text: str, place: int) -> int | None:
+    """Return where the quote is that closes a cell: before a tab or the end, quotes within being doubled."""
+    while (place := text.find('"', place)) >= 0:
+        if text.startswith('""', place):
+            place += 2
+            continue
+        return place if place + 1 == len(text) or text[place + 1] == "\t" else None
+    return None
 
 
 def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
@@ -154,7 +252,7 @@ def _wanted(source: Source, names: Sequence[str] | None) -> list[str]:
 def _place(source: Source, wanted: Sequence[str], k: int, names: list[str] | None) -> int:
     """Find a column by its name, or by its number where a file has no names."""
     column, name = wanted[k], shown(source.path)
-    flag = (source.flag, "--label")[k]
+    flag = source.keep_flag if k >= len(wanted) - len(source.keep) else (source.flag, "--label")[k]
     if names is None:
         if not column.isdigit() or int(column) < 1:
             raise BadInput(f"{name} is read without a header: {flag} takes the number of a column. Got {column!r}.")
@@ -175,8 +273,16 @@ def _no_column(name: str, column: str, names: Iterable[str], flag: str) -> BadIn
     )
 
 
-def _labelled(source: Source, where: str, text: Any, label: Any, size: int) -> SourceDocument | None:
-    """Make a document of a row's cells; refuse the row where one is missing."""
+def _labelled(
+    source: Source, where: str, text: Any, label: Any, size: int, row: int, kept: Iterable[Any] = ()
+) -> Iterator[TableRow]:
+    """Yield the document of a row's cells; refuse the row where one is missing."""
+    document = _checked(source, where, text, label, size)
+    if document is not None:
+        yield _table_row(document, shown(source.path), row, tuple(kept))
+
+
+def _checked(source: Source, where: str, text: Any, label: Any, size: int) -> SourceDocument | None:
     if source.scores and isinstance(text, (int, float)):
         text = repr(text)
     if not isinstance(text, (str, bytes)):
@@ -207,57 +313,199 @@ def _plain_label(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def read_jsonl(source: Source) -> Iterator[SourceDocument]:
-    """Read the documents of a file of JSON lines."""
+def read_json(source: Source) -> Iterator[TableRow]:
+    """Read the documents of JSON objects: one on each line, or all in one array."""
     import json
 
-    name = shown(source.path)
-    for number, line, size in _lines(source):
+    name, lines, is_first = shown(source.path), _lines(source), True
+    for number, line, size in lines:
         if not line.strip():
             continue
+        if is_first and line.lstrip().startswith("["):
+            yield from _read_array(source, line, lines)
+            return
+        is_first = False
         where = f"{name}, line {number}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
+            if line.strip() == "{":
+                raise BadInput(
+                    f"{where} begins an object that goes on: expected an object on each line, or an array of objects."
+                ) from None
             source.refuse(f"{where} is no JSON: {error}.")
             continue
-        if not isinstance(row, dict):
-            source.refuse(f"{where} is no JSON object but a {type(row).__name__}.")
-            continue
-        if source.text not in row:
-            raise _no_column(where, source.text, row, source.flag)
-        label = source.label if source.label is not None else row.get(source.label_column)
-        document = _labelled(source, where, row[source.text], label, size)
-        if document:
-            yield document
+        yield from _of_object(source, where, row, size, number)
 
 
-def read_parquet(source: Source) -> Iterator[SourceDocument]:
+def _of_object(source: Source, where: str, row: Any, size: int, number: int) -> Iterator[TableRow]:
+    if not isinstance(row, dict):
+        source.refuse(f"{where} is no JSON object but a {type(row).__name__}.")
+        return
+    if source.text not in row:
+        raise _no_column(where, source.text, row, source.flag)
+    label = source.label if source.label is not None else row.get(source.label_column)
+    kept = [row.get(column) for column in source.keep]
+    yield from _labelled(source, where, row[source.text], label, size, number, kept)
+
+
+def _read_array(source: Source, first: str, lines: Iterator[tuple[int, str, int]]) -> Iterator[TableRow]:
+    """Read the objects of an array, holding one of them and what was read beyond it."""
+    import json
+    from itertools import count
+
+    name, decoder = shown(source.path), json.JSONDecoder()
+    text, place = first.lstrip()[1:], 0
+
+    def more() -> bool:
+        """Read at least as much again as is left, so that a long object is not tried too often."""
+        nonlocal text, place
+        text, place = text[place:], 0
+        pieces, wanted = [text], max(len(text), 4096)
+        for _, line, _ in lines:
+            pieces.append(line)
+            wanted -= len(line)
+            if wanted <= 0:
+                break
+        before, text = len(text), "".join(pieces)
+        return len(text) > before
+
+    for number in count(1):
+        while True:
+            while place < len(text) and text[place] in " \t\r\n,":
+                place += 1
+            if place < len(text) or not more():
+                break
+        if text[place : place + 1] == "]":
+            if text[place + 1 :].strip() or any(line.strip() for _, line, _ in lines):
+                raise BadInput(f"{name}: there is more after the array of objects; give one array, or JSON lines.")
+            return
+        where = f"{name}, row {number}"
+        while True:
+            try:
+                row, end = decoder.raw_decode(text, place)
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, ValueError) and len(text) - place <= MAX_LINE and more():
+                    continue
+                reason = "the array ends before its ]" if not text[place:].strip() else f"{error}"
+                raise BadInput(f"{where} is no JSON: {reason}.") from None
+            break
+        size, place = end - place, end
+        yield from _of_object(source, where, row, size, number)
+
+
+def read_parquet(source: Source) -> Iterator[TableRow]:
     """Read the documents of a Parquet file."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise ImportError("Reading Parquet needs pyarrow: pip install 'surebayes[corpora]'") from error
-    name = shown(source.path)
-    if not os.path.isfile(source.path):
-        raise NoInput(f"There is no file {name}.")
+    name, path = shown(source.path), _with_places(source.path)
     try:
-        with ParquetFile(source.path) as file:
-            columns = _wanted(source, file.schema_arrow.names)
-            for column, flag in zip(columns, (source.flag, "--label")):
+        with ParquetFile(os.fspath(path)) as file:
+            columns = [*_wanted(source, file.schema_arrow.names), *source.keep]
+            n = len(columns) - len(source.keep)
+            for k, column in enumerate(columns):
+                flag = source.keep_flag if k >= n else (source.flag, "--label")[k]
                 if column not in file.schema_arrow.names:
                     raise _no_column(name, column, file.schema_arrow.names, flag)
-            share = os.path.getsize(source.path) / max(file.metadata.num_rows, 1)
+            share = os.path.getsize(path) / max(file.metadata.num_rows, 1)
             number = 0
-            for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
-                cells = [batch.column(k).to_pylist() for k in range(len(columns))]
+            for batch in file.iter_batches(batch_size=_BATCH, columns=list(dict.fromkeys(columns))):
+                cells = [batch.column(batch.schema.names.index(column)).to_pylist() for column in columns]
                 for row in zip(*cells):
                     number += 1
                     size = int(number * share) - int((number - 1) * share)
-                    label = row[1] if len(row) > 1 else source.label
-                    document = _labelled(source, f"{name}, row {number}", row[0], label, size)
-                    if document:
-                        yield document
+                    label = row[1] if n > 1 else source.label
+                    yield from _labelled(source, f"{name}, row {number}", row[0], label, size, number, row[n:])
     except ArrowException as error:
         raise BadInput(f"{name} can't be read as Parquet: {str(error).splitlines()[0]}") from None
+
+
+def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return a file that can be read at any place: a spooled copy of a pipe or of a compressed file."""
+    from surebayes.corpora.opening import Spooled
+
+    path = spooled(path)
+    if isinstance(path, Spooled):
+        return path
+    if not os.path.isfile(path):
+        raise NoInput(f"There is no file {shown(path)}.")
+    with open(path, "rb") as file:
+        return path if file.read(4) == b"PAR1" else Spooled(path)
+
+
+class TableFormat(namedtuple("TableFormat", ("name", "suffixes", "read", "about"))):
+    """A format of tables.
+
+    Attributes
+    ----------
+    name : str
+        In `Source(format=...)`; commands take such files by the option ``--name``.
+    suffixes : tuple of str
+        How names of such files end.
+    read : callable
+        The reader: from a source to its documents.
+    about : str
+        A sentence for the help.
+    """
+
+    __slots__ = ()
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Source], Iterator[TableRow]]
+    about: str
+
+    @property
+    def flag(self) -> str:
+        """The option of commands."""
+        return f"--{self.name}"
+
+    @property
+    def parameter(self) -> str:
+        """The name of the option's parameter."""
+        return f"{self.name}_files"
+
+
+TABLES = {
+    format.name: format
+    for format in (
+        TableFormat("csv", (".csv", ".tsv", ".tab"), read_csv, "A CSV or TSV file; may be repeated."),
+        TableFormat("jsonl", (".jsonl", ".ndjson", ".json"), read_json, "JSON objects, one a line or all in an array."),
+        TableFormat("parquet", (".parquet",), read_parquet, "A Parquet file."),
+    )
+}
+"""The formats of tables, by name."""
+TABLE_SUFFIXES = {suffix: format.name for format in TABLES.values() for suffix in format.suffixes}
+"""The format of a file by the end of its name."""
+
+
+def listed(word: str = "or") -> str:
+    """Return the options of all formats as a list in words.
+
+    Examples
+    --------
+    >>> listed()
+    '--csv, --jsonl or --parquet'
+    """
+    flags = [format.flag for format in TABLES.values()]
+    return f"{', '.join(flags[:-1])} {word} {flags[-1]}"
+
+
+def table_in(path: str | os.PathLike[str]) -> str:
+    """Return the format of a table, by the end of its name or by how it begins; CSV where neither tells.
+
+    Examples
+    --------
+    >>> table_in("scores.tsv"), table_in("scores.ndjson")
+    ('csv', 'jsonl')
+    """
+    if (known := TABLE_SUFFIXES.get(suffix_of(path))) is not None:
+        return known
+    with open_input(path) as file:
+        start = file.read(4096)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else "csv"

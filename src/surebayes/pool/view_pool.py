@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from array import array
 from collections.abc import Iterable
 from numbers import Integral
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from surebayes.classifiers.parameters import is_count
 from surebayes.core import score
+from surebayes.mail.header_check import HeaderCheck, no_mail
 from surebayes.pool.choosing import HELD_OUT, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
@@ -249,6 +251,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"ViewPool needs at least two classes. Got {known.tolist()}; at the first partial_fit pass `classes`."
             )
+        if self.views == "mail" and HeaderCheck.of(documents).without_header:
+            warnings.warn(no_mail("use ViewPool('text'): it is made for them"), UserWarning, stacklevel=3)
         self.__dict__.pop("weights_", None)  # not fitted until all is done
         self.classes_ = known
         labels = self._codes(truth)

@@ -31,6 +31,7 @@ from surebayes.promises.class_scores import (
     target_columns,
     with_unsure,
 )
+from surebayes.promises.positive_class import warn_once
 from surebayes.promises.prequential import PrequentialThreshold
 from surebayes.promises.thresholded import ThresholdedClassifier
 from surebayes.text.documents import places_among, plain_documents
@@ -180,6 +181,8 @@ class BudgetedThreshold(ThresholdedClassifier):
         self._kind: Kind = kind
         self.classes_ = np.arange(labels.shape[1]) if kind == "multilabel" else np.asarray(self.estimator_.classes_)
         self._targets = target_columns(self.classes_, kind, self.pos_label)
+        if self.pos_label is None and kind == "binary":
+            warn_once(self.classes_.tolist(), self.classes_.tolist()[1], "give pos_label", stacklevel=3)
         self._budgets = [AlarmBudget(self.rate, self.burst) for _ in self._targets]
         self._calibrations = [PrequentialThreshold(self.rate, self.confidence) for _ in self._targets]
         self._found = [0] * len(self._targets)  # flagged rows that are known to be positive

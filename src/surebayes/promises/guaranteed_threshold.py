@@ -37,6 +37,7 @@ from surebayes.promises.holding_out import is_share, split, weight_parameter
 from surebayes.promises.independent import Groups, checked_groups, equal_rows
 from surebayes.promises.model_name import name_of
 from surebayes.promises.order_statistics import checked_mislabelled
+from surebayes.promises.positive_class import warn_once
 from surebayes.promises.thresholded import ThresholdedClassifier, n_rows
 from surebayes.text.documents import places_among, plain_documents
 
@@ -278,6 +279,8 @@ class GuaranteedThreshold(ThresholdedClassifier):
         self._kind = kind_of(labels, raw)
         columns, (names, truth) = by_class(raw, self._kind), self._truth(labels)
         self._targets = target_columns(names, self._kind, self.pos_label)
+        if self.pos_label is None and self._kind == "binary" and self.cost is None:
+            warn_once(names.tolist(), names.tolist()[1], "give pos_label", stacklevel=3)
         if len(self._targets) > 1 and self.min_recall is not None and (self.max_fpr or self.min_precision):
             raise ValueError(
                 "a band between two thresholds needs one positive class: give pos_label, or one limit only."

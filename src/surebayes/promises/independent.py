@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from surebayes.errors import TooFewDocuments
+from surebayes.text.documents import is_missing
 
 Groups = NDArray[np.intp]
 """The number of each row's group."""
@@ -172,7 +173,7 @@ def _key(row: Any) -> Any:
         hash(row)
     except TypeError:
         return pickle.dumps(row)
-    return row if row == row else None
+    return None if is_missing(row) else row
 
 
 def equal_scores(scores: Floats) -> Groups:

@@ -82,5 +82,28 @@ def doubt_about(labels: "Iterable[Any]", positive: "Any") -> str:
     return f"The labels {first} and {second} do not say which one is positive: took {taken}, {limited}."
 
 
+_warned: "set[str]" = set()
+
+
+def warn_once(labels: "Iterable[Any]", positive: "Any", way_out: str, stacklevel: int) -> None:
+    """Warn where the labels do not confirm the positive class that was taken by default; of the same labels once.
+
+    Parameters
+    ----------
+    labels, positive
+        As for `doubt_about`.
+    way_out : str
+        How to choose, as the end of "To choose, ...".
+    stacklevel : int
+        As for `warnings.warn`: 1 is the caller of this function.
+    """
+    doubt = doubt_about(labels, positive)
+    if doubt and doubt not in _warned:
+        import warnings
+
+        _warned.add(doubt)
+        warnings.warn(f"{doubt} To choose, {way_out}.", UserWarning, stacklevel=stacklevel + 1)
+
+
 def _quoted(label: "Any") -> str:
     return repr(str(label)) if isinstance(label, str) else str(label)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surebayes.cli.shared import inputs as _inputs
+from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, setting
+from surebayes.promises.positive_class import positive_of
 
 if TYPE_CHECKING:
     from surebayes.research.compare import Comparison
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    "Documents": ("ham", "spam", "classes", "csv_files", "jsonl_files", "parquet_files", "reader"),
+    "Documents": ("ham", "spam", "classes", *_inputs.TABLE_PARAMETERS, "reader"),
     "Tables": ("text", "label", "encoding", "delimiter", "header", "skip_bad"),
     "Classifiers and splits": ("classifiers", "split", "repeats", "train_size", "positive", "measure", "curve", "seed"),
     "Public corpora instead of your own documents": (
@@ -61,7 +63,9 @@ _SECTIONS = {
 ))  # fmt: skip
 @setting("repeats", about="Hold-outs, folds or steps in time.")
 @setting("train_size", about="The share that trains.")
-@click.option("--positive", metavar="NAME", help="The positive of two classes. Default: the one named last.")
+@click.option("--positive", metavar="NAME", help=(
+    "The positive of two classes. Default: the one named last; of a table spam, 1, yes and the like."
+))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
     "Measure with ever more of the training documents, or with ever more of their labels wrong."
@@ -109,6 +113,8 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     from surebayes.research.compare_documents import MEASURES, compare_documents, is_multilabel, steps_of, times_of
 
     inputs = _inputs.taken(options, multilabel=True)
+    assumed = None if options["reader"] else inputs.usual_reader
+    options["reader"] = options["reader"] or assumed
     names = list(dict.fromkeys(options["classifiers"])) or None
     if options["measure"] not in MEASURES:
         raise click.UsageError(f"There is no measure {options['measure']!r}; there are {', '.join(MEASURES)}.")
@@ -121,6 +127,7 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
         documents = list(_show.tracked(inputs.sources, counter))
     inputs.report()
     contents, labels = [document.content for document in documents], [document.label or "" for document in documents]
+    _warn_of_reader(assumed, contents)
     order = None
     if options["split"] == "time" and options["reader"] == "mail":
         order = times_of(contents, [document.name for document in documents])
@@ -130,6 +137,10 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
         raise click.UsageError("--positive is for two classes; these documents have lists of labels.")
     classes = list(dict.fromkeys(source.label or "" for source in inputs.sources.sources))
     positive = options["positive"] or (classes[-1] if len(classes) == 2 and all(classes) else None)
+    distinct = [] if is_multilabel(labels) else sorted(map(str, set(labels)))
+    if len(distinct) == 2:
+        taken = positive or positive_of(distinct) or distinct[1]
+        positive = _positive.settled(distinct, taken, "give --positive NAME", given=options["positive"] is not None)
     with _show.progress("comparing", unit="runs") as counter:
         compared = compare_documents(
             contents, labels, names, options["reader"], split=options["split"], repeats=options["repeats"],
@@ -140,6 +151,17 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
         _print_curve(compared, options["measure"], options["out"], as_json)
     else:
         _print(compared, options["measure"], options["out"], as_json)
+
+
+def _warn_of_reader(assumed: str | None, contents: Sequence[str | bytes]) -> None:
+    """Print a line where documents do not look like what they are read as."""
+    from surebayes.mail.header_check import HeaderCheck, no_mail, no_text
+
+    headers = HeaderCheck.of(contents)
+    if assumed == "mail" and headers.without_header:
+        _show.note(no_mail("compare with --reader text"))
+    if assumed == "text" and headers.with_header:
+        _show.note(no_text("compare with --reader mail"))
 
 
 def _curve(name: str | None) -> dict[str, Any]:

@@ -191,7 +191,9 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            takers = ("--ham PATH", "--class NAME=PATH", "--csv PATH", "--jsonl PATH", "--parquet PATH")
+            from surebayes.corpora.tables import TABLES
+
+            takers = ("--ham PATH", "--class NAME=PATH", *(f"{format.flag} PATH" for format in TABLES.values()))
             names = {option for parameter in self.params for option in parameter.opts}
             offered = [taker for taker in takers if taker.split()[0] in names]
             if "unexpected extra argument" in error.message and offered:

@@ -13,6 +13,7 @@ import click
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import ParamType, setting
 from surebayes.corpora.sources import Source, Sources
+from surebayes.corpora.tables import TABLES, listed
 
 _PATH = click.Path(readable=False)
 
@@ -55,6 +56,11 @@ class Inputs:
         """Go on with a word where a folder has no documents: an empty Maildir must not fail a nightly job."""
         self.sources.empty = lambda sentence: _show.note(f"{sentence} Nothing to do there.")
 
+    @property
+    def usual_reader(self) -> str:
+        """What the documents are where nobody says: plain text where all come from tables, else mail."""
+        return "text" if self.sources.are_tables else "mail"
+
     def report(self) -> None:
         """Print what was left out: the first few in full."""
         for sentence in self.skipped[:5]:
@@ -67,9 +73,10 @@ def table_options(function: Any) -> Any:
     """Add the options that say how tables are read."""
     for option in reversed(
         (
-            click.option("--csv", "csv_files", type=_PATH, multiple=True, help="A CSV or TSV file; may be repeated."),
-            click.option("--jsonl", "jsonl_files", type=_PATH, multiple=True, help="A file of JSON objects."),
-            click.option("--parquet", "parquet_files", type=_PATH, multiple=True, help="A Parquet file."),
+            *(
+                click.option(format.flag, format.parameter, type=_PATH, multiple=True, help=format.about)
+                for format in TABLES.values()
+            ),
             setting("text"),
             setting("label"),
             setting("encoding"),
@@ -98,6 +105,10 @@ def class_options(function: Any) -> Any:
     return function
 
 
+TABLE_PARAMETERS = tuple(format.parameter for format in TABLES.values())
+"""The names of the parameters of `table_options` that are files."""
+
+
 def taken(
     options: dict[str, Any], labelled: bool = True, paths: Sequence[str] = (), multilabel: bool = False
 ) -> Inputs:
@@ -110,6 +121,7 @@ def taken(
         "header": options.pop("header"),
         "labelled": labelled,
         "multilabel": multilabel,
+        "keep": tuple(options.pop("keep", ())),
     }
     inputs = Inputs(Sources(()))
     skip = inputs.skipped.append if options.pop("skip_bad") else None
@@ -119,11 +131,11 @@ def taken(
     _check_contradictions(named)
     sources = [Source(path, label, skip_bad=skip, **common) for label, path in named]
     sources += [Source(path, skip_bad=skip, **common) for path in paths]
-    for format in ("csv", "jsonl", "parquet"):
-        files = options.pop(f"{format}_files")
-        sources += [Source(path, format=format, skip_bad=skip, **common) for path in files]
+    for format in TABLES.values():
+        files = options.pop(format.parameter)
+        sources += [Source(path, format=format.name, skip_bad=skip, **common) for path in files]
     if not sources:
-        offered = "--ham PATH --spam PATH, --class NAME=PATH, --csv, --jsonl or --parquet FILE"
+        offered = f"--ham PATH --spam PATH, --class NAME=PATH, {listed()} FILE"
         raise click.UsageError(
             f"No documents: give {offered if labelled else 'a PATH, - for standard input, or a table'}."
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from surebayes.filter.lean.trainings import COMPRESSED, TABLES
+
 TYPE_CHECKING = False  # neither typing nor click, json or numpy: together they cost more than the lesson
 if TYPE_CHECKING:
     pass
@@ -22,7 +24,6 @@ _SET_ASIDE = {
 _STARTS = 10  # bytes of a document that tell a mailbox or a compressed file from a document
 _OTHERS = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 """How files start that may hold more than one document, or a compressed one."""
-_TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".mbox", ".gz", ".bz2", ".xz", ".zst")
 
 
 class LessonCall:
@@ -82,7 +83,7 @@ class LessonCall:
     @property
     def is_one_document(self) -> bool:
         """Whether the path is a document, or standard input that starts as one; nothing of it is taken."""
-        if self.path.lower().endswith(_TABLES) or sys.stdin is None or self.has_budget:
+        if self.path.lower().endswith((".mbox", *TABLES, *COMPRESSED)) or sys.stdin is None or self.has_budget:
             return False
         if self.path == "-":
             start = sys.stdin.buffer.peek(_STARTS)  # type: ignore[union-attr]

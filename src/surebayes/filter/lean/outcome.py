@@ -1,65 +1,13 @@
-"""What a training came to: its record, the sentences beside it, and whether what was read can be mail."""
+"""What a training came to: its record, and the sentences beside it."""
 
 from __future__ import annotations
 
-from itertools import islice
+from surebayes.mail.header_check import HeaderCheck, no_mail, no_text
 
 TYPE_CHECKING = False  # no typing, no `re`: a script's training starts with this module
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
-
-
-class HeaderCheck:
-    """Looks at whether the first documents of a training are mail, as a filter takes them to be unless it is told.
-
-    Examples
-    --------
-    >>> check = HeaderCheck()
-    >>> len(list(check.watched([("cheap pills, buy now", "spam"), ("see you at noon", "ham")])))
-    2
-    >>> check.without_header
-    True
-    """
-
-    _LOOKED_AT = 100
-
-    def __init__(self) -> None:
-        self._seen = self._with_header = 0
-
-    def watched(self, documents: Iterable[tuple[bytes | str, Any]]) -> Iterator[tuple[bytes | str, Any]]:
-        """Yield the documents as they come."""
-        rest = iter(documents)
-        for document in islice(rest, self._LOOKED_AT):
-            self._seen += 1
-            self._with_header += starts_like_mail(document[0])
-            yield document
-        yield from rest
-
-    @property
-    def without_header(self) -> bool:
-        """Whether most of what was seen can't be mail."""
-        return self._with_header < self._seen / 2
-
-
-_VISIBLE = bytes(range(ord("!"), ord("~") + 1))
-
-
-def starts_like_mail(document: bytes | str) -> bool:
-    """Return whether the first line that isn't empty is a field of a header, or an mbox's envelope.
-
-    Examples
-    --------
-    >>> [starts_like_mail(start) for start in (b"Subject: hello", "From a@b.example Mon Nov 16", "Hello, all")]
-    [True, True, False]
-    """
-    start = document[:1000] if isinstance(document, bytes) else document[:1000].encode("utf-8", "replace")
-    line = start.lstrip()
-    if line.startswith((b"From ", b">From ")):
-        return True
-    name, colon, _ = line.partition(b":")
-    name = name.rstrip(b" \t")
-    return bool(colon and name and not name.translate(None, _VISIBLE))
 
 
 def told_apart(classes: Sequence[str], scores: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, Any]:
@@ -98,22 +46,34 @@ def record(
     skipped : int
         Files and rows that were left out.
     documents : mapping from str to int
-        How many documents of each class the filter knows.
+        How many documents of each class the filter knows; the second of two is the positive one.
     model : str
         The version of the model.
     held_out : mapping
         What `told_apart` returned.
     """
-    return {**done, "skipped": skipped, "documents": documents, "model": model, "held_out": held_out}
+    positive = list(documents)[1] if len(documents) == 2 else None
+    return {
+        **done, "skipped": skipped, "documents": documents, "positive": positive, "model": model, "held_out": held_out
+    }  # fmt: skip
 
 
-def about_documents(no_mail: bool, contradictory: int) -> Iterator[str]:
-    """Yield what is to be said of the documents of a training: that they are `no_mail`, or of more than one class."""
-    if no_mail:
-        yield (
-            "Most of these documents have no mail header, and were read as mail. If they are plain text, train a new "
-            "filter with --reader text: it is made for them."
-        )
+def about_documents(assumed: str | None, headers: HeaderCheck, contradictory: int) -> Iterator[str]:
+    """Yield what is to be said of the documents of a training.
+
+    Parameters
+    ----------
+    assumed : {"mail", "text", None}
+        What they were read as where the command did not say.
+    headers : HeaderCheck
+        What was seen of them.
+    contradictory : int
+        How many were given as more than one class.
+    """
+    if assumed == "mail" and headers.without_header:
+        yield no_mail("train a new filter with --reader text: it is made for them")
+    if assumed == "text" and headers.with_header:
+        yield no_text("train a new filter with --reader mail: it is made for it")
     if contradictory:
         yield (
             f"left out: {contradictory:,} documents that were given as more than one class. "

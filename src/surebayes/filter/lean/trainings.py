@@ -19,6 +19,22 @@ _SWITCHES = ("--journal", "--no-journal", "--json")
 _OTHERS = ("SUREBAYES_MODEL", "SUREBAYES_DATA")
 """Variables that a training takes from elsewhere, or not at all; any other may be one of its settings."""
 _WIDTH = 2**22
+TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
+"""How the names of tables end: a test holds it to the registry, which takes longer to import."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""How the names of compressed files end; a table may be in them."""
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is a table by the end of its name, compressed or not.
+
+    Examples
+    --------
+    >>> is_table("news.CSV.gz"), is_table("2024.mbox.gz")
+    (True, False)
+    """
+    name = path.lower()
+    return name.removesuffix(next((end for end in COMPRESSED if name.endswith(end)), "")).endswith(TABLES)
 
 
 class TrainCall:
@@ -98,6 +114,8 @@ class TrainCall:
             return False
         if os.path.lexists(self.model) and os.listdir(self.model):
             return False
+        if any(is_table(path) for _, path in self.sources):
+            return False
         labels = {os.path.realpath(path): label for label, path in self.sources}
         one_each = all(labels[os.path.realpath(path)] == label for label, path in self.sources)
         return one_each and len(self.classes) > 1 and all(map(os.path.exists, labels))
@@ -132,9 +150,11 @@ def _train(call: TrainCall, made: Session) -> None:
     from surebayes.filter.lean import outcome
     from surebayes.filter.new_folder import remove_unused
     from surebayes.filter.training import train
+    from surebayes.mail.header_check import HeaderCheck
     from surebayes.persist.manifest import encoded
+    from surebayes.promises.positive_class import doubt_about
 
-    headers = outcome.HeaderCheck()
+    headers = HeaderCheck()
     sources = Sources(Source(path, label) for label, path in call.sources)
     try:
         try:
@@ -152,8 +172,12 @@ def _train(call: TrainCall, made: Session) -> None:
     except BaseException:
         remove_unused(call.model)
         raise
-    no_mail = call.is_mail_by_default and headers.without_header
-    _note(*outcome.about_documents(no_mail, done["contradictory"]))
+    classes = call.classes
+    doubt = doubt_about(classes, classes[1]) if len(classes) == 2 else ""
+    if doubt:
+        _note(f"{doubt} To choose, give a new filter --positive NAME.")
+    assumed = "mail" if call.is_mail_by_default else None
+    _note(*outcome.about_documents(assumed, headers, done["contradictory"]))
     sys.stdout.write(f"{encoded(record, ', ', ': ')}\n")
     _note(*outcome.about_filter(call.model, unweighed, second_stage, call.journal))
     sys.stdout.flush()

@@ -1,0 +1,53 @@
+"""The positive class of two on the command line: as given, as the labels say, as a person answers, or as is said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from surebayes.cli.shared import show as _show
+from surebayes.promises.positive_class import doubt_about
+
+
+def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:
+    """Return the positive one of two labels: the one taken, or what a person on a terminal answers where in doubt.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The labels; about more than two nothing is asked or said.
+    taken : str
+        The positive one by default.
+    way_out : str
+        How to choose the other one, as the end of "To choose, ...".
+    given : bool, default=False
+        Whether the command line named it: then there is no doubt.
+    """
+    doubt = "" if given else doubt_about(labels, taken)
+    if not doubt:
+        return taken
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        names = [_show.visible(label) for label in labels]
+        answer = click.prompt(
+            "Which class is the positive one, whose false alarms are limited?",
+            type=click.Choice(names),
+            default=_show.visible(taken),
+            err=True,
+        )
+        return labels[names.index(answer)]
+    _show.note(f"{doubt} To choose, {way_out}.")
+    return taken
+
+
+def roles(negative: str, positive: str) -> str:
+    """Return what a false alarm is.
+
+    Examples
+    --------
+    >>> roles("ham", "spam")
+    'spam is the positive class: a false alarm is ham that is called spam.'
+    """
+    name, other = _show.visible(positive), _show.visible(negative)
+    return f"{name} is the positive class: a false alarm is {other} that is called {name}."

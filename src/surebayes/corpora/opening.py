@@ -1,0 +1,232 @@
+"""Files, pipes and standard input: opened, decompressed, in one encoding, and spooled where they are read twice."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+
+from surebayes.corpora.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
+from surebayes.errors import BadInput, NoInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, TypeAlias
+
+    Path: TypeAlias = "str | os.PathLike[str]"
+
+__all__ = ["Spooled", "is_read_once", "open_input", "recoded", "shown", "spooled", "suffix_of"]
+
+_BLOCK = 256 * 1024
+_MARKS = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+"""Byte order marks, the longer ones first."""
+
+
+def shown(path: Path) -> str:
+    """Return the name by which messages call a file."""
+    if isinstance(path, Spooled):
+        return path.name
+    return "standard input" if path == "-" else os.fspath(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a file's name in lower case, without that of a compression.
+
+    Examples
+    --------
+    >>> from surebayes.corpora.opening import suffix_of
+    >>> suffix_of("2024.mbox.gz"), suffix_of("news.CSV"), suffix_of("mail.gz")
+    ('.mbox', '.csv', '')
+    """
+    name = path.name if isinstance(path, Spooled) else os.fspath(path)
+    stem, suffix = os.path.splitext(name)
+    return (os.path.splitext(stem)[1] if suffix.lower() in SUFFIXES else suffix).lower()
+
+
+class Spooled:
+    """A temporary copy of what can be read once, decompressed; it goes with this object.
+
+    Attributes
+    ----------
+    name : str
+        The name of the original in messages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from shutil import copyfileobj
+        from tempfile import NamedTemporaryFile
+
+        self.name = shown(path)
+        self._file = NamedTemporaryFile(prefix="surebayes-")  # noqa: SIM115 - readable by its owner alone; it goes with self
+        with open_input(path) as file:
+            copyfileobj(file, self._file, _BLOCK)
+        self._file.flush()
+
+    def __fspath__(self) -> str:
+        return self._file.name
+
+
+def is_read_once(path: Path) -> bool:
+    """Whether a path is standard input or a pipe: `<(command)` of a shell, a named pipe."""
+    if isinstance(path, Spooled):
+        return False
+    try:
+        return path == "-" or not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode))
+    except OSError:  # whoever opens it says what is wrong
+        return False
+
+
+def spooled(path: Path) -> Path:
+    """Return a path that can be read again: the same one, or a `Spooled` copy of a pipe."""
+    return Spooled(path) if is_read_once(path) else path
+
+
+def open_input(path: Path) -> BinaryIO:
+    """Open a file or standard input, decompressed where it is compressed; NoInput where there is none."""
+    if path == "-":
+        file: Any = _Unclosed(sys.stdin.buffer)
+    else:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        except FileNotFoundError:
+            raise NoInput(f"There is no file or folder {shown(path)}.") from None
+        except IsADirectoryError:
+            raise BadInput(f"{shown(path)} is a folder; a file was expected.") from None
+    if hasattr(file, "peek") and not _is_pipe(file):
+        start = file.peek(LONGEST_MAGIC)
+    else:  # of which the first read may give a single byte
+        start = _start(file, LONGEST_MAGIC)
+        file = _Preceded.of(start, file)
+    compression = compression_of(start)
+    plain: BinaryIO = decompressed(file, compression, shown(path)) if compression else file
+    return plain
+
+
+def _is_pipe(file: BinaryIO) -> bool:
+    try:
+        return not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (OSError, ValueError):  # no file of the system
+        return True
+
+
+class _Unclosed:
+    """Standard input, which stays open: a file object closes what it was made of."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> _Unclosed:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def recoded(file: BinaryIO, encoding: str, name: str) -> tuple[BinaryIO, str]:
+    """Return a file whose lines end with a byte, and its encoding: UTF-16 and UTF-32 as UTF-8, by their mark or name.
+
+    Parameters
+    ----------
+    file : binary file
+        At its start.
+    encoding : str
+        The encoding of a file without a byte order mark.
+    name : str
+        The file's name in errors: BadInput where it can't be decoded.
+
+    Examples
+    --------
+    >>> import io
+    >>> file, encoding = recoded(io.BytesIO("caf\u00e9".encode("utf-16")), "utf-8", "menu.txt")
+    >>> file.read().decode(encoding)
+    'café'
+    """
+    import codecs
+
+    try:
+        wide = codecs.lookup(encoding).name
+    except LookupError:
+        raise BadInput(f"There is no encoding {encoding!r}; try utf-8, utf-16, latin-1 or cp1252.") from None
+    start = _start(file, 4)
+    marked = next((code for mark, code in _MARKS if start.startswith(mark)), None)
+    if not wide.startswith(("utf-16", "utf-32")):
+        if marked is None:
+            return _Preceded.of(start, file), encoding
+        wide = marked
+    plain = _Recoded(_Preceded.of(start, file), wide, name)
+    return io.BufferedReader(plain, _BLOCK), "utf-8"
+
+
+def _start(file: BinaryIO, n: int) -> bytes:
+    start = b""
+    while len(start) < n and (more := file.read(n - len(start))):
+        start += more
+    return start
+
+
+class _Preceded(io.RawIOBase):
+    """A file with the bytes that were read of it put back."""
+
+    def __init__(self, start: bytes, file: BinaryIO) -> None:
+        self._start, self._file = start, file
+
+    @classmethod
+    def of(cls, start: bytes, file: BinaryIO) -> BinaryIO:
+        """Return the file from its start again."""
+        return io.BufferedReader(cls(start, file), _BLOCK)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._start[: len(buffer)] or self._file.read(len(buffer))
+        self._start = self._start[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _Recoded(io.RawIOBase):
+    """A file of a wide encoding, read as UTF-8 without a mark."""
+
+    def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
+        import codecs
+
+        self._file, self._encoding, self._name = file, encoding, name
+        self._decoder, self._ready, self._done = codecs.getincrementaldecoder(encoding)(), b"", False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._done:
+            piece = self._file.read(_BLOCK)
+            self._done = not piece
+            try:
+                self._ready = self._decoder.decode(piece, self._done).encode().removeprefix(b"\xef\xbb\xbf")
+            except UnicodeError as error:
+                raise BadInput(f"{self._name} is not {self._encoding}: {getattr(error, 'reason', error)}.") from None
+        n = min(len(buffer), len(self._ready))
+        buffer[:n], self._ready = self._ready[:n], self._ready[n:]
+        return n
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
