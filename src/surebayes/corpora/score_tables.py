@@ -7,7 +7,7 @@ import os
 
 from surebayes.corpora.opening import shown, spooled
 from surebayes.corpora.sources import Source
-from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, table_in
+from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, TableRow, table_in
 from surebayes.errors import BadInput
 from surebayes.promises.positive_class import positive_of
 
@@ -55,7 +55,7 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
         scores.append(score)
         labels.append(str(label))
         if group is not None:
-            name = row.kept[0]
+            name = row.kept[0] if isinstance(row, TableRow) else None
             named += name is not None
             groups.append(where if name is None or name == "" else f"group {name!r}")
     if group is None:
