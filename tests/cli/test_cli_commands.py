@@ -219,6 +219,24 @@ def test_classify_gives_a_line_a_document(run, trained, later):
         assert mine.judge(document.content).score == records[3]["score"]
 
 
+def test_classify_says_once_that_no_promise_holds(run, trained, mine, later, tmp_path):
+    ran = run("classify", "-m", trained, *later)
+    assert ran.err.count("No promise limits the false alarms") == 1
+    assert "surebayes calibrate -m" in ran.err
+    run("calibrate", "-m", mine, "--max-fpr", "0.05", "--confidence", "0.9")
+    assert "No promise" not in run("classify", "-m", mine, *later).err
+
+
+def test_classify_marks_what_has_no_known_terms(run, tmp_path):
+    with Filter.create(tmp_path / "f", reader="text", model="words") as made:
+        made.train([("cheap pills", "spam"), ("lunch", "ham")], reserve=0.0)
+    for name, text in (("a", "zzz"), ("b", "cheap"), ("c", "")):
+        (tmp_path / name).write_text(text)
+    ran = run("classify", "-m", tmp_path / "f", *[tmp_path / name for name in "abc"], "--json")
+    assert [record.get("basis") for record in ran.records()] == ["no known terms", None, "no known terms"]
+    assert "2 documents have no known terms" in ran.err
+
+
 def test_classify_exit_code(run, trained, later):
     spam, ham = sorted(later[1].iterdir())[0], sorted(later[0].iterdir())[0]
     assert run("classify", "-m", trained, "--exit-code", spam).code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -60,6 +61,8 @@ def classify(
     Verdicts on rows of a table also have its `file` and the number of the `row`, from 1; of JSON lines that of the
     line.
     """
+    from surebayes.filter.lean.judge import NO_TERMS, WithoutTerms
+
     keep = tuple(dict.fromkeys(keep))
     inputs = _inputs.taken({**options, "keep": keep}, labelled=False, paths=paths)
     inputs.allow_empty()
@@ -67,41 +70,69 @@ def classify(
         raise click.UsageError("--keep names columns of tables, and here are documents that are not from tables.")
     json_lines, any_positive = _show.wants_json(as_json), False
     hidden = not json_lines and sys.stdout.isatty() and out is None
+    _note_no_promise(model)
     with ExitStack() as opened:
         table = None if out is None else opened.enter_context(_verdict_table(out, keep))
         judge = opened.enter_context(_judge(model, jobs))
         counter = opened.enter_context(_show.progress("judging", _inputs.total(inputs), hidden=hidden))
-        negative, judged = judge.classes[0], 0
+        negative, judged, without_terms = judge.classes[0], 0, 0
         if table is not None:
             show = _written(table)
         else:
             show = _JsonLines(judge.basis, keep).print if json_lines else _Lines(judge.classes).print
-        for document, (label, score, threshold, probability) in judge.verdicts(inputs.sources):
+        for document, decision in judge.verdicts(inputs.sources):
+            label, score, threshold, probability = decision
             counter.advance(document.size)
             any_positive, judged = any_positive or label != negative, judged + 1
-            show(document, label, score, probability, threshold)
+            verdict = document, label, score, probability, threshold
+            if table is None and isinstance(decision, WithoutTerms):
+                show(*verdict, NO_TERMS)
+            else:
+                show(*verdict)
+            without_terms += isinstance(decision, WithoutTerms)
         basis = judge.basis
     inputs.report()
     if out is not None:
         _show.note(f"{judged:,} verdicts are in {out}.")
+    if without_terms:
+        which = "1 document has" if without_terms == 1 else f"{without_terms:,} documents have"
+        _show.note(f"{which} {NO_TERMS}: nothing of that was ever learnt, so it is no alarm.")
     if basis not in ("", "base"):
         _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. See `surebayes doctor`.")
     if exit_code and any_positive:
         ctx.exit(1)
 
 
+def _note_no_promise(model: str) -> None:
+    """Say once how to get a promise, where a filter was never calibrated."""
+    from surebayes.persist.manifest import read_manifest
+
+    manifest = read_manifest(model, "filter")
+    below = manifest.get("standing") or {}
+    has_budget = manifest.get("config", {}).get("budget")
+    if not manifest["scoring"]["thresholds"] and not below.get("thresholds") and not has_budget:
+        _show.note(
+            "No promise limits the false alarms of this filter: it was never calibrated, and its threshold is 0. "
+            f"Next: surebayes calibrate -m {shlex.quote(model)}"
+        )
+
+
 class _JsonLines:
     """Verdicts as `_show.print_json` prints them, in a fifth of the time; those of a layer say what it stood on."""
 
     def __init__(self, basis: str, keep: Sequence[str] = ()) -> None:
-        self.end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
+        self.basis = basis
         self.keep = _kept_names(keep)
 
-    def print(self, document: SourceDocument, label: str, score: float, probability: float, threshold: float) -> None:
+    def print(
+        self, document: SourceDocument, label: str, score: float, probability: float, threshold: float, basis: str = ""
+    ) -> None:
         """Print one."""
+        basis = basis or self.basis
+        end = f', "basis": {_quoted(basis)}}}\n' if basis else "}\n"
         sys.stdout.write(
             f'{{"path": {_quoted(document.name)}, "label": {_quoted(label)}, "score": {score!r}, '
-            f'"probability": {probability!r}, "threshold": {threshold!r}{self._place(document)}{self.end}'
+            f'"probability": {probability!r}, "threshold": {threshold!r}{self._place(document)}{end}'
         )
 
     def _place(self, document: SourceDocument) -> str:
@@ -179,9 +210,12 @@ class _FilterJudge:
         self, documents: Iterable[SourceDocument]
     ) -> Iterator[tuple[SourceDocument, tuple[str, float, float, float]]]:
         """Yield each document with its label, score, threshold and probability."""
+        from surebayes.filter.lean.judge import NO_TERMS, WithoutTerms
+
         for document in documents:
             verdict = self.filter.judge(document.content, remember=False)
-            yield document, (verdict.label, verdict.score, verdict.threshold, verdict.probability)
+            decision = verdict.label, verdict.score, verdict.threshold, verdict.probability
+            yield document, WithoutTerms(decision) if verdict.basis == NO_TERMS else decision
 
 
 class _Lines:
@@ -194,14 +228,17 @@ class _Lines:
             f"{'label':<{self.width}}  {'score':>9}  {'threshold':>9}  {'probability':>11}  path", style="bold"
         )
 
-    def print(self, document: SourceDocument, label: str, score: float, probability: float, threshold: float) -> None:
+    def print(
+        self, document: SourceDocument, label: str, score: float, probability: float, threshold: float, basis: str = ""
+    ) -> None:
         from rich.text import Text
 
         path = document.name
 
         line = Text(f"{_show.visible(label):<{self.width}}", style="green" if label == self.first else "bold red")
+        without = f"  ({basis})" if basis else ""
         numbers = f"{score:9.3f}  {threshold:9.3f}  {probability:11.4f}"
-        self.console.print(line + Text(f"  {numbers}  {_show.visible(path)}", style=""), soft_wrap=True)
+        self.console.print(line + Text(f"  {numbers}  {_show.visible(path)}{without}", style=""), soft_wrap=True)
 
 
 @click.command(
@@ -256,6 +293,7 @@ def explain(
     table that --row does not leave out, is explained.
     """
     from surebayes.filter.filter import Filter
+    from surebayes.filter.lean.judge import NO_TERMS
     from surebayes.pool.explanation import explanation_of
 
     inputs = _inputs.taken(options, labelled=False, paths=paths)
@@ -272,7 +310,9 @@ def explain(
                 _show.print_json({"path": document.name, **judged, **layers})
                 continue
             _picture.print_explanation(document.name, opened.classes, verdict, why, top)
-            if verdict.basis:
+            if verdict.basis == NO_TERMS:
+                _show.say(f"\n{NO_TERMS}: nothing of this document was ever learnt, so it is no alarm.")
+            elif verdict.basis:
                 _print_layers(verdict, changes)
 
 

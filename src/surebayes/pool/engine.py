@@ -121,6 +121,26 @@ class Engine:
         """Return the contrasts, -1 for a class that there is nothing yet to tell from."""
         return ints([c if 0 < self.documents[c] < sum(self.documents) else -1 for c in self.contrasts])
 
+    def knows_any(self, rows: "list[Rows]", d: int = 0) -> bool:
+        """Whether any view of a document has a column that documents were learnt with: else nothing speaks for a class.
+
+        Examples
+        --------
+        >>> from surebayes.pool.specs import views_of
+        >>> engine = Engine("text", views_of("words", "text"), 2)
+        >>> engine.learn(engine.cut(["cheap pills"]), ints([1]))
+        >>> [engine.knows_any(engine.cut([text])) for text in ("pills", "lunch", "")]
+        [True, False, False]
+        """
+        with DamageTold():
+            for batch, sums in zip(rows, self.sums):
+                columns = batch.indptr[d + 1] - batch.indptr[d]
+                if columns:
+                    one = batch if len(batch) == 1 else batch.of(d)
+                    if _kernel.lesson_alive(one, sums.stack, self.classes, 0, False) < columns:
+                        return True
+        return False
+
     def opinions(self, rows: "list[Rows]", which: "Numbers | None" = None, copied: int = 0, copies: int = 0) -> Numbers:
         """Ask every expert about documents, `which` of the rows or all: (documents, contrasts, experts).
 

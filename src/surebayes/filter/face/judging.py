@@ -54,6 +54,7 @@ class JudgingFilter(OpenFilter):
                 state = session.fresh_state()
                 features = self._see(document, state)
                 judge, scores = state.judge, state.ask(features).scores
+            judge = judge.of(features.rows)
         decision, budgets = self._answered(judge, scores, features, remember, person)
         return self._verdict(judge, decision, features, budgets)
 
@@ -127,7 +128,7 @@ class JudgingFilter(OpenFilter):
             return None
         with mine._session.mutex:
             state = mine._session.fresh_state()
-            judge, scores = state.judge, state.ask(features).scores
+            judge, scores = state.judge.of(features.rows), state.ask(features).scores
         decision, budgets = mine._answered(judge, scores, features, False, None)
         return mine._verdict(judge, decision, features, budgets)
 

@@ -31,6 +31,9 @@ PAYS = 30_000
 FOLDING_PAYS = 3 * PAYS
 """Entries of the smaller tables for each such document, at which putting these together pays."""
 
+NO_TERMS = "no known terms"
+"""The basis of a verdict on a document of which nothing was ever learnt, such as an empty one: it is no alarm."""
+
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
 StageParts = tuple[Table | FileTable | None, Numbers]
@@ -70,6 +73,13 @@ class Judge:
         self.engine, self.names, self.model, self.basis = engine, names, model, basis
         self.thresholds, self.probability = thresholds, probability
 
+    def of(self, rows: "list[Rows]", d: int = 0) -> "Judge":
+        """Return what decides about a document: this, or what flags nothing where the document has no known terms."""
+        engine = self.engine
+        if not any(engine.documents) or engine.knows_any(rows, d):
+            return self
+        return _WithoutTerms(engine, self.names, self.thresholds, self.probability, self.model, NO_TERMS)
+
     def flags(self, label: str) -> bool:
         """Whether a verdict is an alarm: of any class but the first, and no doubt."""
         return label not in (self.names[0], UNSURE)
@@ -105,7 +115,30 @@ class Judge:
     def judge(self, rows: "list[Rows]", budgets: "dict[str, Any] | None" = None) -> "list[Decision]":
         """Judge documents."""
         scores, step = self.engine.scores(rows), len(self.engine.contrasts)
-        return [self.decide(scores[i : i + step], budgets) for i in range(0, len(scores), step)]
+        return [self.of(rows, d).decide(scores[d * step : (d + 1) * step], budgets) for d in range(len(scores) // step)]
+
+
+class WithoutTerms(tuple):  # type: ignore[type-arg]
+    """A decision about a document without known terms."""
+
+    __slots__ = ()
+
+
+class _WithoutTerms(Judge):
+    """What decides about documents without known terms: what is left of a score is the shares of the classes."""
+
+    __slots__ = ()
+
+    def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
+        """Return the first class; of several "unsure", where a threshold says that a class must be vouched for."""
+        label, score, threshold, probability = super().decide(scores, budgets)
+        if len(self.names) == 2:
+            label, probability = self.names[0], min(probability, 0.5)
+        elif self.thresholds or budgets:
+            label = UNSURE
+        else:
+            label, score = self.names[0], scores[0]
+        return WithoutTerms((label, score, threshold, probability))
 
 
 def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dict[str, float]":

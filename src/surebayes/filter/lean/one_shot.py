@@ -187,7 +187,8 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders)
     )
     (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
-    scores = engine.scores(engine.rows([document]))
+    rows = engine.rows([document])
+    scores, judge = engine.scores(rows), judge.of(rows)
     if remembers:
         from surebayes.filter.memory.together import answer_once
 

@@ -36,7 +36,8 @@ class Verdict:
         that may come before it is mute) and mute.
     basis : str
         Of a layer, by what it was judged: "base", "last base" (which can't be read any more), "part of the
-        base" (without what that stands on) or "own layer" (alone).
+        base" (without what that stands on) or "own layer" (alone). Of any filter "no known terms", where nothing of
+        the document was ever learnt: then it is no alarm.
 
     Examples
     --------

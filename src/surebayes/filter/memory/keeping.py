@@ -148,7 +148,7 @@ class Keeping:
             state = self._session.fresh_state()
             known = Transaction(state, self._session.reading(refresh=True)).known(features.fingerprint)
             is_new = known is None or known[0] == "reserve"
-            judged = (state.judge, list(state.ask(features).scores)) if is_new else None
+            judged = (state.judge.of(features.rows), list(state.ask(features).scores)) if is_new else None
         told = None
         for memory in (*(() if memory_here is None else (memory_here,)), *below):
             of = self._person_in(memory, person, bool(below))
