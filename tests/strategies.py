@@ -245,8 +245,6 @@ memory_steps = st.lists(
 )
 known_and_unknown = ["cheap", "pills", "lunch", "zzz", "qqq", "...", "\u00e9t\u00e9"]
 words_known_or_not = st.lists(st.sampled_from(known_and_unknown), max_size=4)
-    st.sampled_from(["cheap", "pills", "lunch", "zzz", "qqq", "...", "\u00e9t\u00e9"]), max_size=4
-)
 lesson_steps = st.lists(
     st.tuples(st.sampled_from(["ham", "spam", "forget", "forget", "absorb", "reopen"]), st.integers(0, 5)), max_size=14
 )

@@ -78,7 +78,7 @@ class Judge:
         engine = self.engine
         if not any(engine.documents) or engine.knows_any(rows, d):
             return self
-        return _WithoutTerms(engine, self.names, self.thresholds, self.probability, self.model, NO_TERMS)
+        return _CalmJudge(engine, self.names, self.thresholds, self.probability, self.model, NO_TERMS)
 
     def flags(self, label: str) -> bool:
         """Whether a verdict is an alarm: of any class but the first, and no doubt."""
@@ -124,7 +124,7 @@ class WithoutTerms(tuple):  # type: ignore[type-arg]
     __slots__ = ()
 
 
-class _WithoutTerms(Judge):
+class _CalmJudge(Judge):
     """What decides about documents without known terms: what is left of a score is the shares of the classes."""
 
     __slots__ = ()
