@@ -61,7 +61,8 @@ def leaning(request, tmp_path_factory):
         for text, label in texts[-3:]:
             made.teach(text, label)
         if request.param == "thresholds":
-            made._durable.submit(lambda write: write.settings({"thresholds": {"spam": 0.1, "ham": 0.1}}))
+            with made._session.transaction() as txn:
+                txn.settings({"thresholds": {"spam": 0.1, "ham": 0.1}})
             made.absorb()
     return folder
 
@@ -71,7 +72,7 @@ def leaning(request, tmp_path_factory):
 def test_what_has_no_known_terms_is_no_alarm_whichever_way_it_comes(leaning, words):
     text, is_known = " ".join(words), any(word in KNOWN for word in words)
     mapped, state = sb.Filter.open(leaning), sb.Filter.open(leaning)
-    state._durable.standing()
+    state._session.loaded()
     verdicts = [opened.judge(text) for opened in (mapped, state)]
     bulk = BulkJudge(str(leaning))
     (decision,) = bulk.judge([text])

@@ -416,11 +416,7 @@ class State:
 
     def decide(self, features: Features) -> Decision:
         """Judge a document."""
-<<<<<<< HEAD:src/surebayes/filter/state.py
         return self.judge.of(features.rows).decide(self.ask(features).scores)
-=======
-        return self.judge.of(seen.rows).decide(self.ask(seen).scores)
->>>>>>> d940585 (A document without known terms is no alarm, whichever way it comes; classify says where no promise holds):src/surebayes/filter/live/state.py
 
     # ---- learning
 
