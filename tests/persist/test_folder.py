@@ -157,7 +157,7 @@ def in_processes(n, work):
     return results
 
 
-def test_the_lock_is_fair_and_progress_by_others_extends_the_wait(tmp_path):
+def test_the_lock_is_fair(tmp_path):
     """Eight writers that want it again at once have their turns, though all together take much longer than a wait."""
     order = tmp_path / "order"
 
@@ -173,6 +173,16 @@ def test_the_lock_is_fair_and_progress_by_others_extends_the_wait(tmp_path):
     assert len(turns) == 120
     between = [len(part) for i in range(8) for part in turns.split(str(i))[1:-1]]
     assert max(between) <= 16  # at most two turns of each other, where one was late to ask
+
+
+def test_progress_by_others_extends_the_wait(tmp_path):
+    def work(i):
+        time.sleep(0.02 * i)
+        with locked(str(tmp_path), wait=0.45):
+            time.sleep(0.15)
+        return "done"
+
+    assert in_processes(8, work) == ["done"] * 8
 
 
 def test_one_who_keeps_the_lock_is_not_waited_for(tmp_path):
