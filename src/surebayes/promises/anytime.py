@@ -19,7 +19,6 @@ import bisect
 import functools
 import math
 from array import array
-from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from scipy import special
 
 from surebayes.core.checks import fraction, refuse_nan
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
+from surebayes.promises.telling import new_names, numbers_of
 
 _SPARE, _DEVIATIONS = 100, 10
 """Scores kept beyond the expected number above the threshold: a constant, and so many standard deviations."""
@@ -175,7 +175,9 @@ class AnytimeCertificate:
                 "learnt is another one. Begin a new AnytimeCertificate, or follow the changing model with AlarmAudit."
             )
         if ids is not None:
-            values = values[first_told(self._told, ids, len(values))]
+            numbers = numbers_of(ids, len(values))
+            values = values[new_names(self._told, numbers)]
+            self._told.update(numbers)
         self.model = self.model if model is None else model
         while self.n + len(values) >= self._next:  # one more may lie above: the only moments when the threshold falls
             upto = self._next - self.n
@@ -266,30 +268,6 @@ def _allowed(n: int, rate: float, enough: float) -> int:
         else:
             high = middle
     return low
-
-
-def first_told(told: set[int], ids: Any, n: int) -> NDArray[np.bool_]:
-    """Return which of n documents were not told before, and note them; ValueError, with nothing noted, for bad ids.
-
-    Examples
-    --------
-    >>> told = set()
-    >>> first_told(told, ["a", "b", "a"], 3).tolist(), first_told(told, "b", 1).tolist()
-    ([True, True, False], [False])
-    """
-    named = [ids] if isinstance(ids, str | bytes) else list(ids)
-    if len(named) != n:
-        raise ValueError(f"ids must name each of the {n:,} documents. Got {len(named):,} names.")
-    strange = [each for each in named if not isinstance(each, str | bytes)]
-    if strange:
-        raise ValueError(f"ids must be texts, such as fingerprints. Got {strange[0]!r}.")
-    new = []
-    for each in named:
-        data = each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass")
-        number = int.from_bytes(blake2b(data, digest_size=8).digest())
-        new.append(number not in told)
-        told.add(number)
-    return np.array(new, dtype=bool)
 
 
 # ---------------------------------------------------------------------- from scores that are there already

@@ -14,13 +14,14 @@ the mean rate from both sides, at all times at once. No sameness of the document
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from surebayes.core.checks import fraction
+from surebayes.promises.telling import new_names, numbers_of
 
 _EXPONENTS = np.geomspace(0.003, 3, 40)
 """The mixed values of l: small ones are sharp after many alarms, large ones after few."""
@@ -55,20 +56,49 @@ class AlarmAudit:
         self.confidence = fraction(confidence, "confidence", zero=False, one=False)
         self.n = 0
         self.alarms = 0
+        self._told: dict[int, bool] = {}  # documents that were named, and whether they were alarms
 
-    def add(self, alarms: ArrayLike) -> Self:
+    @classmethod
+    def of_counts(cls, n: int, alarms: int, confidence: float = 0.95) -> Self:
+        """Make the audit of n known negatives of which so many were flagged.
+
+        Parameters
+        ----------
+        n, alarms : int
+            The counts.
+        confidence : float, default=0.95
+            The probability that both bounds hold at all times.
+
+        Examples
+        --------
+        >>> AlarmAudit.of_counts(3000, 0) == AlarmAudit().add([False] * 3000)
+        True
+        """
+        made = cls(confidence)
+        made.n, made.alarms = operator.index(n), operator.index(alarms)
+        if not 0 <= made.alarms <= made.n:
+            raise ValueError(f"There must be from 0 to n alarms. Got {alarms!r} of {n!r}.")
+        return made
+
+    def add(self, alarms: ArrayLike, *, ids: Any = None) -> Self:
         """Add whether known negatives were flagged, each once, by the verdict of its time.
 
         Parameters
         ----------
         alarms : bool or array-like of bool, shape (n,)
             True (or 1) for a false alarm.
+        ids : str, or sequence of str, optional
+            What names each document: one whose truth was told before does not count again. Eight bytes of each are
+            kept.
 
         Returns
         -------
         self : object
             The audit.
         """
+        if ids is None and (alarms is True or alarms is False):
+            self.n, self.alarms = self.n + 1, self.alarms + alarms
+            return self
         flags = np.atleast_1d(np.asarray(alarms))
         if flags.ndim != 1:
             raise ValueError(f"alarms must be a truth value or a vector of them. Got shape {flags.shape}.")
@@ -76,15 +106,26 @@ class AlarmAudit:
             strange = [flag for flag in flags.tolist() if flag not in (0, 1)]
             if strange:
                 raise ValueError(f"alarms must be true (or 1) and false (or 0). Got {strange[0]!r}.")
+        if ids is not None:
+            numbers = numbers_of(ids, len(flags))
+            new = new_names(self._told, numbers)
+            flags = flags[new]
+            self._told.update((number, bool(flag)) for number, flag in zip(np.array(numbers, object)[new], flags))
         self.n += len(flags)
         self.alarms += sum(map(int, flags.tolist())) if flags.dtype.kind == "O" else int(flags.sum())
         return self
 
     def merge(self, other: AlarmAudit) -> Self:
-        """Add what another audit of the same filter has seen, as one audit would that saw both."""
+        """Add what another audit of the same filter has seen, as one audit would that saw it after this one.
+
+        Processes, and hosts, may audit apart and merge in any order: the bounds depend on the counts alone. A document
+        that both were told of by name counts once, as it was told here.
+        """
         if other.confidence != self.confidence:
             raise ValueError(f"Audits of confidence {self.confidence} and {other.confidence} can't be merged.")
-        self.n, self.alarms = self.n + other.n, self.alarms + other.alarms
+        twice = [flag for number, flag in other._told.items() if number in self._told]
+        self.n, self.alarms = self.n + other.n - len(twice), self.alarms + other.alarms - sum(twice)
+        self._told = {**other._told, **self._told}
         return self
 
     @property
@@ -97,12 +138,13 @@ class AlarmAudit:
         """The lower bound on the mean rate so far."""
         return 0.0 if self.alarms == 0 else self._bound(self.alarms / self.n, 0.0, _EXPONENTS)
 
-    def sentence(self) -> str:
-        """Return the bounds as a sentence, rounded outwards."""
+    def sentence(self, since: str | None = None) -> str:
+        """Return the bounds as a sentence, rounded outwards; `since` is when the audit began."""
         low = math.floor(10_000 * self.lower) / 100
         high = math.ceil(10_000 * self.upper) / 100
+        when = "so far" if since is None else f"since {since}"
         return (
-            f"a true false-alarm rate of {low:g}% to {high:g}% so far, {100 * self.confidence:g}% confidence "
+            f"a true false-alarm rate of {low:g}% to {high:g}% {when}, {100 * self.confidence:g}% confidence "
             f"({self.alarms:,} alarms of {self.n:,})"
         )
 
@@ -110,13 +152,14 @@ class AlarmAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values, for JSON."""
-        return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms}
+        told = {"told": [[number, flag] for number, flag in sorted(self._told.items())]} if self._told else {}
+        return {"confidence": self.confidence, "n": self.n, "alarms": self.alarms, **told}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` returned."""
-        made = cls(state["confidence"])
-        made.n, made.alarms = int(state["n"]), int(state["alarms"])
+        made = cls.of_counts(state["n"], state["alarms"], state["confidence"])
+        made._told = {int(number): bool(flag) for number, flag in state.get("told", ())}
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -145,4 +188,4 @@ def log_mixture(n: int, alarms: int, mean: float, exponents: np.ndarray) -> floa
     """Return the log of the mean over l of exp(l k) (1 + m (e^l - 1))^-n, for a mean rate m."""
     with np.errstate(divide="ignore"):
         terms = exponents * alarms - n * np.log1p(mean * np.expm1(exponents))
-    return float(special.logsumexp(terms)) - math.log(len(exponents))
+    return float(np.logaddexp.reduce(terms)) - math.log(len(exponents))

@@ -377,6 +377,44 @@ class Remembering(Keeping):
             }  # fmt: skip
         return result
 
+    def audit(self, person: str | None = None, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
+        """Return how often the filter was wrong so far, with bounds that hold whatever it learnt in between.
+
+        Each document counts once, by the verdict of its moment and the first truth that was told. The bounds are on
+        the true rate of false alarms over all those moments; see :class:`surebayes.AlarmAudit`. They hold at all times
+        at once, for documents whose truth is told for other reasons than the verdict. Where only mistakes are told,
+        the reading with those that nobody complained about is the one that counts; it rests on the presumption that
+        silence means a right answer.
+
+        Parameters
+        ----------
+        person : str, optional
+            Only documents that were judged for this person.
+        confidence : float, default=.95
+            With which the bounds hold.
+
+        Returns
+        -------
+        dict
+            By class (the second of two; each of more): "known" has n, alarms, lower and upper of documents of other
+            classes whose truth is known; "presumed" is the number of those that nobody complained about, and
+            "with_presumed" the same bounds with them; "precision" has given, right, lower and upper of documents that
+            were given the class; "since" is the time of the first truth. Empty where nothing is known.
+        """
+        from surebayes.core.checks import fraction
+        from surebayes.filter.memory.audits import audits
+
+        memory, names = self._remembering(), self._durable.judge().names
+        confidence = fraction(confidence, "confidence", zero=False, one=False)
+        if memory is None:
+            return {}
+        memory.in_force()  # counts what is due
+        labels, of = (names[1:] if len(names) == 2 else names), text_or_none(person, "person")
+        found = memory.search(lambda database: audits(database, labels, of, confidence))
+        for each in found.values():
+            each["since"] = datetime.fromtimestamp(each["since"], UTC).isoformat(timespec="seconds")
+        return found
+
     def alarms(self, limit: int | None = 50) -> list[dict[str, Any]]:
         """Return what happened to the budgets, the latest first.
 

@@ -6,6 +6,7 @@ from math import inf
 
 from surebayes.errors import StoreError
 from surebayes.filter.memory import alarms as _alarms
+from surebayes.filter.memory import audits as _audits
 from surebayes.filter.memory import budgets as _budgets
 from surebayes.filter.memory.about import MOST_TEXT, About, Told
 from surebayes.filter.memory.budgets import InForce, in_force, stricter
@@ -292,6 +293,8 @@ class Memory:
         with self.lock:
             with self.database.writing():
                 erased = sum([self._drop(f"{which}{also}", (*values, *of), False) for which, values in wanted])
+                if person is not None and not fingerprints and not message_ids:
+                    _audits.make_anonymous(self.database, person)
                 for which, values in wanted:
                     if not which.startswith("message_id"):
                         _alarms.make_anonymous(self.database, f"{which}{also}", (*values, *of))
@@ -326,9 +329,12 @@ class Memory:
             return False
         with self.database.writing(flush=False):
             force = in_force(self.database)
-            counted = _written({budget.place for budget in force.values()})
+            counted = _written({budget.place for budget in force.values()} | {_audits.PRESUMED})
+            _audits.presumed(self.database, due, before)
             quiet = self.database.run(
-                f"UPDATE verdicts SET truth = '', told = ?, counted = ? WHERE {due}", (now, counted, *before)
+                "UPDATE verdicts SET truth = '', told = ?, counted = iif(instr(counted, '-'), counted || ' ', '') || ? "
+                f"WHERE {due}",
+                (now, counted, *before),
             )
             for label in force:
                 _budgets.presume(self.database, label, quiet)
@@ -420,7 +426,7 @@ class Memory:
         return rows, alarms
 
     def _verdicts_on(self, fingerprint: str, person: "str | None") -> "list[Any]":
-        query = "SELECT id, label, flagged, scores, truth, counted, asked FROM verdicts WHERE fingerprint = ?"
+        query = "SELECT id, label, flagged, scores, truth, counted, asked, person FROM verdicts WHERE fingerprint = ?"
         if person is None:
             return self.database.rows(query, (fingerprint,))
         return self.database.rows(f"{query} AND person = ?", (fingerprint, person))
@@ -431,8 +437,9 @@ class Memory:
         What was judged only because its truth was told may be an alarm, and never pays back.
         """
         force, any_alarm, became_known = in_force(self.database), False, 0
-        for row, label, flagged, scores, before, counted_before, asked in rows:
+        for row, label, flagged, scores, before, counted_before, asked, person in rows:
             counted = {int(place) for place in counted_before.split()}
+            _audits.known(self.database, counted, truth, label, person)
             values = [float(value) for value in scores.split()]
             for budgeted, budget in force.items():
                 positive, alarm = truth == budgeted, bool(flagged) and label == budgeted
@@ -451,6 +458,9 @@ class Memory:
                 "UPDATE verdicts SET truth = ?, told = ?, who = ?, counted = ? WHERE id = ?",
                 (truth, time.time(), who, _written(counted), row),
             )
+        for person, label, answers, known in alarms:
+            if not known:
+                _audits.count(self.database, truth, label, person, answers)
         false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, who)
         return Told(any_alarm or false_alarm, became_known + more)
 
