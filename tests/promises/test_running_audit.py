@@ -1,6 +1,9 @@
 """Bounds on the mean false-alarm rate so far: the figures, merging, and streams that drift, learn and resist."""
 
+import functools
+import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -94,3 +97,93 @@ def test_audits_of_other_confidences_are_not_merged():
 def test_bad_confidence(confidence):
     with pytest.raises(ValueError, match="confidence must lie in"):
         sb.AlarmAudit(confidence)
+
+
+# ---------------------------------------------------------------------- several processes, truths told twice
+
+
+@given(
+    stream=st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=60),
+    processes=st.lists(st.integers(0, 2), min_size=60, max_size=60),
+)
+def test_audits_of_several_processes_are_one_that_saw_all_in_that_order(stream, processes):
+    """Property: named documents may reach several processes, some of them twice."""
+    apart = [sb.AlarmAudit() for _ in range(3)]
+    for (name, alarm), process in zip(stream, processes):
+        apart[process].add(alarm, ids=f"mail {name}")
+    one = sb.AlarmAudit()
+    for process in range(3):  # in the order of the merge
+        for (name, alarm), where in zip(stream, processes):
+            if where == process:
+                one.add(alarm, ids=f"mail {name}")
+    restarted = [sb.AlarmAudit.from_dict(json.loads(json.dumps(each.to_dict()))) for each in apart]
+    merged = restarted[0].merge(restarted[1]).merge(restarted[2])
+    assert merged == one
+    assert (merged.lower, merged.upper) == (one.lower, one.upper)
+    first = {}
+    for process in range(3):
+        for (name, alarm), where in zip(stream, processes):
+            if where == process:
+                first.setdefault(name, alarm)
+    assert (one.n, one.alarms) == (len(first), sum(first.values()))
+
+
+def test_a_million_documents_take_little_time_and_memory():
+    audit = sb.AlarmAudit()
+    alarms = np.random.default_rng(1).random(10**6) < 0.001
+    began = time.process_time()
+    for part in np.array_split(alarms, 10_000):
+        audit.add(part)
+    assert audit.lower < 0.001 < audit.upper
+    assert time.process_time() - began < 5  # .1 s alone
+    assert len(json.dumps(audit.to_dict())) < 100
+    assert sb.AlarmAudit().add(True).add(False).to_dict() == {"confidence": 0.95, "n": 2, "alarms": 1}
+
+
+@pytest.mark.parametrize(("n", "alarms"), [(3, 4), (3, -1), (-1, 0)])
+def test_counts_that_can_not_be(n, alarms):
+    with pytest.raises(ValueError, match="There must be from 0 to n alarms"):
+        sb.AlarmAudit.of_counts(n, alarms)
+
+
+@pytest.mark.parametrize("ids", [["a"], [1, 2]])
+def test_bad_ids_change_nothing(ids):
+    audit = sb.AlarmAudit().add([True], ids=["a"])
+    before = audit.to_dict()
+    with pytest.raises(ValueError, match="ids must"):
+        audit.add([True, False], ids=ids)
+    assert audit.to_dict() == before
+
+
+# ---------------------------------------------------------------------- the law over many streams
+
+
+@functools.cache
+def limits(length):
+    """The bounds for every count of alarms up to what these streams reach, at some lengths."""
+    table = {}
+    for n in np.unique(np.geomspace(10, length, 60).astype(int)).tolist():
+        every = [sb.AlarmAudit.of_counts(n, k) for k in range(min(n, int(0.02 * n) + 60) + 1)]
+        table[n] = np.array([[audit.lower, audit.upper] for audit in every])
+    return table
+
+
+def waiting(k, n):  # an adversary who makes the mean low and then lets many through, and the other way round
+    return np.where((n // 700) % 2 == 0, 0.0002, np.where(k < 0.004 * n, 0.012, 0.0004))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rates", [drifting, learning, resisting, waiting])
+def test_both_bounds_over_20_000_streams(rates):
+    streams, length = 20_000, 3_000
+    generator, k, total = np.random.default_rng(6), np.zeros(streams, int), np.zeros(streams)
+    broken, table = np.zeros(streams, bool), limits(3_000)
+    for n in range(1, length + 1):
+        p = np.broadcast_to(rates(k.astype(float), n - 1), k.shape)
+        total += p
+        k += generator.random(streams) < p
+        if n in table:
+            bounds = table[n][np.minimum(k, len(table[n]) - 1)]
+            known = k < len(table[n])
+            broken |= known & ((total / n < bounds[:, 0]) | (total / n > bounds[:, 1]))
+    assert broken.mean() <= 0.05

@@ -404,7 +404,7 @@ class Remembering(Keeping):
         from surebayes.core.checks import fraction
         from surebayes.filter.memory.audits import audits
 
-        memory, names = self._remembering(), self._durable.judge().names
+        memory, names = self._remembering(), self._session.judge().names
         confidence = fraction(confidence, "confidence", zero=False, one=False)
         if memory is None:
             return {}
