@@ -419,7 +419,6 @@ def test_while_mute_nothing_is_flagged_and_good_documents_end_it(tmp_path):
     memory.tell("x", "ham")
     force = memory.in_force()["spam"]
     assert (force.mute, force.left, force.lift) == (True, 0, 1.0)
-    assert "mute" in str(force)
     (label, _, threshold, _), shown = memory.answer(JUDGE, [1e300], "y")
     assert (label, threshold) == ("ham", 1e9)
     assert shown["spam"].mute
