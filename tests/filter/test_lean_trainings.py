@@ -96,14 +96,14 @@ def told(ran):
 
 
 def test_it_says_what_the_command_says(documents, tmp_path, capsys, monkeypatch):
-    texts = f"--class=a={documents / 'texts-ham'}", "--class", f"b={documents / 'texts-spam'}", "--json"
+    texts = f"--class=ok={documents / 'texts-ham'}", "--class", f"bad={documents / 'texts-spam'}", "--json"
     assert "no mail header, and were read as mail" in told(both_ways(capsys, monkeypatch, tmp_path, *texts))
     told_so = both_ways(capsys, monkeypatch, tmp_path / "told", *texts, "--reader", "mail")
     assert told(told_so) == ""
     both = "--class", f"c={documents / 'both.mbox'}", "--views", "words"
     said = told(both_ways(capsys, monkeypatch, tmp_path / "contradictory", *mails(documents), *both))
     assert said.startswith("left out: 2 documents that were given as more than one class.")
-    assert json.loads(told_so[0][1])["documents"].keys() == {"a", "b"}
+    assert json.loads(told_so[0][1])["documents"].keys() == {"ok", "bad"}
 
 
 def test_a_training_that_is_cut_short_is_told(documents, tmp_path, capsys, monkeypatch):

@@ -57,7 +57,7 @@ class TableWriter:
         if repeated is not None:
             raise BadInput(f"{self.path} would have two columns {repeated!r}. Keep other columns, or rename this one.")
         self._part = f"{self.path}.{os.getpid()}.part"
-        make = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _Parquet}[written_as(path)]
+        make = {"csv": _CsvRows, "jsonl": _JsonRows, "parquet": _ParquetRows}[written_as(path)]
         self._rows: Any = make(self._part, self.columns, suffix_of(path))
 
     def write(self, row: Sequence[Any]) -> None:
@@ -79,7 +79,7 @@ class TableWriter:
                 os.remove(self._part)
 
 
-class _Csv:
+class _CsvRows:
     def __init__(self, path: str, columns: list[str], suffix: str) -> None:
         import csv
 
@@ -108,7 +108,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-class _JsonLines:
+class _JsonRows:
     def __init__(self, path: str, columns: list[str], suffix: str) -> None:
         self._file = open(path, "w", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
         self._columns = columns
@@ -120,7 +120,7 @@ class _JsonLines:
         self._file.close()
 
 
-class _Parquet:
+class _ParquetRows:
     """Rows in batches; the first batch says which type a column has, and text takes what no type does."""
 
     def __init__(self, path: str, columns: list[str], suffix: str) -> None:
