@@ -306,3 +306,9 @@ def record_calls(draw):
         for _ in range(2)
     ]
     return fields, *calls
+
+
+TABLE_CELLS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x00\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), max_size=12
+)
+TABLE_ROWS = st.lists(st.tuples(TABLE_CELLS, st.sampled_from(["ham", "spam", 'a "b"'])), min_size=1, max_size=6)

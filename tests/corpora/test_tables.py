@@ -12,17 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import TABLE_CELLS, TABLE_ROWS
 from surebayes.corpora.opening import Spooled, is_read_once, open_input, shown, spooled
 from surebayes.corpora.sources import FORMATS, Source, Sources, guess_format
 from surebayes.corpora.tables import MAX_LINE, TABLE_SUFFIXES, TABLES, table_in
 from surebayes.corpora.written_tables import TableWriter, written_as
 from surebayes.errors import BadInput, NoInput
 from surebayes.filter.lean import trainings
-
-CELLS = st.text(
-    st.characters(codec="utf-8", exclude_characters="\x00\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), max_size=12
-)
-ROWS = st.lists(st.tuples(CELLS, st.sampled_from(["ham", "spam", 'a "b"'])), min_size=1, max_size=6)
 
 
 def documents(path, **options):
@@ -57,7 +53,7 @@ def test_commands_have_an_option_for_each_format():
 
 
 @settings(max_examples=150)
-@given(rows=ROWS)
+@given(rows=TABLE_ROWS)
 def test_quoted_tab_separated_values_as_the_csv_module_writes_them(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("t") / "t.tsv"
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -82,7 +78,7 @@ def test_cells_of_several_lines(tmp_path, text, columns):
 
 
 @settings(max_examples=150)
-@given(rows=ROWS)
+@given(rows=TABLE_ROWS)
 def test_tab_separated_values_that_know_no_quotes(tmp_path_factory, rows):
     """Whatever quotes a text has, a line is a row, unless all of it reads as quoted cells."""
     path = tmp_path_factory.mktemp("t") / "t.tsv"
@@ -245,7 +241,9 @@ def test_columns_that_are_kept(tmp_path, suffix):
 
 @settings(max_examples=60)
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 9), st.none() | CELLS, st.floats(allow_nan=False) | st.none()), max_size=5),
+    rows=st.lists(
+        st.tuples(st.integers(0, 9), st.none() | TABLE_CELLS, st.floats(allow_nan=False) | st.none()), max_size=5
+    ),
     suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".parquet"]),
 )
 def test_what_is_written_is_read_back(tmp_path_factory, rows, suffix):
