@@ -240,7 +240,8 @@ def test_a_token_for_one_person_opens_their_own_alone(opened, service):
     for number in others:
         assert ann.get(f"/verdict.json?number={number}").status_code == 404
         assert ann.send("/history/tell", {"number": number, "as": "spam"}, "/history").status_code == 404
-    for path in ("/today", "/threshold", "/people"):
+    assert ben.get("/today", follow=False).headers["location"] == "/history"
+    for path in ("/today.json", "/threshold", "/people"):
         assert ben.get(path).status_code == 403
     assert ben.send("/people/forget", {"name": "ann"}, "/history").status_code == 403
     assert "Learnt as spam" in ann.send("/history/tell", {"number": mine["id"], "as": "spam"}, "/history").text
