@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 import surebayes as sb
 from surebayes import cluster
 from surebayes.cli.train_learn_forget import train
-from surebayes.cluster.pools import spread
+from surebayes.cluster import spread
 from surebayes.core import sampling
 from surebayes.errors import BadInput, PartFailed
 from surebayes.filter import training

@@ -5,7 +5,7 @@ import re
 
 import httpx
 
-from surebayes.server.http.door import application
+from surebayes.server.process.web import application
 
 
 class Browser:

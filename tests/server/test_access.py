@@ -274,7 +274,7 @@ def test_a_mail_never_gets_into_the_log(folder, mails):
 def test_names_in_the_log_steer_no_terminal():
     import io
 
-    from surebayes.server.process.log import Log
+    from surebayes.server.log import Log
 
     stream = io.StringIO()
     Log("info", stream)("info", "judged", label="eggs\x1b[2J\x9b\u202e\udcff", score=1.5)

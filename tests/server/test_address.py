@@ -6,7 +6,7 @@ import pytest
 from running import Server, read_all
 
 from surebayes.errors import BadConfig
-from surebayes.server.process.address import Address, is_local
+from surebayes.server.address import Address, is_local
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from jinja2 import Environment
 from running import Server, wait_until
 
 from surebayes.promises.certificate import STATES
+from surebayes.server.options import Options
 from surebayes.server.page import site
 from surebayes.server.page.site import DEEDS, PAGES
-from surebayes.server.process.options import Options
 from surebayes.server.service import Service
 
 NEEDS = {"/verdict": "?number=1", "/versions/confirm": "?version=1", "/people/confirm": "?name=ann"}

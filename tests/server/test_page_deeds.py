@@ -5,7 +5,7 @@ from browsing import Browser
 
 import surebayes as sb
 from surebayes import synthetic
-from surebayes.server.process.options import Options
+from surebayes.server.options import Options
 from surebayes.server.service import Service
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'

@@ -7,8 +7,8 @@ from running import Server
 
 import surebayes as sb
 from command_line import run_script
-from surebayes.server.process.address import Address
-from surebayes.server.proof import prove
+from surebayes.server.address import Address
+from surebayes.server.mail.proof import prove
 
 
 def doctor(server, folder, *doors, env=None):

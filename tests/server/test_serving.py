@@ -16,7 +16,7 @@ from running import Server, wait_until
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
 from surebayes import synthetic
-from surebayes.server.process.log import Log
+from surebayes.server.log import Log
 from surebayes.server.process.worker import GRACE
 
 MAIL = {"Content-Type": "message/rfc822"}

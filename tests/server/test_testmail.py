@@ -11,9 +11,9 @@ import pytest
 import surebayes
 import surebayes as sb
 from surebayes.server import testmail
-from surebayes.server.process.log import Log
-from surebayes.server.process.options import Options
-from surebayes.server.proof import prove
+from surebayes.server.log import Log
+from surebayes.server.mail.proof import prove
+from surebayes.server.options import Options
 from surebayes.server.service import Service
 from surebayes.server.testmail import KEY_NAME, is_test, marked_mail
 

@@ -128,8 +128,8 @@ def _installation() -> list[Finding]:
 def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
     """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
     from surebayes.filter import settings
-    from surebayes.server.process.address import Address
-    from surebayes.server.proof import prove
+    from surebayes.server.address import Address
+    from surebayes.server.mail.proof import prove
 
     stored = settings.resolve(model)
     texts = {door: addresses[door] or stored[door].value for door in ("http", "spamd", "milter")}

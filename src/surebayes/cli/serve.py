@@ -63,8 +63,8 @@ def serve(
         if find_spec(name) is None:
             message = f"`surebayes serve` needs {name}: install it with pip install 'surebayes[server]'."
             raise ModuleNotFoundError(message, name=name)
-    from surebayes.server.process.address import Address
-    from surebayes.server.process.options import Options
+    from surebayes.server.address import Address
+    from surebayes.server.options import Options
     from surebayes.server.process.serving import serve as run
 
     listen = {"http": http, "spamd": spamd, "milter": milter}

@@ -8,7 +8,7 @@ any executor of `concurrent.futures`, or none; the other functions with engines 
 from surebayes.cluster.fits import fit
 from surebayes.cluster.on_dask import fit_dask, score_dask
 from surebayes.cluster.on_spark import fit_spark, score_spark
-from surebayes.cluster.pools.spread import DaskSpread
+from surebayes.cluster.spread import DaskSpread
 from surebayes.cluster.summaries import PositiveCounts, ScoreSummary
 from surebayes.cluster.summarizing import summarize
 

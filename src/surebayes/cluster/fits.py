@@ -76,7 +76,7 @@ def fit(
 def fit_on(engine: PartsRunner, estimator: Any) -> Any:
     """Fit an estimator on what an engine reads."""
     if isinstance(estimator, ViewPool):
-        from surebayes.cluster.pools.fits import fit_pool
+        from surebayes.cluster.pool_fits import fit_pool
 
         return fit_pool(engine, estimator)
     transformers, classifier = _taken_apart(estimator)

@@ -14,9 +14,9 @@ from surebayes.filter.filter import Filter
 from surebayes.filter.layers.persons import Persons
 from surebayes.filter.memory.listing import RememberedVerdict
 from surebayes.pool.explanation import Explained
+from surebayes.server.counters import Counters
 from surebayes.server.layers import OpenLayers
-from surebayes.server.process.counters import Counters
-from surebayes.server.process.options import Options
+from surebayes.server.options import Options
 from surebayes.server.surge import Surge
 
 Answer = TypeVar("Answer")

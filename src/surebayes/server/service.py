@@ -20,11 +20,11 @@ from surebayes.filter.lean.verdict import Verdict
 from surebayes.persist.leftovers import remove_leftovers
 from surebayes.server.access import Tokens
 from surebayes.server.answers import Answers
+from surebayes.server.counters import Counters
 from surebayes.server.layers import OpenLayers
 from surebayes.server.limits import Rate, Refused, RequestMemory, Slots, TooBusy
-from surebayes.server.process.counters import Counters
-from surebayes.server.process.log import Log
-from surebayes.server.process.options import Options
+from surebayes.server.log import Log
+from surebayes.server.options import Options
 from surebayes.server.scale import points
 from surebayes.server.surge import Surge
 from surebayes.server.testmail import TESTER, is_test

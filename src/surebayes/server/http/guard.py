@@ -6,8 +6,8 @@ from starlette.requests import Request
 
 from surebayes.errors import BadInput
 from surebayes.server.access import EVERYTHING, Grant, allows, host_is_ours, origin_is_ours
+from surebayes.server.address import is_local
 from surebayes.server.http.problems import HttpError
-from surebayes.server.process.address import is_local
 from surebayes.server.service import Service
 
 

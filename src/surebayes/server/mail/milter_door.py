@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from surebayes.filter.layers.names import person_named
 from surebayes.filter.lean.fields import ascii_line
+from surebayes.server.address import is_local
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
 from surebayes.server.mail.connections import MailDoor
 from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
 from surebayes.server.marks import FORGED, fields_of
-from surebayes.server.process.address import is_local
 from surebayes.server.service import Judgement
 
 DOOR = "milter"

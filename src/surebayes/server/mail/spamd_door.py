@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from surebayes.errors import exit_code
+from surebayes.server.address import is_local
 from surebayes.server.limits import Refused, TooLarge, TooSlow
 from surebayes.server.mail.connections import MailDoor
 from surebayes.server.mail.spamd import (
@@ -22,7 +23,6 @@ from surebayes.server.mail.spamd import (
     told,
     unpacked,
 )  # fmt: skip
-from surebayes.server.process.address import is_local
 
 DOOR = "spamd"
 PIECE = 1 << 16

@@ -1,1 +1,1 @@
-"""The processes of the server: addresses, workers, readiness, logs and counters."""
+"""The processes of the server: what listens, the workers, the web application that each of them runs."""

@@ -15,10 +15,10 @@ from typing import Any
 from surebayes.errors import NoModel, exit_code
 from surebayes.filter.filter import is_filter
 from surebayes.server.access import read_tokens
-from surebayes.server.process.address import bind, handed_over, unlink
-from surebayes.server.process.log import Log
+from surebayes.server.address import bind, handed_over, unlink
+from surebayes.server.log import Log
+from surebayes.server.options import Options
 from surebayes.server.process.notify import notify
-from surebayes.server.process.options import Options
 
 STARTS_A_MINUTE = 10
 """Workers that may have to be started anew in a minute before the server gives up."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import uvicorn
 
-from surebayes.server.http.door import application
 from surebayes.server.http.protocol import BoundedProtocol
+from surebayes.server.log import Log
 from surebayes.server.mail.milter_door import MilterDoor
 from surebayes.server.mail.spamd_door import SpamdDoor
-from surebayes.server.process.log import Log
-from surebayes.server.process.options import Options
+from surebayes.server.options import Options
+from surebayes.server.process.web import application
 from surebayes.server.service import Service
 
 GRACE = 20

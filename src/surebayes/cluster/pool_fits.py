@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from surebayes.cluster.documents import PartsRunner
-from surebayes.cluster.pools.counting import sums_of
-from surebayes.cluster.pools.passes import Counting, Fetching, PoolAnswer
+from surebayes.cluster.pool_counting import sums_of
+from surebayes.cluster.pool_passes import Counting, Fetching, PoolAnswer
 from surebayes.errors import BadInput
 from surebayes.pool.choosing import distinct, kept, reach, turns
 from surebayes.pool.document import Rows, joined, taken

@@ -14,13 +14,13 @@ from starlette.routing import Route
 
 from surebayes.errors import BadInput
 from surebayes.server.access import Grant
+from surebayes.server.counters import CONTENT_TYPE
 from surebayes.server.http import guard, rspamd
 from surebayes.server.http.api import ENDPOINTS, Call, Endpoint
 from surebayes.server.http.body import documents_of, read_body
 from surebayes.server.http.openapi import document
 from surebayes.server.http.problems import HttpError, problem, problem_response, status_of
 from surebayes.server.page import site
-from surebayes.server.process.counters import CONTENT_TYPE
 from surebayes.server.service import Service
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from surebayes.cluster.parts import pair_of, single_labels
 from surebayes.cluster.passes import asked, kind_of
-from surebayes.cluster.pools.counting import Counts, counted
+from surebayes.cluster.pool_counting import Counts, counted
 from surebayes.errors import BadInput
 from surebayes.pool.choosing import Digests, Integers, digests, distinct
 from surebayes.pool.document import Rows, documents_of, rows_of
