@@ -31,7 +31,7 @@ from starting import environment
 
 import surebayes as sb
 from surebayes import corpora, metrics, synthetic
-from surebayes.filter.lean.bulk import BulkJudge
+from surebayes.filter.model import Model
 
 LESSONS = (0, 5, 20, 100, 500)
 WEIGHT = 50
@@ -57,7 +57,7 @@ def inboxes():
 
 def figure(path, test):
     """Return AUC_0.1 of a filter on labelled documents."""
-    judge = BulkJudge(str(path))
+    judge = Model.open(str(path), hold=True)
     scores = [decision[1] for decision in judge.judge([document for document, _ in test])]
     return float(metrics.partial_auc(np.array([label == "spam" for _, label in test]), np.array(scores)))
 
@@ -190,7 +190,7 @@ def cost(arguments):
             f"filter by the site {alone * 1e3:.1f} ms, through a layer {layered * 1e3:.1f} ms: {layered / alone:.2f}x"
         )
         many = [raw for raw, _ in rest[: arguments.many]]
-        judges = [BulkJudge(str(path)) for path in (site, users / "ann")]
+        judges = [Model.open(str(path), hold=True) for path in (site, users / "ann")]
         pairs = [tuple(cpu_of_judging(judge, many) for judge in judges) for _ in range(3)]
         alone, layered = (min(times) / len(many) for times in zip(*pairs))
         by_each = f"by the site {alone * 1e6:.0f} µs a mail, through a layer {layered * 1e6:.0f}"

@@ -30,7 +30,7 @@ from starting import COMMAND, cpu_of, run
 import surebayes as sb
 from surebayes.corpora import loading
 from surebayes.filter.disk.events import Event
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.filter.transaction import Transaction
 from surebayes.pool.table import merged
 from surebayes.synthetic import mail_stream
@@ -58,7 +58,7 @@ def size(folder: Path, *parts: str) -> int:
 
 def contents_of(folder: Path) -> tuple:
     """Return everything that scores depend on."""
-    engine = MappedModel(str(folder)).judge.engine
+    engine = Model.open(str(folder)).engine
     counts = [merged([table for table, _ in sums.stack], engine.classes) for sums in engine.sums]
     return counts, engine.weights.units, [(sums.alive, list(sums.totals)) for sums in engine.sums]
 
@@ -91,7 +91,7 @@ def measured(corpus: str, lessons: int, check: bool) -> None:
               f"(worst {max(ours) / statistics.median(bare):.1f}x of {len(ours)})")  # fmt: skip
         half, mean = statistics.median(bytes_written) / 1e3, statistics.mean(bytes_written) / 1e3
         print(f"written for a lesson: median {half:.0f} kB, mean {mean:.0f} kB, most {max(bytes_written) / 1e3:.0f} kB")
-        stack = len(MappedModel(str(folder)).judge.engine.sums[0].stack)
+        stack = len(Model.open(str(folder)).engine.sums[0].stack)
         if check:
             with sb.Filter.open(in_one_process) as taught:
                 for content, label in new:

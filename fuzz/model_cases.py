@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 
 from surebayes.errors import BadModel, NewerModel
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.kernels import kernel
 from surebayes.persist.manifest import seal, unseal
 
@@ -127,12 +127,12 @@ def check(data):
     text = json.dumps(manifest, indent=1).replace("Infinity", "1e999")  # a number that JSON allows
     (CHANGED / "manifest.json").write_bytes(seal(text.encode()))
     try:
-        model = MappedModel(str(CHANGED))
+        model = Model.open(str(CHANGED))
         scores = list(model.scores(MAIL))
     except (BadModel, NewerModel):
         return
     assert all(isinstance(score, float) and isfinite(score) for score in scores), scores
-    label, score, threshold, probability = model.judge.decide(scores)
+    label, score, threshold, probability = model.decide(scores)
     assert isinstance(label, str), label
     assert isfinite(score + threshold), (score, threshold)
     assert 0 <= probability <= 1, probability

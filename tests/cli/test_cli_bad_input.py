@@ -7,7 +7,7 @@ import pytest
 
 from command_line import copy_of, run_here, write_mails
 from surebayes.filter.filter import Filter
-from surebayes.filter.lean import bulk
+from surebayes.filter.model import Model
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +246,7 @@ def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, 
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(bulk.BulkJudge, "_judged", fail)
+    monkeypatch.setattr(Model, "_decided", fail)
     ran = run("classify", "-m", mine, mails[0])
     assert ran.code == code
     assert message in one_line(ran)

@@ -17,7 +17,7 @@ from surebayes.errors import BadModel, StoreError
 from surebayes.filter import settings
 from surebayes.filter.disk import archive as archives
 from surebayes.filter.layers.persons import Persons
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.persist import folder as persist_folder
 from surebayes.persist.manifest import read_manifest, seal
 from surebayes.synthetic import mail_stream
@@ -265,7 +265,7 @@ def test_an_archive_brings_what_describes_the_model_only(archive, tmp_path):
     sb.Filter.import_(made, tmp_path / "new").close()
     assert settings.read(tmp_path / "new" / "config.toml") == {"max_fpr": 0.02, "reserve": 0.3}
     assert read_manifest(str(tmp_path / "new"))["config"]["x_spam"] is False
-    assert MappedModel(str(tmp_path / "new")).x_spam is False
+    assert Model.open(str(tmp_path / "new")).writes_x_spam is False
     assert archives.settings_of(str(made)) == (
         ["max_fpr", "reserve"],
         ["http", "users", "tokens", "milter", "x_spam", "of_a_later_release"],

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.filter.lean.judge import Judge
 from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.memory.audits import audits
 from surebayes.filter.memory.verdicts import About, Memory
+from surebayes.filter.model import Judge
 from surebayes.synthetic import mail_stream
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -164,7 +164,7 @@ def test_alarms_that_outlived_their_verdicts_count(tmp_path):
 TELLER = """
 import sys
 from types import SimpleNamespace
-from surebayes.filter.lean.judge import Judge
+from surebayes.filter.model import Judge
 from surebayes.filter.memory.verdicts import Memory
 judge = Judge(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
 memory, name = Memory(sys.argv[1]), sys.argv[2]

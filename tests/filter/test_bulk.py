@@ -11,9 +11,9 @@ import pytest
 import surebayes as sb
 from surebayes.cli import main
 from surebayes.errors import BadModel
-from surebayes.filter.lean import bulk
-from surebayes.filter.lean import judge as lean_judge
-from surebayes.filter.lean.bulk import BulkJudge, is_absorbed
+from surebayes.filter import model as filter_model
+from surebayes.filter.judging import is_absorbed
+from surebayes.filter.model import Model
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(150, seed=5)]
@@ -35,13 +35,13 @@ def documents(mails):
 
 @pytest.mark.parametrize("pays", [0, 10**9], ids=["from the file", "from memory"])
 def test_verdicts_are_those_of_the_filter(folder, monkeypatch, pays):
-    monkeypatch.setattr(lean_judge, "PAYS", pays)
-    judge = BulkJudge(str(folder))
+    monkeypatch.setattr(filter_model, "UNPACK_MIN_ENTRIES", pays)
+    judge = Model.open(str(folder), hold=True)
     verdicts = list(judge.verdicts(documents(MAILS)))
-    assert judge.in_memory == (pays > 0)
+    assert judge.engine.in_memory == (pays > 0)
     assert [int(document.name) for document, _ in verdicts] == list(range(len(MAILS)))
     with sb.Filter.open(folder) as mine:
-        assert judge.classes == mine.classes
+        assert judge.names == mine.classes
         for (raw, _), (_, decision) in zip(MAILS, verdicts):
             verdict = mine.judge(raw)
             assert decision == (verdict.label, verdict.score, verdict.threshold, verdict.probability)
@@ -52,17 +52,18 @@ def test_more_than_two_classes_and_texts(tmp_path):
     with sb.Filter.create(tmp_path / "f", ["plum", "pear", "fig"], reader="text", model="words", **EVEN) as mine:
         mine.train(texts, reserve=0)
         expected = [mine.judge(text) for text, _ in texts]
-    decisions = BulkJudge(str(tmp_path / "f")).judge([text for text, _ in texts])
+    decisions = Model.open(str(tmp_path / "f"), hold=True).judge([text for text, _ in texts])
     assert [decision[:2] for decision in decisions] == [(verdict.label, verdict.score) for verdict in expected]
     assert [decision[0] for decision in decisions] == [label for _, label in texts]
 
 
 def test_large_documents_are_not_held_together(folder, monkeypatch):
-    monkeypatch.setattr(bulk, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(filter_model, "CHUNK_BYTES", 1)
     sizes = []
-    judge = BulkJudge(str(folder))
-    plain = judge._decide
-    monkeypatch.setattr(judge, "_decide", lambda contents: sizes.append(len(contents)) or plain(contents))
+    judge, plain = Model.open(str(folder), hold=True), Model._decided
+    monkeypatch.setattr(
+        Model, "_decided", lambda model, contents, force: sizes.append(len(contents)) or plain(model, contents, force)
+    )
     assert len(list(judge.verdicts(documents(MAILS[:10])))) == 10
     assert max(sizes) == 1
 
@@ -76,7 +77,7 @@ def test_a_damaged_table_is_noticed(folder, tmp_path):
     content[manifest["scoring"]["views"][0]["table"]["entries"] + 1000] ^= 4
     file.write_bytes(content)
     with pytest.raises(BadModel, match="damaged"):
-        list(BulkJudge(str(copy)).verdicts(documents(MAILS)))
+        list(Model.open(str(copy), hold=True).verdicts(documents(MAILS)))
 
 
 def test_what_the_model_has_not_absorbed_counts(folder, tmp_path, capsys):
@@ -156,10 +157,10 @@ def test_a_filter_that_judges_on_unpacks_its_tables_and_a_layer_does_not(tmp_pat
         layer.teach(*mails[41])
     found = []
     for pays in (0, 10**9):
-        monkeypatch.setattr(lean_judge, "PAYS", pays)
+        monkeypatch.setattr(filter_model, "UNPACK_MIN_ENTRIES", pays)
         for name in ("site", "person"):
             with sb.Filter.open(tmp_path / name) as opened:
                 found.append([opened.judge(raw).score for raw, _ in mails])
-                unpacked = opened._session.fresh_map().judge.engine.in_memory
+                unpacked = opened._session.fresh_map().engine.in_memory
                 assert unpacked == (pays > 0 and name == "site")
     assert found[:2] == found[2:]

@@ -12,7 +12,7 @@ import pytest
 import surebayes as sb
 from surebayes.errors import StoreError
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=9)]
@@ -93,7 +93,7 @@ def survive(path, kills, longest):
                 known[int(words[1])] = words[2]
                 done += 1
         open_end = output and output[-1][0] == "begin" and (int(output[-1][1]), output[-1][2])
-        MappedModel(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
+        Model.open(str(path)).scores(MAILS[0][0])  # whoever judges meanwhile sees a whole model
         with sb.Filter.open(path) as mine:
             messages = mine._session.reading(refresh=True).messages()
             for i, fingerprint in enumerate(fingerprints):
@@ -177,7 +177,7 @@ def test_two_learn_while_a_third_folds_and_a_fourth_judges(tmp_path):
             mine.compact()
 
     def judge():
-        MappedModel(str(path)).scores(MAILS[0][0])
+        Model.open(str(path)).scores(MAILS[0][0])
         with sb.Filter.open(path) as mine:
             mine.judge(MAILS[1][0])
 
@@ -204,7 +204,7 @@ class FoundOut(Exception):
 
 def everything(path):
     """All that a filter answers, from its files alone and through its journal."""
-    lean = MappedModel(str(path))
+    lean = Model.open(str(path))
     scores = [list(lean.scores(raw)) for raw, _ in MAILS]
     with sb.Filter.open(path) as mine:
         judged = [mine.judge(raw).score for raw, _ in MAILS]
@@ -285,4 +285,4 @@ def test_a_journal_that_is_missing(tmp_path):
     (tmp_path / "f" / "journal.sqlite").unlink()
     with pytest.raises(StoreError, match="missing"):
         sb.Filter.open(tmp_path / "f")
-    MappedModel(str(tmp_path / "f")).scores(MAILS[0][0])  # mail is judged all the same
+    Model.open(str(tmp_path / "f")).scores(MAILS[0][0])  # mail is judged all the same

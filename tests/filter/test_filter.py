@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives, StoreError
+from surebayes.filter import model as filter_model
 from surebayes.filter import session, state, training, tuning
 from surebayes.filter.disk import bodies, spool
 from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.disk.journal import Journal
-from surebayes.filter.lean import bulk, one_shot
-from surebayes.filter.lean import judge as lean_judge
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.lean import one_shot
+from surebayes.filter.model import Model
 from surebayes.filter.state import State
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
@@ -48,7 +48,7 @@ def tables(path):
         for stage in view.get("stages", ()):
             if stage is not None:
                 del stage["table"]
-    engine = MappedModel(str(path)).judge.engine
+    engine = Model.open(str(path)).engine
     counts = [merged([table for table, _ in sums.stack], engine.classes) for sums in engine.sums]
     stages = [merged([stage.table], 1 + len(engine.contrasts)) for stage in engine.stages if stage.table is not None]
     return [*counts, *stages], scoring
@@ -211,7 +211,7 @@ def test_scores_are_the_same_however_they_are_asked_for(tmp_path, options):
         assert [again.judge(raw).score for raw, _ in MAILS] == live
         again._session.loaded()
         assert [again.judge(raw).score for raw, _ in MAILS] == live
-    model = MappedModel(str(tmp_path / "f"))
+    model = Model.open(str(tmp_path / "f"))
     assert [model.scores(raw)[0] for raw, _ in MAILS] == live
 
 
@@ -233,11 +233,11 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
         assert [again.judge(raw).score for raw in later] == expected
         again._session.loaded()
         assert [again.judge(raw).score for raw in later] == expected
-    model = MappedModel(str(path))
+    model = Model.open(str(path))
     assert [model.scores(raw)[0] for raw in later] == expected
     for pays in (0, 10**9):
-        with mock.patch.object(lean_judge, "PAYS", pays):
-            assert [decision[1] for decision in bulk.BulkJudge(str(path)).judge(later)] == expected
+        with mock.patch.object(filter_model, "UNPACK_MIN_ENTRIES", pays):
+            assert [decision[1] for decision in Model.open(str(path), hold=True).judge(later)] == expected
     for raw, score in zip(later, expected):
         fields = dict(one_shot.verdict_fields(str(path), raw, False)[0])
         assert float(fields[b"X-Surebayes-Score"]) == score
@@ -267,7 +267,7 @@ def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatc
             assert mine._session.loaded().engine.__getstate__() == pool._engine.__getstate__()
         live = [mine.judge(document).score for document, _ in documents]
     assert pool.decision_function([document for document, _ in documents]).tolist() == live
-    model = MappedModel(str(tmp_path / "f"))
+    model = Model.open(str(tmp_path / "f"))
     assert [model.scores(document)[0] for document, _ in documents] == live
 
 
@@ -321,7 +321,7 @@ def test_a_filter_keeps_the_second_stages_that_it_was_made_with(tmp_path, monkey
         with sb.Filter.create(tmp_path / "f", reader="text", width=2**14) as mine:
             mine.train(MAILS[:150], reserve=0)
             scores = [mine.judge(raw).score for raw, _ in MAILS]
-    lean = MappedModel(str(tmp_path / "f"))
+    lean = Model.open(str(tmp_path / "f"))
     assert [lean.scores(raw)[0] for raw, _ in MAILS] == scores
     with sb.Filter.open(tmp_path / "f") as opened:
         assert [view.experts for view in opened._session.loaded().engine.views] == [view.experts for view in earlier]

@@ -12,7 +12,7 @@ import pytest
 import surebayes as sb
 from hostile_json import mutated, write_sealed
 from surebayes.errors import BadModel, StoreError
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.persist.manifest import NAME, seal
 from surebayes.pool.buffers import reals
 from surebayes.synthetic import mail_stream
@@ -56,7 +56,7 @@ def whole(request, tmp_path_factory):
 
 def ask_everything(folder):
     """All that commands ask of a filter; what they are told of is StoreError."""
-    scores = list(MappedModel(str(folder)).scores(MAIL))
+    scores = list(Model.open(str(folder)).scores(MAIL))
     assert all(isinstance(score, float) and isfinite(score) for score in scores), scores
     with sb.Filter.open(folder) as mine:
         assert mine.judge(MAIL).label in mine.classes
@@ -144,7 +144,7 @@ def test_a_layer_that_unpacks_to_very_much_is_refused(tmp_path):
     (tmp_path / "f" / entry["file"]).write_bytes(bomb)
     write_sealed(tmp_path / "f", body)
     with pytest.raises(BadModel, match="holds 134217728 bytes"):
-        MappedModel(str(tmp_path / "f"))
+        Model.open(str(tmp_path / "f"))
 
 
 def test_what_gives_no_number_is_no_score(tmp_path):
@@ -162,8 +162,8 @@ def test_what_gives_no_number_is_no_score(tmp_path):
     for stage in stages:
         stage["intercepts"] = [0.5]
     write_sealed(tmp_path / "f", body)
-    model = MappedModel(str(tmp_path / "f"))
-    model.judge.engine.stages[0].intercepts = reals([inf])  # as coefficients could make it
+    model = Model.open(str(tmp_path / "f"))
+    model.engine.stages[0].intercepts = reals([inf])  # as coefficients could make it
     with pytest.raises(BadModel, match="no number"):
         model.scores(MAIL)
     body["settings"]["second_stage"] = 10**30

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes import _entry
 from surebayes.filter.lean import one_shot
-from surebayes.filter.lean.bulk import BulkJudge
-from surebayes.filter.lean.judge import MappedModel
 from surebayes.filter.lean.one_shot import OWN, with_fields
+from surebayes.filter.model import Model
 from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES, read_messages
 from surebayes.mail.readers import FILTER_FIELDS, header_end, without_fields
@@ -28,7 +27,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",
-    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.fields", "surebayes.filter.lean.judge",
+    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.fields",
+    "surebayes.filter.manifest", "surebayes.filter.model",
     "surebayes.filter.lean.one_shot", "surebayes.filter.lean.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.plain",
@@ -216,10 +216,10 @@ def test_the_python_kernels_give_the_same_score(model):
     script = (
         "import sys, warnings; warnings.simplefilter('ignore')\n"
         "for name in ('_text', '_mail', '_pool'): sys.modules['surebayes.kernels.' + name] = None\n"
-        "from surebayes.filter.lean.judge import MappedModel\n"
-        "print(repr(MappedModel(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
+        "from surebayes.filter.model import Model\n"
+        "print(repr(Model.open(sys.argv[1]).scores(sys.stdin.buffer.read())[0]))\n"
     )
-    lean = MappedModel(str(model))
+    lean = Model.open(str(model))
     for raw, _ in MAILS[:3]:
         done = subprocess.run([sys.executable, "-c", script, str(model)], input=raw, stdout=subprocess.PIPE, check=True)
         assert float(done.stdout) == lean.scores(raw)[0]
@@ -235,9 +235,9 @@ def same_on_corpus(path, mails):
     with sb.Filter.open(path) as again:
         assert [again.judge(raw).score for raw, _ in mails[:500]] == live[:500]
         assert again._session.is_mapped
-    lean = MappedModel(str(path))
+    lean = Model.open(str(path))
     assert [lean.scores(raw)[0] for raw, _ in mails] == live
-    assert [decision[1] for decision in BulkJudge(str(path)).judge([raw for raw, _ in mails])] == live
+    assert [decision[1] for decision in Model.open(str(path), hold=True).judge([raw for raw, _ in mails])] == live
     for (raw, _), score in list(zip(mails, live))[::50]:
         assert float(dict(one_shot.verdict_fields(str(path), raw, False)[0])[b"X-Surebayes-Score"]) == score
     pool = sb.ViewPool().fit([raw for raw, _ in lessons], [label for _, label in lessons])

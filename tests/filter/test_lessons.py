@@ -14,7 +14,7 @@ import surebayes as sb
 from surebayes.errors import BadModel
 from surebayes.filter.disk import contents, store
 from surebayes.filter.lean import lessons
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.pool import engine as engines
 from surebayes.pool.document import Document, Rows, rows_of
 from surebayes.pool.specs import views_of
@@ -28,7 +28,7 @@ READ_BY_VERSION_1 = "9bb25cefc493ad47"
 
 def known_by(path):
     """Everything that scores depend on, whatever files it is in."""
-    engine = MappedModel(str(path)).judge.engine
+    engine = Model.open(str(path)).engine
     counts = [merged([table for table, _ in sums.stack], engine.classes) for sums in engine.sums]
     return counts, [(s.alive, list(s.totals)) for s in engine.sums], engine.weights.units, list(engine.documents)
 
@@ -108,7 +108,7 @@ def test_each_file_of_the_stack_has_less_than_half_of_the_one_below(trained, tmp
     for i, (raw, label) in enumerate(MAILS[50:]):
         with sb.Filter.open(mine) as opened:
             opened.teach(raw, label)
-        tables = zip(*[[table.n for table, _ in s.stack] for s in MappedModel(str(mine)).judge.engine.sums])
+        tables = zip(*[[table.n for table, _ in s.stack] for s in Model.open(str(mine)).engine.sums])
         sizes = [sum(ns) for ns in tables]
         assert all(2 * above < below for below, above in pairwise(sizes)), (i, sizes)
         assert len(sizes) <= 1 + store.SMALLER
@@ -117,19 +117,19 @@ def test_each_file_of_the_stack_has_less_than_half_of_the_one_below(trained, tmp
 
 def test_a_full_stack_judges_as_one_table(trained, tmp_path, monkeypatch):
     mine = copied(trained, tmp_path / "f")
-    monkeypatch.setattr(store, "fold", lambda before, new: (len(store.file_names(before)), False))
+    monkeypatch.setattr(store, "fold", lambda views, files, new: (files, False))
     for raw, label in MAILS[50:60]:
         with sb.Filter.open(mine) as opened:
             opened.teach(raw, label)
             opened.forget(MAILS[0][0])
-    assert len(MappedModel(str(mine)).judge.engine.sums[0].stack) == 11
-    scores = [MappedModel(str(mine)).scores(raw)[0] for raw, _ in MAILS]
+    assert len(Model.open(str(mine)).engine.sums[0].stack) == 11
+    scores = [Model.open(str(mine)).scores(raw)[0] for raw, _ in MAILS]
     with sb.Filter.open(mine) as opened:
         assert opened.problems() == []
         opened.compact()
         assert [opened.judge(raw).score for raw, _ in MAILS] == scores
-    assert len(MappedModel(str(mine)).judge.engine.sums[0].stack) == 1
-    assert [MappedModel(str(mine)).scores(raw)[0] for raw, _ in MAILS] == scores
+    assert len(Model.open(str(mine)).engine.sums[0].stack) == 1
+    assert [Model.open(str(mine)).scores(raw)[0] for raw, _ in MAILS] == scores
 
 
 # ---- content and readers

@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 
 from strategies import memory_attacks, memory_steps
 from surebayes.errors import BadModel, NewerModel
-from surebayes.filter.lean.judge import Judge
 from surebayes.filter.memory import alarms, verdicts
 from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.memory.database import NAME, Database
 from surebayes.filter.memory.verdicts import About, Memory
+from surebayes.filter.model import Model
 from surebayes.promises.budget import AlarmBudget
 from surebayes.promises.prequential import PrequentialThreshold
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where to flush costs nothing
-JUDGE = Judge(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
-THREE = Judge(SimpleNamespace(documents=[5, 5, 5]), ["a", "b", "c"], {}, None, "m-1")
+JUDGE = Model(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+THREE = Model(SimpleNamespace(documents=[5, 5, 5]), ["a", "b", "c"], {}, None, "m-1")
 HIGH, LOW = [9.0], [-9.0]
 
 
@@ -54,8 +54,8 @@ def state_of(memory, label="spam"):
     return ledger.budgets(memory.database)[label]
 
 
-def ask(memory, name, scores=HIGH, judge=JUDGE):
-    return memory.answer(judge, scores, name)[0][0]
+def ask(memory, name, scores=HIGH, model=JUDGE):
+    return memory.answer(model, scores, name)[0][0]
 
 
 # ---------------------------------------------------------------------- the bound
@@ -144,8 +144,8 @@ def test_two_processes_spend_one_budget(tmp_path):
     memory = begun(tmp_path, 0.01, 2)
     code = (
         "import sys; from types import SimpleNamespace as N\n"
-        "from surebayes.filter.lean.judge import Judge; from surebayes.filter.memory.verdicts import Memory\n"
-        "memory = Memory(sys.argv[1]); judge = Judge(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
+        "from surebayes.filter.model import Model; from surebayes.filter.memory.verdicts import Memory\n"
+        "memory = Memory(sys.argv[1]); judge = Model(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
         "for i in range(30):\n"
         "    name = sys.argv[2] + str(i)\n"
         "    memory.answer(judge, [9.0], name); memory.tell(name, 'ham')\n"
@@ -322,10 +322,10 @@ def test_a_budget_that_ends_takes_its_fingerprints_along(tmp_path):
 _KILLED = """
 import os, sys
 from types import SimpleNamespace as N
-from surebayes.filter.lean.judge import Judge
+from surebayes.filter.model import Model
 from surebayes.filter.memory.verdicts import Memory
 memory = Memory(sys.argv[1])
-judge = Judge(N(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+judge = Model(N(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
 for i in range(10_000):
     label = memory.answer(judge, [9.0 if i % 3 else -9.0], f"f{i}")[0][0]
     os.write(1, f"answered {i} {label}\\n".encode())

@@ -222,7 +222,7 @@ def run_without(modules, *words, stdin=MAIL):
 @pytest.mark.parametrize(
     "missing",
     [
-        "filter.lean.judge",
+        "filter.model",
         "mail",
         "mail.plain",
         "persist.manifest",

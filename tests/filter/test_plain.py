@@ -20,7 +20,7 @@ from command_line import run_script as run
 from strategies import lessons
 from surebayes.errors import BadModel
 from surebayes.filter.disk.events import Event, MessageRows, number_rows
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 
 TEXTS = [
     (f"{'cheap pills order' if i % 2 else 'lunch noon usual'} w{i % 5} number{i}", "spam" if i % 2 else "ham")
@@ -263,5 +263,5 @@ def test_damage_to_such_rows_is_noticed(tmp_path, change, repaired):
 
 def test_scores_of_the_fixture_are_those_of_its_files(tmp_path):
     old_filters(tmp_path)
-    lean = MappedModel(str(tmp_path / "numpy"))
+    lean = Model.open(str(tmp_path / "numpy"))
     assert [lean.scores(mail)[0] for mail, _ in MAILS] == json.loads((tmp_path / "scores.json").read_bytes())

@@ -1,5 +1,6 @@
 """Verdicts by several processes: those of one, in order, with few documents in memory."""
 
+import multiprocessing
 import os
 import signal
 from collections import namedtuple
@@ -8,8 +9,8 @@ import pytest
 
 from surebayes import Filter
 from surebayes.errors import Busy, StoreError
-from surebayes.filter.lean.bulk import CHUNK, BulkJudge
-from surebayes.filter.lean.processes import AHEAD, judging
+from surebayes.filter.judging import AHEAD, judging
+from surebayes.filter.model import CHUNK, Model
 from surebayes.synthetic import mail_stream
 
 Document = namedtuple("Document", "number content")
@@ -31,8 +32,8 @@ def documents(n):
 def test_the_same_verdicts_in_the_same_order(folder):
     with judging(folder, 2) as judge:
         several = list(judge.verdicts(documents(300)))
-        assert judge.classes == BulkJudge(folder).classes
-    assert several == list(BulkJudge(folder).verdicts(documents(300)))
+        assert judge.classes == Model.open(folder, hold=True).names
+    assert several == list(Model.open(folder, hold=True).verdicts(documents(300)))
 
 
 def test_few_documents_are_read_ahead(folder):
@@ -54,11 +55,11 @@ def test_no_documents(folder):
 
 
 def test_a_process_that_dies_is_reported(folder):
-    with judging(folder, 1) as judge:
+    with judging(folder, 2) as judge:
         verdicts = judge.verdicts(documents(2000))
         next(verdicts)
-        for pid in judge.executor._processes:
-            os.kill(pid, signal.SIGKILL)
+        for process in multiprocessing.active_children():
+            os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(StoreError, match="fewer --jobs"):
             list(verdicts)
 
@@ -67,7 +68,7 @@ def test_verdicts_of_two_models_are_never_mixed(folder, tmp_path):
     import shutil
 
     copy = shutil.copytree(folder, tmp_path / "copy")
-    with judging(str(copy), 1) as judge:
+    with judging(str(copy), 2) as judge:
         with Filter.open(copy) as mine:
             for mail in mail_stream(3, seed=9):
                 mine.teach(mail.raw, mail.label)

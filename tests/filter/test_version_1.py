@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 import surebayes as sb
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.persist.manifest import read_manifest
 
 TEXTS = [
@@ -24,7 +24,7 @@ def test_a_filter_of_version_1_is_used_on(tmp_path, name):
     folder, documents = tmp_path / name, TEXTS if name == "text" else MAILS
     expected = json.loads((tmp_path / "scores.json").read_bytes())[name]
     assert read_manifest(str(folder))["version"] == 1
-    lean = MappedModel(str(folder))
+    lean = Model.open(str(folder))
     assert [lean.scores(document)[0] for document, _ in documents] == expected
     with sb.Filter.open(folder) as old:
         assert old.certificate is not None

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 import surebayes as sb
 from strategies import words_known_or_not
 from surebayes.corpora.sources import Source
-from surebayes.filter.lean.bulk import BulkJudge
-from surebayes.filter.lean.judge import NO_TERMS, UNSURE, WithoutTerms
 from surebayes.filter.lean.one_shot import verdict_fields
+from surebayes.filter.model import NO_TERMS, UNSURE, Model, WithoutTerms
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=5)]
@@ -74,7 +73,7 @@ def test_what_has_no_known_terms_is_no_alarm_whichever_way_it_comes(leaning, wor
     mapped, state = sb.Filter.open(leaning), sb.Filter.open(leaning)
     state._session.loaded()
     verdicts = [opened.judge(text) for opened in (mapped, state)]
-    bulk = BulkJudge(str(leaning))
+    bulk = Model.open(str(leaning), hold=True)
     (decision,) = bulk.judge([text])
     fields = dict(verdict_fields(str(leaning), text.encode(), True)[0])
     assert {(each.label, each.score, each.basis) for each in verdicts} == {(*decision[:2], verdicts[0].basis)}
@@ -84,7 +83,7 @@ def test_what_has_no_known_terms_is_no_alarm_whichever_way_it_comes(leaning, wor
     assert isinstance(decision, WithoutTerms) == (not is_known)
     if not is_known:
         several = len(mapped.classes) > 2
-        thresholds = bulk.model.judge.thresholds
+        thresholds = bulk.thresholds
         assert decision[0] == (UNSURE if several and thresholds else mapped.classes[0])
         assert fields[b"X-Spam-Flag"] == b"NO"
         assert several or decision[3] <= 0.5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from surebayes.corpora.tables import SourceDocument
 
 if TYPE_CHECKING:
     from surebayes.corpora.written_tables import TableWriter
-    from surebayes.filter.filter import Filter
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.lean.verdict import Verdict
 
@@ -61,7 +60,8 @@ def classify(
     Verdicts on rows of a table also have its `file` and the number of the `row`, from 1; of JSON lines that of the
     line.
     """
-    from surebayes.filter.lean.judge import NO_TERMS, WithoutTerms
+    from surebayes.filter.judging import judging
+    from surebayes.filter.model import NO_TERMS, WithoutTerms
 
     keep = tuple(dict.fromkeys(keep))
     inputs = _inputs.taken({**options, "keep": keep}, labelled=False, paths=paths)
@@ -73,7 +73,7 @@ def classify(
     _note_no_promise(model)
     with ExitStack() as opened:
         table = None if out is None else opened.enter_context(_verdict_table(out, keep))
-        judge = opened.enter_context(_judge(model, jobs))
+        judge = opened.enter_context(judging(model, jobs))
         counter = opened.enter_context(_show.progress("judging", _inputs.total(inputs), hidden=hidden))
         negative, judged, without_terms = judge.classes[0], 0, 0
         if table is not None:
@@ -174,50 +174,6 @@ def _written(table: TableWriter) -> Callable[..., None]:
     return write
 
 
-@contextmanager
-def _judge(model: str, jobs: int) -> Iterator[Any]:
-    """Yield what judges documents: the model's files alone where that is enough, else the filter."""
-    from surebayes.filter.lean.bulk import BulkJudge, is_absorbed
-
-    if jobs > 1:
-        if not is_absorbed(model):
-            from surebayes.filter.filter import Filter
-
-            Filter.open(model).close()  # lessons that other processes wrote become part of the model
-        if is_absorbed(model):
-            from surebayes.filter.lean.processes import judging
-
-            with judging(model, jobs) as judge:
-                yield judge
-            return
-    if is_absorbed(model):
-        yield BulkJudge(model)
-        return
-    from surebayes.filter.filter import Filter
-
-    with Filter.open(model) as opened:
-        yield _FilterJudge(opened)
-
-
-class _FilterJudge:
-    """A filter with the face of `BulkJudge`."""
-
-    def __init__(self, opened: Filter) -> None:
-        self.filter, self.classes = opened, opened.classes
-        self.basis = opened.basis
-
-    def verdicts(
-        self, documents: Iterable[SourceDocument]
-    ) -> Iterator[tuple[SourceDocument, tuple[str, float, float, float]]]:
-        """Yield each document with its label, score, threshold and probability."""
-        from surebayes.filter.lean.judge import NO_TERMS, WithoutTerms
-
-        for document in documents:
-            verdict = self.filter.judge(document.content, remember=False)
-            decision = verdict.label, verdict.score, verdict.threshold, verdict.probability
-            yield document, WithoutTerms(decision) if verdict.basis == NO_TERMS else decision
-
-
 class _Lines:
     """A table that is printed as it comes, however long it gets."""
 
@@ -293,7 +249,7 @@ def explain(
     table that --row does not leave out, is explained.
     """
     from surebayes.filter.filter import Filter
-    from surebayes.filter.lean.judge import NO_TERMS
+    from surebayes.filter.model import NO_TERMS
     from surebayes.pool.explanation import explanation_of
 
     inputs = _inputs.taken(options, labelled=False, paths=paths)

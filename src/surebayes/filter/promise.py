@@ -24,7 +24,7 @@ from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
 from surebayes.filter.disk.journal import Journal
 from surebayes.filter.features import Features
-from surebayes.filter.lean.judge import UNSURE
+from surebayes.filter.model import UNSURE
 from surebayes.filter.plain import label_of
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
@@ -93,7 +93,7 @@ def certificates(
     for label in state.names:
         stored, budget = state.settings.certificates.get(label), budgets.get(label)
         if stored is not None:
-            issued[label] = _read(stored, label, state.model, has_bits_of, until_renewal)
+            issued[label] = _read(stored, label, state.model_version, has_bits_of, until_renewal)
             if budget is not None:
                 issued[label] = replace(issued[label], budget=budget.budget)
         elif budget is not None:
@@ -195,7 +195,7 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
     state = txn.state
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
-    certificate = _certify(scores, truth, label, terms, days, groups, state.model, other)
+    certificate = _certify(scores, truth, label, terms, days, groups, state.model_version, other)
     if reserve.corrected:
         certificate = replace(certificate, assumption=CORRECTED)
     elif not state.knows_what_it_learnt:

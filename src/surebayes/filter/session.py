@@ -9,7 +9,6 @@ their turn join the open transaction, so that many lessons share one commit. The
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import threading
 import time
@@ -20,7 +19,8 @@ from surebayes.filter.disk.journal import Journal
 from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
 from surebayes.filter.disk.store import ModelFolder
 from surebayes.filter.disk.unjournaled import unpack_events
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.manifest import Manifest, stable_read
+from surebayes.filter.model import Model
 from surebayes.filter.state import State
 from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import flush_folder, locked
@@ -29,10 +29,8 @@ from surebayes.persist.manifest import dumped
 TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     from surebayes.filter.layers.link import BaseLink
-    from surebayes.filter.lean.judge import Judge
     from surebayes.pool.specs import ViewSpec
 
 ABSORB_AFTER = 100
@@ -88,7 +86,7 @@ class Session:
         self._count = threading.Lock()
         self.state: State | None = None
         self.journal: Journal | None = None
-        self.mapped: MappedModel | None = None
+        self.mapped: Model | None = None
         self.absorbed = 0
         self._taught = 0  # since the last mark
         self._timer: threading.Timer | None = None
@@ -142,19 +140,8 @@ class Session:
     def open(cls, path: str, renew: bool = True, brief: bool = False) -> Session:
         """Open a filter's folder, and replay what the model has not absorbed. Files are checked, unless `brief`."""
         self = cls(path, renew, brief)
-        for attempt in range(3):
-            self._stamp = self.folder.stamp()
-            manifest = self.folder.manifest()
-            try:
-                if not brief:
-                    self.folder.check(manifest)
-                self.absorbed = operator.index(manifest["journal"]["absorbed"])
-                break
-            except (KeyError, TypeError) as error:
-                raise BadModel(f"The manifest in {path!r} lacks {error}.") from error
-            except BadModel:  # a writer may have replaced the files after the manifest was read
-                if attempt == 2 or self.folder.manifest() == manifest:
-                    raise
+        manifest: Manifest = stable_read(path, self._checked)
+        self.absorbed = manifest.place.absorbed
         if brief:
             return self
         try:
@@ -171,6 +158,12 @@ class Session:
             if last > self.absorbed:
                 self.load()
         return self
+
+    def _checked(self, manifest: Manifest) -> Manifest:
+        self._stamp = self.folder.stamp()
+        if not self.brief:
+            self.folder.check(manifest)
+        return manifest
 
     def close(self) -> None:
         """Absorb what was taught, and close the files."""
@@ -201,10 +194,10 @@ class Session:
         """Whether the model's files are enough: this process has learnt nothing that they lack."""
         return self.state is None and not self._is_ahead
 
-    def judge(self) -> Judge:
-        """Return the present model: its files, or the state in memory where there is one."""
+    def model(self) -> Model:
+        """Return the present model: from its files, or of the state in memory where there is one."""
         with self.mutex:
-            return self.fresh_map().judge if self.is_mapped else self.fresh_state().judge
+            return self.fresh_map() if self.is_mapped else self.fresh_state().model
 
     def bases(self) -> list[str]:
         """Return the folders below a layer, the nearest first; none for a filter without a base."""
@@ -212,12 +205,12 @@ class Session:
             standing = (self.fresh_map() if self.is_mapped else self.fresh_state()).standing
         return standing.folders if standing else []
 
-    def fresh_map(self) -> MappedModel:
+    def fresh_map(self) -> Model:
         """Return the newest model from its files."""
         self.check_open()
         stamp = self.folder.stamp()
         if self.mapped is None or stamp != self._stamp or not self.mapped.is_current:
-            self.mapped, self._stamp = MappedModel(self.path, not self.brief, self.mapped), stamp
+            self.mapped, self._stamp = Model.open(self.path, not self.brief, self.mapped), stamp
         return self.mapped
 
     def fresh_state(self) -> State:
@@ -245,18 +238,16 @@ class Session:
     def load(self) -> State:
         """Read the state from the folder."""
         known = self.mapped.files if self.mapped is not None else None
-        for attempt in range(3):
-            manifest = self._complete(self.folder.manifest())
-            try:
-                self.state = State.load(self.folder, manifest, self.reading(), not self.brief, known)
-                break
-            except BadModel:  # a writer may have replaced the files after the manifest was read
-                if attempt == 2 or self.folder.manifest() == manifest:
-                    raise
-        self.absorbed = manifest["journal"]["absorbed"]
-        self.mapped, self._is_ahead = None, False
-        assert self.state is not None
-        return self.state
+
+        def read(manifest: Manifest) -> State:
+            manifest = self._complete(manifest)
+            state = State.load(self.folder, manifest, self.reading(), not self.brief, known)
+            self.absorbed = manifest.place.absorbed
+            return state
+
+        state: State = stable_read(self.path, read)
+        self.state, self.mapped, self._is_ahead = state, None, False
+        return state
 
     def drop_state(self) -> None:
         """Drop the state in memory, which may be ahead of the disk: the next use reads it again."""
@@ -522,11 +513,11 @@ class Session:
         """Whether the model scores to the last bit as another version did, lessons since having been forgotten."""
         state = self.state
         assert state is not None
-        before, now = model.partition("/"), state.model.partition("/")
+        before, now = model.partition("/"), state.model_version.partition("/")
         journal_id, _, row = before[0].rpartition("-")
         if before[2] != now[2] or journal_id != state.journal_id or not row.isdecimal():
             return False
-        asked = model, state.model, state.seq
+        asked = model, state.model_version, state.seq
         if self._same is None or self._same[0] != asked:
             is_same = int(row) <= state.seq and self.reading(refresh=True).is_undone(int(row), state.seq)
             self._same = asked, is_same
@@ -544,12 +535,12 @@ class Session:
         state = self.state
         assert state is not None
         began = time.monotonic(), time.process_time()
-        more = {"settings": state.settings.to_json(), "journal": state.place()}
+        more = {"settings": state.settings.to_json(), "journal": state.place().to_json()}
         state.stand(self.path, not self.brief)
         if state.standing is not None:
             state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
-        before, judge = self._before(), state.own_judge
-        self.folder.write(judge, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)
+        before, own = self._before(), state.own_model
+        self.folder.write(own, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)
         state.written()
         self.open_journal().set_fact("about", dumped(state.about()).decode("ascii"))
         if not rows:
@@ -559,7 +550,7 @@ class Session:
         self._stamp, self.absorbed = self.folder.stamp(), state.seq
         self._stop_timer()
 
-    def _before(self) -> dict[str, Any] | None:
+    def _before(self) -> Manifest | None:
         """Return the manifest of the model that is to be replaced; None if there is none."""
         try:
             return self.folder.manifest()
@@ -593,7 +584,7 @@ class Session:
     # carries the row, and its writer adds it to the journal right after, before it releases the folder's lock. A
     # process that gets the lock finds the row missing only where its writer was killed.
 
-    def _complete(self, manifest: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, manifest: Manifest) -> Manifest:
         """Wait until the journal has every row of a model, or add those of a killed writer; return the manifest."""
         end = time.monotonic() + WAIT
         while self._misses_rows(manifest):
@@ -610,14 +601,14 @@ class Session:
                 manifest = self.folder.manifest()
         return manifest
 
-    def add_carried_rows(self, manifest: dict[str, Any]) -> None:
+    def add_carried_rows(self, manifest: Manifest) -> None:
         """Add the rows that a model carries to the journal, where its writer was killed; the folder's lock is held."""
         if not self._misses_rows(manifest):
             return
-        journal, absorbed = self.reading(), manifest["journal"]["absorbed"]
+        journal, absorbed = self.reading(), manifest.place.absorbed
         last = journal.last()
         packed = self.folder.read_pending(manifest)
-        chain, made_with = journal.chain_at(last) or 0, manifest["journal"].get("chain", -1)
+        chain, made_with = journal.chain_at(last) or 0, manifest.place.chain
         events = unpack_events(packed, chain, made_with) if packed else []
         if not events or events[0].seq != last + 1 or events[-1].seq != absorbed:
             raise BadModel(
@@ -626,12 +617,9 @@ class Session:
             )
         self.open_journal().append(events)
 
-    def _misses_rows(self, manifest: dict[str, Any]) -> bool:
+    def _misses_rows(self, manifest: Manifest) -> bool:
         """Whether the journal has fewer rows than a model was made with."""
-        try:
-            return bool(self.reading(refresh=True).last() < manifest["journal"]["absorbed"])
-        except (KeyError, TypeError) as error:
-            raise BadModel(f"The manifest in {self.path!r} lacks {error}.") from None
+        return self.reading(refresh=True).last() < manifest.place.absorbed
 
 
 class CommitGroup:

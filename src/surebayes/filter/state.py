@@ -8,8 +8,9 @@ from surebayes.filter.disk.bodies import pack_content, pack_rows, set_stages, un
 from surebayes.filter.disk.events import Event
 from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.features import Features, batch_of
-from surebayes.filter.lean.judge import Judge, judge_of
 from surebayes.filter.lean.tables import TableFiles
+from surebayes.filter.manifest import Place
+from surebayes.filter.model import Model
 from surebayes.filter.model_settings import Settings
 from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from surebayes.filter.disk.store import Lesson, ModelFolder
     from surebayes.filter.layers.base import Standing
     from surebayes.filter.layers.link import BaseLink
-    from surebayes.filter.lean.judge import Decision
+    from surebayes.filter.manifest import Manifest
+    from surebayes.filter.model import Decision
     from surebayes.filter.transaction import Transaction
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
@@ -118,42 +120,33 @@ class State:
 
     @classmethod
     def load(
-        cls, folder: ModelFolder, manifest: dict[str, Any], journal: Journal, hold: bool = True,
+        cls, folder: ModelFolder, manifest: Manifest, journal: Journal, hold: bool = True,
         before: TableFiles | None = None,
     ) -> State:  # fmt: skip
         """Open the model's files, check the journal against the manifest, and replay what the model has not absorbed.
 
         Counts stay in their files until so much is learnt that it pays to read them (`into_memory`).
         """
-        try:
-            files = TableFiles(folder.folder, manifest, hold, before)
-            judge = judge_of(manifest.get("scoring"), files)
-            state = cls(judge.engine, judge.names, Settings.from_json(manifest["settings"]))
-            state.files = files
-            state.learnt = folder.read_learnt(manifest)
-            state._stand_at(manifest["journal"], journal)
-            state.noted = manifest.get("standing")
-        except FileNotFoundError as error:
-            raise BadModel(f"{error.filename} is missing. Restore it from a copy.") from None
-        except (KeyError, TypeError, AttributeError) as error:
-            raise BadModel(f"The manifest lacks {error}.") from error
+        files = TableFiles(folder.folder, manifest, hold, before)
+        model = Model.of_scoring(manifest.scoring, files)
+        state = cls(model.engine, model.names, manifest.settings)
+        state.files = files
+        state.learnt = folder.read_learnt(manifest)
+        state._continue(manifest.place, journal)
+        state.noted = manifest.noted
         if journal.last() - state.seq > FEW_LESSONS:
             state.into_one_table()
         for event, chain in journal.heads(state.seq, state.chain):
             state.apply(event, journal, chain)
         return state
 
-    def _stand_at(self, place: dict[str, Any], journal: Journal) -> None:
-        """Take over where in the journal the model stands, and check that it is that journal."""
-        self.floor, self.learnt_at, self.seq, self.chain = (
-            place[name] for name in ("floor", "learnt_at", "absorbed", "chain")
-        )
-        if not all(type(n) is int and 0 <= n < 2**53 for n in (self.floor, self.learnt_at, self.seq, self.chain)):
-            raise BadModel("The manifest has numbers that can't be rows of the journal.")
+    def _continue(self, place: Place, journal: Journal) -> None:
+        """Continue at a place in the journal, and check that it is that journal."""
+        self.floor, self.learnt_at, self.seq, self.chain = place.floor, place.learnt_at, place.absorbed, place.chain
         self.since = self.seq
         self.belong_to(journal)
-        if journal.id != place["id"]:
-            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place['id']}.")
+        if journal.id != place.id:
+            raise BadModel(f"{journal.path} is the journal {journal.id}; the model was made with {place.id}.")
         chain = journal.chain_at(self.seq)
         if chain is None:
             raise BadModel(
@@ -162,33 +155,28 @@ class State:
             )
         if chain != self.chain:
             raise BadModel(f"{journal.path} has other rows than the model was made with. Restore both.")
-        if "known" in place:
-            self._take_numbers(place)
+        if place.known is not None:
+            known = place.known
+            try:
+                self.known = {action: {name: known[action][name] for name in self.names} for action in self.known}
+            except KeyError as error:
+                raise BadModel(f"The manifest has no number of messages for {error}.") from None
+            self.lessons, self.reread = place.lessons, (place.reread[0], place.reread[1])
             return
-        for event, _ in journal.heads():  # an earlier release didn't write it down
+        for event, _ in journal.heads():  # an early release didn't write the numbers down
             if event.seq > self.seq:
                 break
             self._remember(event.action, event.label)
-
-    def _take_numbers(self, place: dict[str, Any]) -> None:
-        """Take over how many messages the journal has, and by which reader they were counted anew."""
-        known, reread, lessons = place["known"], tuple(place.get("reread", (0, 0))), place["lessons"]
-        counts = [known[action][name] for action in self.known for name in self.names]
-        if len(reread) != 2 or not all(type(n) is int and 0 <= n < 2**53 for n in (*reread, lessons, *counts)):
-            raise BadModel("The manifest has numbers that can't be those of messages.")
-        self.known = {action: {name: known[action][name] for name in self.names} for action in self.known}
-        self.lessons, self.reread = lessons, reread
 
     def belong_to(self, journal: Journal) -> None:
         """Make rows as this journal has them."""
         self.journal_id, self.keeps_content, self._hashed = journal.id, journal.keeps_content, journal.hashed
 
-    def place(self) -> dict[str, Any]:
+    def place(self) -> Place:
         """Return where in the journal the model stands, for its manifest."""
-        return {
-            "id": self.journal_id, "absorbed": self.seq, "chain": self.chain, "learnt_at": self.learnt_at,
-            "floor": self.floor, "lessons": self.lessons, "known": self.known, "reread": list(self.reread),
-        }  # fmt: skip
+        reread = list(self.reread)
+        known = {action: dict(by_class) for action, by_class in self.known.items()}
+        return Place(self.journal_id, self.seq, self.chain, self.learnt_at, self.floor, self.lessons, known, reread)
 
     def about(self) -> dict[str, Any]:
         """Return what the filter is, for its journal, so that it can be counted anew from the journal alone."""
@@ -356,9 +344,9 @@ class State:
             if self._bytes_since > MOST_BYTES:
                 self.write_all()
 
-    def lessons_after(self, manifest: dict[str, Any] | None) -> list[Lesson] | None:
+    def lessons_after(self, manifest: Manifest | None) -> list[Lesson] | None:
         """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
-        absorbed = manifest["journal"]["absorbed"] if manifest is not None else -1
+        absorbed = manifest.place.absorbed if manifest is not None else -1
         if self.lessons_since is None or not self.since <= absorbed <= self.seq:
             if not all(sums.is_one_table for sums in self.engine.sums):
                 self.into_one_table()
@@ -397,7 +385,7 @@ class State:
     def lessons_since_certificate(self) -> int:
         """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
         made = self.settings.certificates.values()
-        if all(certificate["model"] == self.model for certificate in made):
+        if all(certificate["model"] == self.model_version for certificate in made):
             return 0
         return max(self.lessons - self.settings.certified_at, 1)
 
@@ -415,8 +403,8 @@ class State:
         return features
 
     def decide(self, features: Features) -> Decision:
-        """Judge a document."""
-        return self.judge.of(features.rows).decide(self.ask(features).scores)
+        """Model a document."""
+        return self.model.of(features.rows).decide(self.ask(features).scores)
 
     # ---- learning
 
@@ -443,23 +431,27 @@ class State:
     # ---- the base of a layer
 
     @property
-    def model(self) -> str:
-        """The version of the model: the journal, and the last row that changed scores; and of what it stands on."""
+    def model_version(self) -> str:
+        """The version of the model: the journal, and the last row that changed scores; and of the layers below."""
         version = f"{self.journal_id}-{self.learnt_at}"
         below = self.standing.base if self.standing is not None else None
         return version if below is None else f"{version}/{below.version}"
 
     @property
-    def own_judge(self) -> Judge:
-        """What was learnt here, without what it stands on."""
-        chance, model = self.settings.probability, f"{self.journal_id}-{self.learnt_at}"
-        return Judge(self.engine, self.names, self.settings.thresholds, chance, model)
+    def own_model(self) -> Model:
+        """The model of the own counts alone."""
+        version = f"{self.journal_id}-{self.learnt_at}"
+        return Model(self.engine, self.names, self.settings.thresholds, self.settings.probability, version)
 
     @property
-    def judge(self) -> Judge:
-        """What decides by the scores of now."""
-        judge, standing = self.own_judge, self.standing
-        return judge if standing is None else standing.judge(judge, self.pool, self.noted)
+    def model(self) -> Model:
+        """The present model; valid until the next change of this state."""
+        own, standing = self.own_model, self.standing
+        if standing is None:
+            return own
+        model = standing.model(own, self.pool, self.noted)
+        model.own, model.standing = own, standing
+        return model
 
     def become_layer(self, base: BaseLink) -> None:
         """Stand on a base from the first lesson on: weights are steps from the base's."""
@@ -505,7 +497,7 @@ class State:
             return []
         from surebayes.filter.layers.counting import unseen
 
-        return unseen(self.standing.base.judge.engine, self.engine, rows)
+        return unseen(self.standing.base.model.engine, self.engine, rows)
 
     def _count_lacking(self, more: list[int]) -> None:
         if self._lacks is not None and more:

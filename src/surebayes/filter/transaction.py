@@ -70,7 +70,7 @@ class Transaction:
         """Learn a message that had another label or was reserved; calibration keeps its score."""
         score = b""
         if known[0] == "reserve":
-            score = dumped({"scores": list(self.state.ask(features).scores), "model": self.state.model})
+            score = dumped({"scores": list(self.state.ask(features).scores), "model": self.state.model_version})
         elif (judged := self.judged(features.fingerprint)) is not None:
             score = self.body(judged[1])
         self.forget(features.fingerprint, who)

@@ -15,8 +15,8 @@ from surebayes.errors import BadInput, NoModel, StoreError
 from surebayes.filter.filter import Filter
 from surebayes.filter.layers.names import checked_name, person_named
 from surebayes.filter.layers.persons import Persons, Quota, has_layer
-from surebayes.filter.lean.judge import UNSURE
 from surebayes.filter.lean.verdict import Verdict
+from surebayes.filter.model import UNSURE
 from surebayes.persist.leftovers import remove_leftovers
 from surebayes.server.access import Tokens
 from surebayes.server.answers import Answers

@@ -18,7 +18,7 @@ import surebayes as sb
 from surebayes.errors import StoreError
 from surebayes.filter import training
 from surebayes.filter.disk import journal_file
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.filter.session import Session
 from surebayes.synthetic import mail_stream
 
@@ -55,7 +55,7 @@ class Scenario:
 
 def check_filter(path):
     """Open a filter and check everything of it; return how many documents it has learnt, and its history."""
-    MappedModel(str(path)).scores(MAILS[0][0])
+    Model.open(str(path)).scores(MAILS[0][0])
     with sb.Filter.open(path) as mine:
         assert mine.problems() == [], mine.problems()
         documents = sum(mine.status()["documents"].values()) + sum(mine.status()["reserved"].values())

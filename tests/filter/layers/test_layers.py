@@ -13,8 +13,7 @@ from surebayes.errors import BadInput, BadModel, NoModel, QuotaReached
 from surebayes.filter import tuning
 from surebayes.filter.layers.base import DEEPEST
 from surebayes.filter.layers.persons import Persons, Quota
-from surebayes.filter.lean.bulk import BulkJudge
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.pool.buffers import ints
 from surebayes.pool.weights import PoolWeights
 from surebayes.synthetic import mail_stream
@@ -51,7 +50,7 @@ def scores(path_or_filter, mails=MAILS):
 
 
 def lean_scores(path, mails=MAILS):
-    model = MappedModel(str(path))
+    model = Model.open(str(path))
     return [model.scores(raw)[0] for raw, _ in mails]
 
 
@@ -76,9 +75,9 @@ def test_many_documents_are_judged_in_memory_as_one_is_by_the_files(site, tmp_pa
         for raw, label in MAILS[90:100]:
             mine.teach(raw, OTHER[label])
         mine.forget(MAILS[95][0])
-    judge = BulkJudge(str(tmp_path / "mine"))
+    judge = Model.open(str(tmp_path / "mine"), hold=True)
     decisions = judge.judge([raw for raw, _ in MAILS])
-    assert judge.in_memory
+    assert judge.engine.in_memory
     assert [score for _, score, *_ in decisions] == lean_scores(tmp_path / "mine")
 
 
@@ -156,7 +155,7 @@ def test_a_layer_is_the_filter_that_learnt_its_lessons_many_times(trained_site, 
     expected = list(together.scores(together.cut([raw for raw, _ in MAILS[80:110]])))
     assert by_filter == expected
     assert lean_scores(tmp_path / "mine", MAILS[80:110]) == expected
-    judge = BulkJudge(str(tmp_path / "mine"))
+    judge = Model.open(str(tmp_path / "mine"), hold=True)
     assert [decision[1] for decision in judge.judge([raw for raw, _ in MAILS[80:110]])] == expected
 
 
@@ -193,7 +192,7 @@ def test_texts_have_the_second_stage_of_their_base(tmp_path):
         mine.teach("gold for the team at lunch", "ham")
         after = [mine.judge(text).score for text, _ in texts[:5]]
     assert after != before
-    assert [MappedModel(str(tmp_path / "mine")).scores(text)[0] for text, _ in texts[:5]] == after
+    assert [Model.open(str(tmp_path / "mine")).scores(text)[0] for text, _ in texts[:5]] == after
 
 
 # ---------------------------------------------------------------------- own lessons
@@ -255,12 +254,12 @@ def test_own_steps_are_dropped_when_the_base_is_tuned_anew(site, tmp_path):
             with mock.patch.object(tuning, "FEWEST", 2):
                 shared.retune("equal")
             base_units = [list(units) for units in shared._session.loaded().engine.weights.units]
-        assert [list(u) for u in mine._session.judge().engine.weights.units] == base_units
-        assert [list(u) for u in MappedModel(str(tmp_path / "mine")).judge.engine.weights.units] == base_units
+        assert [list(u) for u in mine._session.model().engine.weights.units] == base_units
+        assert [list(u) for u in Model.open(str(tmp_path / "mine")).engine.weights.units] == base_units
         mine.teach(*MAILS[101])  # moves them from there
         moved = mine._session.loaded().engine.weights.units
         assert any(any(units) for units in moved)
-        assert [list(u) for u in mine._session.judge().engine.weights.units] == [
+        assert [list(u) for u in mine._session.model().engine.weights.units] == [
             [a + b for a, b in zip(*both)] for both in zip(base_units, moved)
         ]
 
@@ -281,7 +280,7 @@ def test_the_threshold_is_the_bases_until_there_is_a_certificate(tmp_path):
         with sb.Filter.open(tmp_path / "site") as shared:
             shared.teach(MAILS[149][0], "ham")
         assert mine.certificate.stale  # it was for another base
-    assert MappedModel(str(tmp_path / "mine")).judge.thresholds == {"spam": made.threshold}
+    assert Model.open(str(tmp_path / "mine")).thresholds == {"spam": made.threshold}
 
 
 def test_explanations_say_what_the_base_said_and_what_lessons_changed(site, tmp_path):

@@ -20,7 +20,7 @@ import surebayes as sb
 from strategies import layer_steps
 from surebayes.errors import BadModel
 from surebayes.filter.layers.persons import Persons
-from surebayes.filter.lean.judge import MappedModel
+from surebayes.filter.model import Model
 from surebayes.filter.state import FEW_LESSONS
 from surebayes.pool.engine import Engine
 from surebayes.server.layers import OpenLayers
@@ -52,8 +52,8 @@ def test_the_base_learns_while_a_hundred_layers_judge(site, tmp_path):
                 verdict = layer.judge(MAILS[60 + i % 20][0])
                 if verdict.basis != "base" or verdict.label != MAILS[60 + i % 20][1]:
                     wrong.append((i, verdict.basis, verdict.label))
-                lean = MappedModel(str(tmp_path / "users" / str(i)))
-                if lean.judge.basis != "base":
+                lean = Model.open(str(tmp_path / "users" / str(i)))
+                if lean.basis != "base":
                     wrong.append((i, lean.standing.problem))
 
     threads = [threading.Thread(target=judge, args=(range(start, 100, 4),)) for start in range(4)]
@@ -73,7 +73,7 @@ def test_the_base_learns_while_a_hundred_layers_judge(site, tmp_path):
         path = tmp_path / "users" / str(i)
         with sb.Filter.open(path) as layer:
             expected = [layer.judge(raw).score for raw, _ in MAILS[120:125]]
-            assert [MappedModel(str(path)).scores(raw)[0] for raw, _ in MAILS[120:125]] == expected
+            assert [Model.open(str(path)).scores(raw)[0] for raw, _ in MAILS[120:125]] == expected
             with sb.Filter.create(tmp_path / f"again{i}", base=site) as again:
                 again.teach(*MAILS[60 + i % 20])
                 assert [again.judge(raw).score for raw, _ in MAILS[120:125]] == expected
@@ -125,7 +125,7 @@ def test_a_layer_or_its_base_is_killed(site, tmp_path):
                 mine.absorb()
                 assert mine.judge(MAILS[0][0]).basis == "base"
                 expected = [mine.judge(raw).score for raw, _ in MAILS[120:130]]
-            assert [MappedModel(str(path)).scores(raw)[0] for raw, _ in MAILS[120:130]] == expected
+            assert [Model.open(str(path)).scores(raw)[0] for raw, _ in MAILS[120:130]] == expected
 
 
 # ---------------------------------------------------------------------- what a layer takes

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from surebayes.errors import BadModel
 from surebayes.filter import settings
 from surebayes.filter.disk.journal_file import NAME as JOURNAL
-from surebayes.filter.lean.judge import KIND
+from surebayes.filter.manifest import Manifest
 from surebayes.filter.memory.database import NAME as VERDICTS
 from surebayes.filter.memory.database import Database
 from surebayes.filter.session import Session
 from surebayes.filter.settings import NAME as CONFIG
 from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put, put_pieces
 from surebayes.persist.leftovers import new_file, scratch_folder
-from surebayes.persist.manifest import MAX_MANIFEST, dumped, read_manifest, seal
+from surebayes.persist.manifest import MAX_MANIFEST, dumped, seal
 from surebayes.persist.manifest import NAME as MANIFEST
 
 MAX_RATIO = 100
@@ -44,7 +44,7 @@ def export(session: Session, archive: str) -> None:
     with session.exclusive(), contextlib.ExitStack() as stack:
         copy = stack.enter_context(_copied(session.path, JOURNAL))
         session.open_journal().copy_to(copy)
-        names = [checked_entry(entry)[0] for entry in session.folder.manifest()["files"].values()]
+        names = [checked_entry(entry)[0] for entry in session.folder.manifest().files.values()]
         files = {name: os.path.join(session.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
         if os.path.isfile(os.path.join(session.path, CONFIG)):
             files[CONFIG] = os.path.join(session.path, CONFIG)
@@ -153,7 +153,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
             put(folder, CONFIG, settings.as_toml(values).encode())
     put_pieces(folder, MANIFEST, _pieces(file, MANIFEST))
     try:
-        described = read_manifest(folder, KIND)["files"]
+        described = Manifest.read(folder).files
         sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
     except (KeyError, TypeError, AttributeError) as error:
         raise BadModel(f"The archive's manifest lacks {error}.") from error
@@ -175,7 +175,7 @@ def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
 
 def _set_gist(folder: str) -> None:
     """Have the manifest say what the settings that were taken say: it has the gist of those of its maker."""
-    manifest = read_manifest(folder, KIND)
+    manifest = Manifest.read(folder).values
     gist = settings.compiled(folder)
     if manifest.get("config", gist) != gist:
         body = {name: value for name, value in manifest.items() if name != "crc32"}

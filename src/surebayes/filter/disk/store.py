@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 
-from surebayes.errors import BadModel
 from surebayes.filter.disk.unjournaled import Learnt
-from surebayes.filter.lean.judge import KIND
-from surebayes.filter.lean.tables import LARGE, TableFiles, file_names, packed
+from surebayes.filter.lean.tables import TableFiles, packed
+from surebayes.filter.manifest import KIND, LARGE, Manifest, Scoring, ViewTables
 from surebayes.persist.folder import check_file, put_manifest, read_file, remove_others, write_file
-from surebayes.persist.manifest import dumped, read_manifest
+from surebayes.persist.manifest import dumped
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.table import FileTable, Table, file_parts, merged
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from surebayes.filter.lean.judge import Judge
+    from surebayes.filter.model import Model
     from surebayes.pool.engine import Engine
 
     Item = TypeVar("Item")
@@ -39,6 +38,8 @@ TOGETHER = 8
 _MANY_BYTES = 2**20  # threads take longer to start than fewer to write
 _PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
 
+TablePlaces = tuple["dict[str, int]", "list[list[int]]", "list[dict[str, Any] | None]"]
+"""Of a view: where its table lies, those on top of it, and those of its second stages."""
 Lesson = list[bytes]
 """What one message adds to the counts, or takes out of them: the entries of each view."""
 
@@ -94,9 +95,9 @@ class ModelFolder:
         self._learnt: tuple[Learnt, int, dict[str, Any]] | None = None  # as it was written last
         self.packs = False  # whether tables are compressed: those of a layer
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """Read the manifest, checked."""
-        return read_manifest(self.folder, KIND)
+        return Manifest.read(self.folder)
 
     def stamp(self) -> tuple[int, int]:
         """Return what changes when the manifest is replaced."""
@@ -106,35 +107,32 @@ class ModelFolder:
             return 0, 0
         return status.st_mtime_ns, status.st_ino
 
-    def check(self, manifest: dict[str, Any]) -> None:
+    def check(self, manifest: Manifest) -> None:
         """Check the files of tables by their size and SHA-256; BadModel where they differ."""
-        try:
-            for name in file_names(manifest):
-                check_file(self.folder, manifest["files"][name])
-        except (KeyError, TypeError) as error:
-            raise BadModel(f"The manifest in {self.folder!r} lacks {error}.") from error
+        for name in manifest.tables:
+            check_file(self.folder, manifest.files.get(name, {}))
 
-    def read_learnt(self, manifest: dict[str, Any]) -> Learnt:
+    def read_learnt(self, manifest: Manifest) -> Learnt:
         """Read which messages were learnt without journal."""
-        entry = manifest["files"].get("learnt")
+        entry = manifest.files.get("learnt")
         if entry is None:
             return Learnt()
         learnt = Learnt(read_file(self.folder, entry))
         self._learnt = learnt, len(learnt), entry
         return learnt
 
-    def read_pending(self, manifest: dict[str, Any]) -> bytearray | None:
+    def read_pending(self, manifest: Manifest) -> bytearray | None:
         """Read the rows of the journal that came with the model; None if there are none."""
-        entry = manifest["files"].get("pending")
+        entry = manifest.files.get("pending")
         return None if entry is None else read_file(self.folder, entry)
 
     def write(
         self,
-        judge: Judge,
+        model: Model,
         learnt: Learnt,
         more: dict[str, Any],
         pending: bytes = b"",
-        before: dict[str, Any] | None = None,
+        before: Manifest | None = None,
         lessons: Sequence[Lesson] | None = None,
         keep_replaced: bool = True,
     ) -> None:
@@ -144,7 +142,7 @@ class ModelFolder:
 
         Parameters
         ----------
-        judge : Judge
+        model : Model
             The model.
         learnt : Learnt
             What was learnt without journal.
@@ -152,7 +150,7 @@ class ModelFolder:
             What else the manifest says.
         pending : bytes
             Rows of the journal that come to be with this model.
-        before : dict, optional
+        before : Manifest, optional
             The manifest of the model that is replaced.
         lessons : sequence of lists of bytes, optional
             What was counted since: only that is written, and files that it is merged with. Without, or with more than
@@ -161,14 +159,14 @@ class ModelFolder:
             Whether the files of the model before stay until the next time; False removes them at once.
         """
         self.packs = more["settings"].get("base") is not None
-        files, places = self._tables(judge.engine, before, lessons)
+        files, places = self._tables(model.engine, before, lessons)
         if len(learnt):
             files["learnt"] = self._learnt_file(learnt)
         if pending:
             files["pending"] = write_file(self.folder, "pending", ".table", pending)
-        whole = {"scoring": _scoring(judge, places), "config": self._config(), "files": files}
+        whole = {"scoring": _scoring(model, places).to_json(), "config": self._config(), "files": files}
         put_manifest(self.folder, KIND, {**whole, **more})
-        replaced = before["files"].values() if before is not None and keep_replaced else ()
+        replaced = before.files.values() if before is not None and keep_replaced else ()
         remove_others(self.folder, [entry["file"] for entry in (*files.values(), *replaced)])
 
     def _config(self) -> dict[str, Any]:
@@ -188,18 +186,18 @@ class ModelFolder:
     # ---- tables
 
     def _tables(
-        self, engine: Engine, before: dict[str, Any] | None, lessons: Sequence[Lesson] | None
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        self, engine: Engine, before: Manifest | None, lessons: Sequence[Lesson] | None
+    ) -> tuple[dict[str, Any], list[TablePlaces]]:
         """Write what is new; return the entries of all files, and what the manifest says of each view's tables."""
         if before is None or lessons is None:
             return self._write_whole(engine, [[sums.own] for sums in engine.sums])
-        views = before["scoring"]["views"]
-        files = {name: before["files"][name] for name in file_names(before)}
-        places = [{"table": v["table"], "stack": v.get("stack", []), "stages": v.get("stages")} for v in views]
+        views = before.scoring.views
+        files = {name: before.files[name] for name in before.tables}
+        places = [(view.table, view.stack, view.stages) for view in views]
         new = together(lessons, engine.classes)
         if not any(new):
             return files, places
-        below, merging = fold(before, new)
+        below, merging = fold(views, len(files), new)
         opened = TableFiles(self.folder, before, hold=False)
         stacks = [[table for table, _ in opened.stack(view)] for view in views]
         tables = [[*stack[below:], FileTable.of_checked(entries)] for stack, entries in zip(stacks, new)]
@@ -209,11 +207,11 @@ class ModelFolder:
             new = [merged(stack, engine.classes) for stack in tables]
         entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)}, self.packs)
         files = dict([*list(files.items())[:below], (f"stack.{below}", entry)])
-        for v, about in enumerate(places):
-            about["stack"] = [*about["stack"][: below - 1], [written[str(v)]["n"], written[str(v)]["entries"]]]
+        for v, (table, stack, stages) in enumerate(places):
+            places[v] = table, [*stack[: below - 1], [written[str(v)]["n"], written[str(v)]["entries"]]], stages
         return files, places
 
-    def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[TablePlaces]]:
         """Write all counts and second stages as one file."""
         wanted: dict[str, tuple[list[Any], int]] = {}
         for v, (stack, experts) in enumerate(zip(stacks, engine.experts)):
@@ -223,37 +221,36 @@ class ModelFolder:
                     wanted[f"{v}.stage{s}"] = [stage.table], 1 + len(engine.contrasts)
         entries = side_by_side(entries_of, list(wanted.values()), 8 * sum(sums.alive for sums in engine.sums))
         entry, written = write_tables(self.folder, dict(zip(wanted, entries)), self.packs)
-        places: list[dict[str, Any]] = []
+        places: list[TablePlaces] = []
         for v, experts in enumerate(engine.experts):
-            stages = [
+            stages: list[dict[str, Any] | None] = [
                 None
                 if stage.table is None
                 else {"table": written[f"{v}.stage{s}"], "intercepts": list(stage.intercepts)}
                 for s, stage in enumerate(_stages(experts))
             ]
-            places.append({"table": written[str(v)], "stack": [], "stages": stages or None})
+            places.append((written[str(v)], [], stages))
         return {LARGE: entry}, places
 
 
-def fold(before: dict[str, Any], new: Lesson) -> tuple[int, bool]:
-    """Return how many files of a stack stay as they are, and whether the others are merged with what is new.
+def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, bool]:
+    """Return how many of the files of a stack stay as they are, and whether the rest is merged with the new tables.
 
     Each file is to have less than half of the one below it, and there are at most `SMALLER` besides the large one.
 
     Examples
     --------
+    >>> from surebayes.pool.specs import views_of
     >>> def stack(*sizes):
-    ...     smaller = {f"stack.{i}": {} for i in range(1, len(sizes))}
-    ...     about = {"table": {"n": sizes[0]}, "stack": [[n, 0] for n in sizes[1:]]}
-    ...     return {"files": {"tables": {}, **smaller}, "scoring": {"views": [about]}}
-    >>> fold(stack(1000), [bytes(8 * 10)]), fold(stack(1000, 100, 10), [bytes(8 * 10)])
+    ...     (spec,) = views_of("words", "mail", 2, 1024)
+    ...     return [ViewTables(spec, [0, 0], 0, {"n": sizes[0]}, [[n, 0] for n in sizes[1:]])], len(sizes)
+    >>> fold(*stack(1000), [bytes(8 * 10)]), fold(*stack(1000, 100, 10), [bytes(8 * 10)])
     ((1, False), (2, True))
-    >>> fold(stack(1000, 100, 40), [bytes(8 * 30)]), fold(stack(10), [bytes(8 * 30)])
+    >>> fold(*stack(1000, 100, 40), [bytes(8 * 30)]), fold(*stack(10), [bytes(8 * 30)])
     ((1, True), (0, True))
     """
-    views = before["scoring"]["views"]
-    sizes = [sum(view["table"]["n"] for view in views)]
-    sizes += [sum(view["stack"][i][0] for view in views) for i in range(len(file_names(before)) - 1)]
+    sizes = [sum(view.table["n"] for view in views)]
+    sizes += [sum(view.stack[i][0] for view in views) for i in range(files - 1)]
     size, below = sum(len(entries) for entries in new) // 8, len(sizes)
     while below and (below > SMALLER or 2 * size >= sizes[below - 1]):
         below -= 1
@@ -293,23 +290,12 @@ def _stages(experts: Sequence[object]) -> list[SecondStage]:
     return [expert for expert in experts if isinstance(expert, SecondStage)]
 
 
-def _scoring(judge: Judge, places: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    engine, views = judge.engine, []
-    for view, sums, about in zip(engine.views, engine.sums, places):
-        described = {**view.to_json(), "totals": list(sums.totals), "alive": sums.alive, "table": about["table"]}
-        if about["stack"]:
-            described["stack"] = about["stack"]
-        if about["stages"]:
-            described["stages"] = about["stages"]
-        views.append(described)
-    return {
-        "reader": engine.reader,
-        "classes": judge.names,
-        "documents": list(engine.documents),
-        "model": judge.model,
-        "views": views,
-        "weights": engine.weights.units,
-        "bias": engine.weights.bias,
-        "thresholds": judge.thresholds,
-        "probability": judge.probability,
-    }
+def _scoring(model: Model, places: Sequence[TablePlaces]) -> Scoring:
+    engine = model.engine
+    views = [
+        ViewTables(spec, list(sums.totals), sums.alive, table, stack, stages)
+        for spec, sums, (table, stack, stages) in zip(engine.views, engine.sums, places)
+    ]
+    weights = {"weights": engine.weights.units, "bias": engine.weights.bias}
+    documents, chance = engine.documents, model.probability
+    return Scoring(engine.reader, model.names, documents, model.version, views, weights, model.thresholds, chance)

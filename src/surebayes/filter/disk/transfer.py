@@ -52,7 +52,7 @@ def _lines(state: State, journal: Journal) -> Iterator[dict[str, Any]]:
         "version": VERSION,
         "reader": state.engine.reader,
         "classes": state.names,
-        "model": state.model,
+        "model": state.model_version,
         "views": [view.to_json() for view in state.engine.views],
         "settings": state.settings.to_json(),
         "content": state.keeps_content,

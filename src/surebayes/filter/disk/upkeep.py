@@ -202,8 +202,8 @@ def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[Vi
 def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
     """Return what the manifest says of the filter; nothing where it is damaged and isn't needed."""
     try:
-        manifest = session.folder.manifest()
-        return {**manifest["scoring"], "base": manifest["settings"].get("base")}
+        scoring, base = session.folder.manifest().scoring.to_json(), session.folder.manifest().link
+        return {**scoring, "base": None if base is None else base.to_json()}
     except (StoreError, KeyError, TypeError, AttributeError):
         if needed:
             raise

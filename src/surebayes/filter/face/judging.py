@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from surebayes.filter.disk import contents
 from surebayes.filter.face.opening import OpenFilter
 from surebayes.filter.features import Features
-from surebayes.filter.lean.judge import Judge
 from surebayes.filter.lean.verdict import Verdict
+from surebayes.filter.model import Model
 from surebayes.filter.plain import text_or_none
 from surebayes.filter.state import State
 from surebayes.pool.document import Document
@@ -23,7 +23,7 @@ class JudgingFilter(OpenFilter):
     """Verdicts and their reasons."""
 
     def judge(self, document: bytes | str, *, remember: bool = True, person: str | None = None) -> Verdict:
-        """Judge a document.
+        """Model a document.
 
         Parameters
         ----------
@@ -46,20 +46,19 @@ class JudgingFilter(OpenFilter):
                 model = session.fresh_map()
                 if model.standing is None:  # there may be a layer for each of many persons: those stay in their files
                     model.count(1)
-                judge = model.judge
-                read = judge.engine.read(document)
-                features = Features(read, judge.engine.rows([read]))
-                scores = judge.engine.scores(features.rows)
+                read = model.engine.read(document)
+                features = Features(read, model.engine.rows([read]))
+                scores = model.engine.scores(features.rows)
             else:
                 state = session.fresh_state()
                 features = self._see(document, state)
-                judge, scores = state.judge, state.ask(features).scores
-            judge = judge.of(features.rows)
-        decision, budgets = self._answered(judge, scores, features, remember, person)
-        return self._verdict(judge, decision, features, budgets)
+                model, scores = state.model, state.ask(features).scores
+            model = model.of(features.rows)
+        decision, budgets = self._answered(model, scores, features, remember, person)
+        return self._verdict(model, decision, features, budgets)
 
     def _verdict(
-        self, judge: Judge, decision: tuple[str, float, float, float], features: Features, budgets: dict[str, InForce]
+        self, model: Model, decision: tuple[str, float, float, float], features: Features, budgets: dict[str, InForce]
     ) -> Verdict:
         label, score, threshold, probability = decision
 
@@ -72,7 +71,7 @@ class JudgingFilter(OpenFilter):
                 return _reversal(self._session.fresh_state(), features, label)
 
         shown = {name: budget.to_dict() for name, budget in budgets.items()}
-        known = features.fingerprint, judge.model, shown, judge.basis
+        known = features.fingerprint, model.version, shown, model.basis
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Explained:
@@ -113,7 +112,7 @@ class JudgingFilter(OpenFilter):
     # ---- documents that are remembered
 
     def judge_remembered(self, number: int, learner: JudgingFilter | None = None) -> Verdict | None:
-        """Judge a remembered document by the model of now, which remembers nothing; None where it wasn't kept.
+        """Model a remembered document by the model of now, which remembers nothing; None where it wasn't kept.
 
         Parameters
         ----------
@@ -128,9 +127,9 @@ class JudgingFilter(OpenFilter):
             return None
         with mine._session.mutex:
             state = mine._session.fresh_state()
-            judge, scores = state.judge.of(features.rows), state.ask(features).scores
-        decision, budgets = mine._answered(judge, scores, features, False, None)
-        return mine._verdict(judge, decision, features, budgets)
+            model, scores = state.model.of(features.rows), state.ask(features).scores
+        decision, budgets = mine._answered(model, scores, features, False, None)
+        return mine._verdict(model, decision, features, budgets)
 
     def explain_remembered_layers(
         self, number: int, top: int | None = None, learner: JudgingFilter | None = None
@@ -167,6 +166,6 @@ def _reversal(state: State, features: Features, label: str) -> float:
         other = 1 - names.index(label)
     else:
         other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
-    judge = state.judge
+    model = state.model
     times = 1 if state.settings.base is None else state.settings.base.own_weight
-    return reversal(state.pool, features.rows, other, lambda now: judge.decide(now)[0] != label, times)
+    return reversal(state.pool, features.rows, other, lambda now: model.decide(now)[0] != label, times)

@@ -99,7 +99,7 @@ class RecordedFilter(OpenFilter):
             promise = self._promises(state)
             return {
                 "reader": state.engine.reader,
-                "model": state.model,
+                "model": state.model_version,
                 "documents": dict(zip(state.names, state.engine.documents)),
                 "reserved": dict(state.known["reserve"]),
                 "journaled": sum(state.known["learn"].values()),

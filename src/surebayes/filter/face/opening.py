@@ -123,29 +123,29 @@ class OpenFilter(Remembering):
     @property
     def classes(self) -> list[str]:
         """The labels."""
-        return list(self._session.judge().names)
+        return list(self._session.model().names)
 
     @property
     def reader(self) -> str:
         """What documents are: "mail" or "text"."""
-        return self._session.judge().engine.reader
+        return self._session.model().engine.reader
 
     @property
     def basis(self) -> str:
         """Of a layer, by what it judges: "base", "last base" or "own layer"; "" without a base."""
-        return self._session.judge().basis
+        return self._session.model().basis
 
     @property
     def model(self) -> str:
         """The version of the model; it changes with everything that is learnt or forgotten."""
-        return self._session.judge().model
+        return self._session.model().version
 
     def refresh(self) -> None:
         """Read what other processes have written, and of a layer what its base has learnt, now instead of when asked.
 
         Memory that only the earlier model needed is free then.
         """
-        self._session.judge()
+        self._session.model()
 
     def absorb(self, note: str | None = None) -> None:
         """Write the model with everything that was taught, so that `surebayes filter` sees it.

@@ -14,8 +14,8 @@ from math import isfinite
 from surebayes.errors import BadModel, StoreError
 from surebayes.filter.layers.counting import lacking, no_steps, over, stepped
 from surebayes.filter.layers.link import BaseLink, check_weight
-from surebayes.filter.lean.judge import Judge, MappedModel
-from surebayes.persist.manifest import read_manifest
+from surebayes.filter.manifest import Manifest
+from surebayes.filter.model import Model
 from surebayes.pool.engine import Engine
 from surebayes.pool.weights import PoolWeights
 
@@ -46,7 +46,7 @@ class Base:
     ----------
     folder : str
         Its folder.
-    model : MappedModel
+    model : Model
         Its model, which may stand on another one.
     rows : int
         The rows of its journal that the model has.
@@ -56,18 +56,13 @@ class Base:
 
     def __init__(self, folder: str, hold: bool, above: "tuple[str, ...]", before: "Base | None" = None) -> None:
         self.folder, self.stamp = folder, stamp_of(folder)
-        self.model: MappedModel = MappedModel(folder, hold, None if before is None else before.model, above)
+        self.model: Model = Model.open(folder, hold, None if before is None else before.model, above)
         self.rows = self.model.rows
-
-    @property
-    def judge(self) -> Judge:
-        """What it judges by, with what is below it."""
-        return self.model.judge
 
     @property
     def version(self) -> str:
         """The version of its model, and of those below it."""
-        return self.model.judge.model
+        return self.model.version
 
     @property
     def tuned(self) -> str:
@@ -109,10 +104,7 @@ def opened(
 
 def identity_of(folder: str) -> str:
     """Return what tells a filter from any other, however often it is taught or moved."""
-    try:
-        return str(read_manifest(folder, "filter")["journal"]["id"])
-    except (KeyError, TypeError):
-        raise BadModel(f"The manifest in {folder!r} doesn't say which journal it belongs to.") from None
+    return Manifest.read(folder).place.id
 
 
 def open_base(
@@ -165,7 +157,7 @@ def open_whole(place: str, folder: str, layer: "Engine | None" = None) -> Base:
 
 
 def _check_same(base: Base, layer: Engine) -> None:
-    theirs = base.judge.engine
+    theirs = base.model.engine
     for what, mine, other in (
         ("reader", layer.reader, theirs.reader),
         ("number of classes", layer.classes, theirs.classes),
@@ -190,8 +182,8 @@ def steps_of(layer: Engine, link: BaseLink, base: Base) -> PoolWeights:
 
 def pool_on(base: Base, layer: Engine, link: BaseLink, lacks: "list[int] | None" = None) -> Engine:
     """Return the pool that a layer judges by."""
-    engine = over(base.judge.engine, layer, link.own_weight, lacks)
-    engine.weights = stepped(base.judge.engine.weights, steps_of(layer, link, base).units)
+    engine = over(base.model.engine, layer, link.own_weight, lacks)
+    engine.weights = stepped(base.model.engine.weights, steps_of(layer, link, base).units)
     return engine
 
 
@@ -267,23 +259,23 @@ class Standing:
         """Return the pool to judge by."""
         return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, lacks)
 
-    def judge(self, own_judge: Judge, pool: Engine, noted: object = None) -> Judge:
-        """Return what judges by the pool of this standing: own thresholds, or the base's until there are some.
+    def model(self, own: Model, pool: Engine, noted: object = None) -> Model:
+        """Return the model of a layer on this base: own thresholds, or the base's until there are some.
 
         Parameters
         ----------
-        own_judge : Judge
+        own : Model
             The layer without its base.
         pool : Engine
             Its counts with the base's.
         noted : dict, optional
             What `note` returned when the base could be read.
         """
-        below = self.base.judge if self.base is not None else None
+        below = self.base.model if self.base is not None else None
         last = below.thresholds if below is not None else thresholds_of(noted)
-        probability = own_judge.probability if own_judge.probability is not None or below is None else below.probability
-        model = own_judge.model if below is None else f"{own_judge.model}/{below.model}"
-        return Judge(pool, own_judge.names, own_judge.thresholds or last, probability, model, self.basis)
+        probability = own.probability if own.probability is not None or below is None else below.probability
+        version = own.version if below is None else f"{own.version}/{below.version}"
+        return Model(pool, own.names, own.thresholds or last, probability, version, self.basis)
 
     def status(self) -> "dict[str, Any]":
         """Return how a layer stands, as plain values."""
@@ -298,7 +290,7 @@ class Standing:
         if self.base is None:
             return None
         base = self.base
-        return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.judge.thresholds}
+        return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.model.thresholds}
 
     def lacks(self, layer: Engine, noted: object) -> "list[int] | None":
         """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
@@ -308,7 +300,7 @@ class Standing:
             columns = noted.get("lacks")
             if isinstance(columns, list) and len(columns) == len(layer.views) and all(map(_is_count, columns)):
                 return columns
-        return lacking(self.base.judge.engine, layer)
+        return lacking(self.base.model.engine, layer)
 
 
 def _is_count(value: object) -> bool:

@@ -51,10 +51,10 @@ def changes(state: State, read: Document, top: int | None) -> LayerChanges | Non
     below = state.standing.base if state.standing is not None else None
     if below is None:
         return None
-    pool, engine = state.pool, below.judge.engine
+    pool, engine = state.pool, below.model.engine
     rows = engine.rows([read])
-    base_label = below.judge.of(rows).decide(engine.scores(rows))[0]
-    label = state.judge.of(rows).decide(pool.scores(rows))[0]
+    base_label = below.model.of(rows).decide(engine.scores(rows))[0]
+    label = state.model.of(rows).decide(pool.scores(rows))[0]
     k = 0 if len(state.names) == 2 else state.names.index(label)
     before, after = explain(engine, read, k), explain(pool, read, k)
     shares = {view.name: view.share for view in before.views}

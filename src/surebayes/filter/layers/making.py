@@ -21,7 +21,7 @@ def create_layer(
     """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
     own_weight = check_weight(own_weight)
     below = open_whole(base, path)
-    engine, names = below.judge.engine, below.judge.names
+    engine, names = below.model.engine, below.model.names
     theirs = {"classes": list(names), "reader": engine.reader}
     for name, value in theirs.items():
         if arguments[name] not in (value, _DEFAULTS[name]):
@@ -55,8 +55,8 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     if link is None:
         raise BadInput(f"{session.path!r} is no layer: it was made without a base, and what it learnt is whole.")
     below = open_whole(base, session.path, state.engine)
-    if list(below.judge.names) != list(state.names):
-        raise BadModel(f"The base {base!r} has other classes: {below.judge.names!r}, not {state.names!r}.")
+    if list(below.model.names) != list(state.names):
+        raise BadModel(f"The base {base!r} has other classes: {below.model.names!r}, not {state.names!r}.")
     wanted = link_to(below, session.path, link.own_weight if own_weight is None else own_weight)
     if identity_of(base) == link.id:
         wanted = wanted.steps_from(link.tuned)

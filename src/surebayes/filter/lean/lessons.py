@@ -97,11 +97,11 @@ class LessonCall:
     @property
     def has_budget(self) -> bool:
         """Whether the filter remembers verdicts for a budget of alarms, which lessons pay into."""
-        from surebayes.persist.manifest import read_manifest
+        from surebayes.filter.manifest import Manifest
 
         if os.path.exists(os.path.join(self.model, "verdicts.sqlite")):
             return True
-        return bool(read_manifest(self.model).get("config", {}).get("budget"))
+        return Manifest.read(self.model).has_budget
 
     def read(self) -> bytes:
         """Read the document, as far as one is looked at."""

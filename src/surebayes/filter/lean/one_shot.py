@@ -25,7 +25,7 @@ USAGE = """\
 usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code]
                         [--x-spam] [--config FILE] < mail > mail
 
-Judge a mail and add X-Surebayes-* header fields; the body stays as it is.
+Model a mail and add X-Surebayes-* header fields; the body stays as it is.
   -m, --model DIR  the filter's folder (or the environment variable
                    SUREBAYES_MODEL)
   --users DIR --user NAME
@@ -111,7 +111,7 @@ class Arguments:
             return False
 
     def choose_layer(self) -> None:
-        """Judge by a person's layer, if they have one."""
+        """Model by a person's layer, if they have one."""
         if not self.users:
             raise ValueError("--user needs --users: the folder of persons")
         from surebayes.filter.layers.persons import judging_folder
@@ -152,7 +152,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, bytes]], int]":
-    """Judge the mail; return the header fields that say so, and the exit code."""
+    """Model the mail; return the header fields that say so, and the exit code."""
     try:
         if arguments.problem:
             raise ValueError(arguments.problem)
@@ -172,32 +172,30 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
-    """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
+    """Model a mail; return the header fields that say so, and whether it is of a class that is looked for."""
     from surebayes.filter.lean.fields import header_fields
-    from surebayes.filter.lean.judge import MappedModel
+    from surebayes.filter.model import Model
     from surebayes.kernels import kernel
     from surebayes.pool.document import documents_of
 
     kernel("pool").end_on_bus_error()
-    model = MappedModel(folder)
-    judge, engine = model.judge, model.judge.engine
+    model = Model.open(folder)
+    engine, has_budget, writes_x_spam = model.engine, model.has_budget, model.writes_x_spam
     budgets: dict[str, Any] = {}
     folders = [] if model.standing is None else model.standing.folders
-    remembers = model.has_budget or any(
-        os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders)
-    )
+    remembers = has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders))
     (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
     rows = engine.rows([document])
-    scores, judge = engine.scores(rows), judge.of(rows)
+    scores, model = engine.scores(rows), model.of(rows)
     if remembers:
         from surebayes.filter.memory.together import answer_once
 
-        decision, budgets = answer_once(folder, folders, judge, list(scores), document.fingerprint, model.has_budget)
+        decision, budgets = answer_once(folder, folders, model, list(scores), document.fingerprint, has_budget)
         label, score, threshold, probability = decision
     else:
-        label, score, threshold, probability = judge.decide(scores)
-    positive, before = judge.flags(label), []
-    if model.x_spam if x_spam is None else x_spam:
+        label, score, threshold, probability = model.decide(scores)
+    positive, before = model.flags(label), []
+    if writes_x_spam if x_spam is None else x_spam:
         answer = "Yes" if positive else "No"
         before = [
             ("X-Spam-Flag", answer.upper()),
@@ -206,7 +204,7 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
         ]
     shown = {name: budget.to_dict() for name, budget in budgets.items()}
     decision = label, score, threshold, probability
-    fields = header_fields(decision, judge.model, judge.basis, shown, len(judge.names) > 2, before)
+    fields = header_fields(decision, model.version, model.basis, shown, len(model.names) > 2, before)
     return fields, positive
 
 

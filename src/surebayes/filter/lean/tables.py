@@ -1,7 +1,7 @@
 """The files of tables that a manifest names: a large one, and smaller ones of what was learnt since.
 
 Their counts add up. A filter's counts of a view are a stack, a list of (table, weight), and stacks of several folders
-can be put on each other: a filter that stands on another one is ``own.stack(about, 50) + base.stack(about_base)``.
+can be put on each other: a filter that stands on another one is ``own.stack(view, 50) + base.stack(view)``.
 """
 
 import mmap
@@ -12,19 +12,10 @@ from surebayes.pool.table import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from surebayes.filter.manifest import Manifest, ViewTables
 
-LARGE = "tables"
 MOST_PACKED = 100
 """How many bytes a byte of a packed file can hold at most: tables are packed to a third."""
-
-
-def file_names(manifest: "dict[str, Any]") -> "list[str]":
-    """Return the entries of `files` in a manifest that are tables: the large one, then the others, oldest first."""
-    names, files = [LARGE], manifest["files"]
-    while f"stack.{len(names)}" in files:
-        names.append(f"stack.{len(names)}")
-    return names
 
 
 class TableFiles:
@@ -34,7 +25,7 @@ class TableFiles:
     ----------
     folder : str
         The filter's folder.
-    manifest : dict
+    manifest : Manifest
         Its manifest.
     hold : bool
         Whether files are read instead of mapped: for a process that lives on, which must not die because somebody
@@ -48,13 +39,15 @@ class TableFiles:
         A writer has replaced a file since the manifest was read.
     """
 
-    def __init__(self, folder: str, manifest: "dict[str, Any]", hold: bool, before: "TableFiles | None" = None) -> None:
+    def __init__(self, folder: str, manifest: "Manifest", hold: bool, before: "TableFiles | None" = None) -> None:
         self.folder, self.hold = folder, hold
         self.by_name: dict[str, mmap.mmap | bytes] = {}
         self.files: list[mmap.mmap | bytes] = []
-        for name in file_names(manifest):
-            entry = manifest["files"][name]
-            file = self._opened(entry["file"], entry["size"], before, entry.get("unpacked"))
+        for name in manifest.tables:
+            entry = manifest.files.get(name)
+            if entry is None:
+                raise BadModel(f"The manifest in {folder!r} names no file {name!r}.")
+            file = self._opened(entry["file"], entry.get("size", -1), before, entry.get("unpacked"))
             self.by_name[entry["file"]] = file
             self.files.append(file)
 
@@ -74,12 +67,12 @@ class TableFiles:
             raise BadModel(f"{name} in {self.folder!r} is being written by another program.")
         return content if unpacked is None else _unpacked(bytes(content), unpacked, name)
 
-    def stack(self, about: "dict[str, Any]", weight: int = 1) -> "list[tuple[FileTable, int]]":
-        """Return the tables of a view, which the manifest says this about, each with its weight."""
-        smaller = about.get("stack", [])
+    def stack(self, view: "ViewTables", weight: int = 1) -> "list[tuple[FileTable, int]]":
+        """Return the tables of a view, each with its weight."""
+        smaller = view.stack
         if not isinstance(smaller, list) or len(smaller) != len(self.files) - 1:
             raise BadModel("The manifest doesn't say where in each of its files a view has its table.")
-        tables = [FileTable.of_places(self.files[0], about["table"])]
+        tables = [FileTable.of_places(self.files[0], view.table)]
         tables += [FileTable.of_parts(file, n, at) for file, (n, at) in zip(self.files[1:], smaller)]
         return [(table, weight) for table in tables]
 

@@ -164,7 +164,7 @@ def _train(call: TrainCall, made: Session) -> None:
                 state, journal = made.fresh_state(), made.reading()
                 counts = dict(zip(state.names, state.engine.documents))
                 held_out = outcome.told_apart(state.names, *tuning.reserve_scores(state, journal)[:2])
-                record = outcome.record(done, 0, counts, state.model, held_out)
+                record = outcome.record(done, 0, counts, state.model_version, held_out)
                 unweighed = tuning.unweighed(state, journal)
                 second_stage = tuning.second_stages(state, journal) if call.reader == "text" else None
         finally:

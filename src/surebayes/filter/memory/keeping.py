@@ -17,9 +17,9 @@ from surebayes.filter.transaction import Transaction
 if TYPE_CHECKING:
     from surebayes.filter.features import Features
     from surebayes.filter.layers.persons import Quota
-    from surebayes.filter.lean.judge import Decision, Judge
     from surebayes.filter.memory.activity import Watched
     from surebayes.filter.memory.budgets import InForce
+    from surebayes.filter.model import Decision, Model
     from surebayes.filter.session import Session
     from surebayes.filter.state import State
     from surebayes.pool.specs import ViewSpec
@@ -111,24 +111,24 @@ class Keeping:
         return memories
 
     def _answered(
-        self, judge: Judge, scores: Any, features: Features, remember: bool, person: str | None
+        self, model: Model, scores: Any, features: Features, remember: bool, person: str | None
     ) -> tuple[Decision, dict[str, InForce]]:
         """Decide by the thresholds in force; the verdict is remembered before it is answered, unless that is not to be.
 
         One that is only looked at is judged by the same thresholds. Of a layer's budget and those below it the
         stricter holds, and each remembers what was said.
         """
-        memory_here, below = self._memory_if_needed(), self._memories_below() if judge.basis else []
+        memory_here, below = self._memory_if_needed(), self._memories_below() if model.basis else []
         if memory_here is None and not below:
-            return judge.decide(scores), {}
+            return model.decide(scores), {}
         if not remember:
             force = together.in_force(memory_here, below)
-            return judge.decide(scores, force), force
+            return model.decide(scores, force), force
 
         def about(memory: Memory) -> About:
-            return _about(memory, features, self._person_in(memory, person, bool(below)), judge.engine.views)
+            return _about(memory, features, self._person_in(memory, person, bool(below)), model.engine.views)
 
-        return together.answer(memory_here, below, judge, scores, features.fingerprint, about)
+        return together.answer(memory_here, below, model, scores, features.fingerprint, about)
 
     def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
         """Return for whom a verdict is, as a memory has it: a layer has one owner, and in its own needn't say who."""
@@ -148,7 +148,7 @@ class Keeping:
             state = self._session.fresh_state()
             known = Transaction(state, self._session.reading(refresh=True)).known(features.fingerprint)
             is_new = known is None or known[0] == "reserve"
-            judged = (state.judge.of(features.rows), list(state.ask(features).scores)) if is_new else None
+            judged = (state.model.of(features.rows), list(state.ask(features).scores)) if is_new else None
         told = None
         for memory in (*(() if memory_here is None else (memory_here,)), *below):
             of = self._person_in(memory, person, bool(below))
@@ -188,7 +188,7 @@ class Keeping:
         if memory is not None:
             from surebayes.filter.budgeting import certificates as of_budgets
 
-            budgets = of_budgets(memory, state.names, state.model)
+            budgets = of_budgets(memory, state.names, state.model_version)
         with self._session.mutex:
             return certificates(state, budgets, self._session.has_bits_of, self._session.lessons_until_renewal())
 

@@ -181,7 +181,7 @@ class Remembering(Keeping):
         from surebayes.filter.memory.listing import compared
 
         memory, person = self._remembering(), text_or_none(person, "person")
-        return [] if memory is None else compared(memory, self._session.judge().names[0], person)
+        return [] if memory is None else compared(memory, self._session.model().names[0], person)
 
     def tell(self, number: int, label: str, who: str | None = None, learner: Remembering | None = None) -> str:
         """Tell the truth about a remembered verdict, by its number; the document is learnt if it was kept.
@@ -203,7 +203,7 @@ class Remembering(Keeping):
             As `teach`; "noted" where the document wasn't kept: it counts in the budget, and nothing is learnt.
         """
         learner = self if learner is None else learner
-        names = self._session.judge().names
+        names = self._session.model().names
         label, who = label_of(label, names), text_or_none(who, "who")
         memory, verdict, features = self._kept(number, learner)
         if features is None:
@@ -259,7 +259,7 @@ class Remembering(Keeping):
         content = memory.content(number)
         if content is None:
             return memory, verdict, None
-        views = learner._session.judge().engine.views
+        views = learner._session.model().engine.views
         if not contents.read_kept(content).is_enough_for(views):  # other views have read less of it
             return memory, verdict, None
         rows = contents.rows_of_kept(views, [content], contents.VERSION)
@@ -322,7 +322,7 @@ class Remembering(Keeping):
         memory, person = self._remembering(), text_or_none(person, "person")
         if memory is None:
             return 0
-        reader = self._session.judge().engine.reader
+        reader = self._session.model().engine.reader
         fingerprints = [Document(document, reader).fingerprint for document in documents]
         return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
 
@@ -351,7 +351,7 @@ class Remembering(Keeping):
         Rescue
             outcome, alarm, budgets.
         """
-        first, who = self._session.judge().names[0], text_or_none(who, "who")
+        first, who = self._session.model().names[0], text_or_none(who, "who")
         features = self._see(document, self._session.standing())  # type: ignore[attr-defined]
         outcome, told = self._learnt(features, first, who, None)
         return Rescue(outcome, told is not None and told.alarm, self.budgets())
@@ -404,7 +404,7 @@ class Remembering(Keeping):
         from surebayes.core.checks import fraction
         from surebayes.filter.memory.audits import audits
 
-        memory, names = self._remembering(), self._session.judge().names
+        memory, names = self._remembering(), self._session.model().names
         confidence = fraction(confidence, "confidence", zero=False, one=False)
         if memory is None:
             return {}
@@ -472,7 +472,7 @@ class Remembering(Keeping):
         """
         from surebayes.promises.certificate import Certificate
 
-        memory, names = self._remembering(), self._session.judge().names
+        memory, names = self._remembering(), self._session.model().names
         with self._session.mutex:
             made = self._promises(self._session.fresh_state())
             calls = [row.time for row in self._session.reading().of_actions("settings") if row.who == "calibrate"]

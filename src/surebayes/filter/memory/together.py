@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from surebayes.filter.lean.judge import Decision, Judge
     from surebayes.filter.memory.budgets import InForce
+    from surebayes.filter.model import Decision, Model
 
 
 def name_of(folder: str) -> str:
@@ -37,7 +37,7 @@ def in_force(memory_here: "Memory | None", below: "Sequence[Memory]") -> "dict[s
 
 
 def answer(
-    memory_here: "Memory | None", below: "Sequence[Memory]", judge: "Judge", scores: "Sequence[float]",
+    memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
     fingerprint: str, about: "Callable[[Memory], About]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
     """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
@@ -48,21 +48,21 @@ def answer(
         The filter's own.
     below : sequence of Memory
         Those of what it stands on.
-    judge, scores, fingerprint
+    model, scores, fingerprint
         As in `Memory.answer`.
     about : callable
         What else a memory is to keep with the verdict.
     """
     first, others = (memory_here, below) if memory_here is not None else (below[0], below[1:])
     beside = in_force(None, others)
-    decision, force = first.answer(judge, scores, fingerprint, about(first), beside)
+    decision, force = first.answer(model, scores, fingerprint, about(first), beside)
     for memory in others:
-        memory.note(decision, judge, scores, fingerprint, about(memory))
+        memory.note(decision, model, scores, fingerprint, about(memory))
     return decision, force
 
 
 def answer_once(
-    folder: str, folders: "Sequence[str]", judge: "Judge", scores: "Sequence[float]", fingerprint: str, has_budget: bool
+    folder: str, folders: "Sequence[str]", model: "Model", scores: "Sequence[float]", fingerprint: str, has_budget: bool
 ) -> "tuple[Decision, dict[str, InForce]]":
     """Do what `answer` does for a process that judges a single document, with the memories of these folders.
 
@@ -74,8 +74,8 @@ def answer_once(
     memory_here = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
     below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]
     if memory_here is None and not below:
-        return judge.decide(scores), {}
+        return model.decide(scores), {}
     name = name_of(folder)
     return answer(
-        memory_here, below, judge, scores, fingerprint, lambda memory: About("" if memory is memory_here else name)
+        memory_here, below, model, scores, fingerprint, lambda memory: About("" if memory is memory_here else name)
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from threading import Timer
     from typing import Any, TypeVar
 
-    from surebayes.filter.lean.judge import Decision, Judge
+    from surebayes.filter.model import Decision, Model
 
     Result = TypeVar("Result")
 
@@ -156,7 +156,7 @@ class Memory:
     # ---- judging
 
     def answer(
-        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None,
+        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None,
         beside: "dict[str, InForce] | None" = None,
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
         """Decide by the thresholds in force, and remember the verdict before it is answered.
@@ -164,59 +164,59 @@ class Memory:
         `beside` are budgets that hold as well, such as the site's for a person: of two for a class the stricter does.
         """
         with self.lock:
-            return self._answer(judge, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
+            return self._answer(model, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
 
     def _answer(
-        self, judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
+        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
     ) -> "tuple[Decision, dict[str, InForce]]":
         force_here = in_force(self.database)
         if not force_here and not self.facts()["always"]:
-            return judge.decide(scores, beside or None), beside
+            return model.decide(scores, beside or None), beside
         now = time.time()
         if force_here and self.presume(now):
             force_here = in_force(self.database)
         force = stricter(force_here, beside)
-        decision = judge.decide(scores, force)
+        decision = model.decide(scores, force)
         if decision[0] in force_here:  # it may become an alarm: what others did meanwhile counts, and it is flushed
             with self.database.writing():
                 force_here = in_force(self.database)
                 force = stricter(force_here, beside)
-                decision = judge.decide(scores, force)
-                self._remember(decision, judge, scores, fingerprint, about, now, force_here)
+                decision = model.decide(scores, force)
+                self._remember(decision, model, scores, fingerprint, about, now, force_here)
         else:
-            self._remember_calmly(decision, judge, scores, fingerprint, about, now, force_here)
+            self._remember_calmly(decision, model, scores, fingerprint, about, now, force_here)
         return decision, force
 
     def note(
-        self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About
     ) -> None:
         """Remember what was decided elsewhere, by the stricter of two budgets."""
         with self.lock:
             force, now = in_force(self.database), time.time()
             if decision[0] in force:
                 with self.database.writing():
-                    self._remember(decision, judge, scores, fingerprint, about, now, force)
+                    self._remember(decision, model, scores, fingerprint, about, now, force)
             elif force or self.facts()["always"]:
-                self._remember_calmly(decision, judge, scores, fingerprint, about, now, force)
+                self._remember_calmly(decision, model, scores, fingerprint, about, now, force)
 
     def _remember_calmly(
-        self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
         now: float, force: "dict[str, InForce]",
     ) -> None:  # fmt: skip
         """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
-        self._waiting.append((decision, judge, list(scores), fingerprint, about, now, force))
+        self._waiting.append((decision, model, list(scores), fingerprint, about, now, force))
         if self.one_shot or force or len(self._waiting) >= TOGETHER:
             self.flush()
         elif self._timer is None:
             self._timer = _thread_timer(SOON, self._flush_late)
 
     def _remember(
-        self, decision: "Decision", judge: "Judge", scores: "Sequence[float]", fingerprint: str, about: About,
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
         now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
         """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
         label, score, threshold, _ = decision
-        flagged = int(label in force if force else judge.flags(label))
+        flagged = int(label in force if force else model.flags(label))
         by_class = " ".join([repr(float(value)) for value in scores])
         known = self.database.rows(
             "SELECT id, truth, flagged, label FROM verdicts WHERE fingerprint = ? AND person = ?",
@@ -231,7 +231,7 @@ class Memory:
             self.database.run(
                 "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
                 "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
-                (now, judge.model, label, flagged, score, threshold, by_class, times, row),
+                (now, model.version, label, flagged, score, threshold, by_class, times, row),
             )
             return int(row)
         label_before = _alarms.take(self.database, fingerprint, about.person, label if flagged else None)
@@ -240,7 +240,7 @@ class Memory:
         self.database.run(
             "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
             "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (fingerprint, about.person, now, judge.model, label, flagged, score, threshold, by_class, times,
+            (fingerprint, about.person, now, model.version, label, flagged, score, threshold, by_class, times,
              about.sender, about.subject, about.message_id),
         )  # fmt: skip
         row = self.database.rows("SELECT last_insert_rowid()")[0][0]
@@ -344,7 +344,7 @@ class Memory:
         self,
         fingerprint: str,
         truth: str,
-        judged: "tuple[Judge, Sequence[float]] | None" = None,
+        judged: "tuple[Model, Sequence[float]] | None" = None,
         who: "str | None" = None,
         person: "str | None" = None,
         flush: bool = True,
@@ -357,7 +357,7 @@ class Memory:
             The document.
         truth : str
             Its class.
-        judged : (Judge, scores), optional
+        judged : (Model, scores), optional
             What to judge it by first, where no verdict on it is remembered.
         who : str, optional
             Who says so.
@@ -370,11 +370,11 @@ class Memory:
         with self.lock, self.database.writing(flush):
             rows, alarms = self._said_of(fingerprint, person)
             if not rows and not alarms and judged is not None:
-                judge, scores = judged
+                model, scores = judged
                 force = in_force(self.database)
-                decision = judge.decide(scores, force)
+                decision = model.decide(scores, force)
                 about = About(person or "")
-                row = self._remember(decision, judge, scores, fingerprint, about, time.time(), force, 0)
+                row = self._remember(decision, model, scores, fingerprint, about, time.time(), force, 0)
                 if (label := _alarms.suspected(self.database, truth, force)) is not None:
                     self.database.run("UPDATE verdicts SET flagged = 1, label = ? WHERE id = ?", (label, row))
                 rows = self._verdicts_on(fingerprint, person)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from surebayes import __version__
-from surebayes.filter.lean.judge import UNSURE
+from surebayes.filter.model import UNSURE
 from surebayes.server.marks import fields_of, forged_names, symbol_of
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement, Service

@@ -1,0 +1,175 @@
+"""Many documents judged by a filter, as `surebayes classify` does it: by its files alone, in one process or several.
+
+Where the journal has lessons that the files lack, the filter is opened to absorb them. Scores are those of
+`Filter.judge`, to the last bit.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any
+
+from surebayes.errors import Busy, StoreError
+from surebayes.filter.manifest import Manifest
+from surebayes.filter.memory.verdicts import Memory, is_there
+from surebayes.filter.model import NO_TERMS, Decision, Model, WithoutTerms, chunks
+
+AHEAD = 4
+"""Chunks under way for each process."""
+
+Verdicts = Callable[[Iterable[Any]], Iterator[tuple[Any, Decision]]]
+
+
+class BulkJudging:
+    """A filter about to judge many documents.
+
+    Parameters
+    ----------
+    classes : list of str
+        The labels.
+    basis : str
+        Of a layer, what it judges by.
+    verdicts : callable
+        Takes documents (anything with a `content`); yields each with label, score, threshold and probability.
+    """
+
+    def __init__(self, classes: list[str], basis: str, verdicts: Verdicts) -> None:
+        self.classes, self.basis, self.verdicts = classes, basis, verdicts
+
+
+@contextmanager
+def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
+    """Open a filter to judge many documents, and close it.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    jobs : int
+        How many processes share the work.
+    """
+    if not is_absorbed(folder):
+        from surebayes.filter.filter import Filter
+
+        with Filter.open(folder) as opened:
+            if jobs == 1 or not _absorbs(opened):
+                yield BulkJudging(opened.classes, opened.basis, _by_filter(opened))
+                return
+    model = Model.open(folder, hold=True)
+    if jobs == 1:
+        in_force = BudgetsInForce(folder)
+        yield BulkJudging(list(model.names), model.basis, lambda documents: model.verdicts(documents, in_force))
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would copy threads and locks in any state
+    executor = ProcessPoolExecutor(jobs, mp_context=context)
+    try:
+        yield BulkJudging(list(model.names), model.basis, _by_processes(folder, executor, jobs))
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def is_absorbed(folder: str) -> bool:
+    """Whether a filter's model has everything that its journal has, so that its files alone are enough."""
+    from surebayes.filter.disk.journal_file import errors_named, open_for_reading
+
+    absorbed = Manifest.read(folder).place.absorbed
+    try:
+        journal = open_for_reading(folder)
+        try:
+            with errors_named(folder):
+                return bool((journal.execute("SELECT max(seq) FROM events").fetchone()[0] or 0) == absorbed)
+        finally:
+            journal.close()
+    except (OSError, StoreError):
+        return False
+
+
+class BudgetsInForce:
+    """The budgets of alarms of a folder: their thresholds hold for what is only looked at."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._memory: Memory | None = None
+
+    def __call__(self) -> dict[str, Any] | None:
+        """Return the present ones, by class; None without a budget."""
+        if self._memory is None and is_there(self.folder):
+            self._memory = Memory(self.folder)
+        return None if self._memory is None else self._memory.in_force()
+
+
+def _absorbs(opened: Any) -> bool:
+    """Write lessons of other processes into the model's files; False where this user may not."""
+    try:
+        opened.absorb()
+    except OSError:
+        return False
+    return is_absorbed(opened.path)
+
+
+def _by_filter(opened: Any) -> Verdicts:
+    def verdicts(documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
+        for document in documents:
+            verdict = opened.judge(document.content, remember=False)
+            decision = verdict.label, verdict.score, verdict.threshold, verdict.probability
+            yield document, WithoutTerms(decision) if verdict.basis == NO_TERMS else decision
+
+    return verdicts
+
+
+# ---------------------------------------------------------------------- several processes
+
+
+def _by_processes(folder: str, executor: ProcessPoolExecutor, jobs: int) -> Verdicts:
+    """Return what judges by several processes: in order, and with a bounded number of documents in memory."""
+    version = _version(folder)
+
+    def verdicts(documents: Iterable[Any]) -> Iterator[tuple[Any, Decision]]:
+        under_way: deque[tuple[list[Any], Future[list[Decision]]]] = deque()
+        try:
+            for chunk in chunks(documents):
+                contents = [document.content for document in chunk]
+                under_way.append((chunk, executor.submit(_judged, folder, version, contents)))
+                if len(under_way) >= AHEAD * jobs:
+                    yield from _answered(*under_way.popleft())
+            while under_way:
+                yield from _answered(*under_way.popleft())
+        except BrokenProcessPool:  # noticed by an answer that is waited for, or by the next question
+            raise StoreError(
+                "A process that judges documents died, of too little memory perhaps; what was printed so far is right. "
+                "Run again with fewer --jobs."
+            ) from None
+
+    return verdicts
+
+
+def _answered(chunk: list[Any], answer: Future[list[Decision]]) -> Iterator[tuple[Any, Decision]]:
+    return zip(chunk, answer.result())
+
+
+def _version(folder: str) -> dict[str, Any]:
+    """Return what tells a model from any other: the files of its tables, which are never written twice."""
+    return Manifest.read(folder).files
+
+
+_opened: tuple[str, Model, BudgetsInForce] | None = None
+"""The model of a process, which it opens once."""
+
+
+def _judged(folder: str, version: dict[str, Any], contents: list[Any]) -> list[Decision]:
+    """Judge documents in a process."""
+    global _opened
+    if _opened is None or _opened[0] != folder:
+        model = Model.open(folder, hold=True)
+        if _version(folder) != version:
+            raise Busy(
+                f"The model in {folder!r} was changed by another process while documents were judged. Run again."
+            )
+        _opened = folder, model, BudgetsInForce(folder)
+    _, model, in_force = _opened
+    return model.judge(contents, in_force())

@@ -1,0 +1,346 @@
+"""The manifest of a filter as typed values: what judges, the files of tables, the place in the journal, the settings.
+
+`surebayes filter` reads it: no numpy, no typing. Each part is validated when it is first used, so that a filter whose
+settings are damaged still judges.
+"""
+
+from surebayes._store_errors import BadModel
+from surebayes.persist.manifest import read_manifest
+from surebayes.pool.buffers import ints
+from surebayes.pool.specs import READERS, ViewSpec
+from surebayes.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from surebayes.filter.layers.link import BaseLink
+    from surebayes.filter.model_settings import Settings
+    from surebayes.pool.buffers import Numbers
+
+KIND = "filter"
+LARGE = "tables"
+"""The entry of the large file of tables; those on top of it are "stack.1", "stack.2", ..."""
+MOST_ROWS = 2**53
+MOST_COUNT = 2**31
+
+
+class ViewTables(Record):
+    """A view, and where its counts lie in the files of tables.
+
+    Parameters
+    ----------
+    spec : ViewSpec
+        The view.
+    totals : list of int
+        The sums of its counts, by class.
+    alive : int
+        How many columns have counts.
+    table : dict
+        The places of its table in the large file.
+    stack : list of [int, int]
+        Entries and place of its table in each smaller file.
+    stages : list
+        Tables and intercepts of second stages; None for one that isn't fitted.
+    """
+
+    spec: ViewSpec
+    totals: "list[int]"
+    alive: int
+    table: "dict[str, int]"
+    stack: "list[list[int]]" = []  # noqa: RUF012 - a default that each value copies
+    stages: "list[dict[str, Any] | None]" = []  # noqa: RUF012
+
+    @classmethod
+    def from_json(cls, value: "Any", classes: int) -> "ViewTables":
+        """Read it back; BadModel where totals can't be those of counts."""
+        spec, alive, totals = ViewSpec.from_json(value), value["alive"], value["totals"]
+        whole = [alive, *totals]
+        fits = len(totals) == classes and all(type(n) is int and 0 <= n < MOST_ROWS for n in whole)
+        if not fits or alive >= MOST_COUNT:
+            raise BadModel(f"The manifest has totals that can't be those of counts: {whole}.")
+        stages = value.get("stages") or []
+        if len(stages) != sum([expert.second_stage is not None for expert in spec.experts]):
+            raise BadModel(f"The view {spec.name!r} of the manifest has not one table for each second stage.")
+        return cls(spec, totals, alive, value["table"], value.get("stack", []), stages)
+
+    def to_json(self) -> "dict[str, Any]":
+        """Return it as plain values."""
+        value = {**self.spec.to_json(), "totals": self.totals, "alive": self.alive, "table": self.table}
+        if self.stack:
+            value["stack"] = self.stack
+        if self.stages:
+            value["stages"] = self.stages
+        return value
+
+
+class Scoring(Record):
+    """What judging needs of a manifest.
+
+    Parameters
+    ----------
+    reader : str
+        What documents are.
+    classes : list of str
+        The labels.
+    documents : sequence of int
+        How many were learnt, by class.
+    model : str
+        The version.
+    views : list of ViewTables
+        The views.
+    weights : dict
+        The weights of the pool, as `PoolWeights.to_json` returns them.
+    thresholds : dict of str to float
+        What a class's score must be above.
+    probability : list of float, or None
+        How scores become probabilities: slope, shift and floor.
+    """
+
+    reader: str
+    classes: "list[str]"
+    documents: "Numbers"
+    model: str
+    views: "list[ViewTables]"
+    weights: "dict[str, Any]"
+    thresholds: "dict[str, float]"
+    probability: "Sequence[float] | None"
+
+    @classmethod
+    def from_json(cls, value: "Any") -> "Scoring":
+        """Read it back; BadModel where judging can't be done by it."""
+        reader, names, documents = value["reader"], value["classes"], ints(value["documents"])
+        views = [ViewTables.from_json(view, len(documents)) for view in value["views"]]
+        if reader not in READERS:
+            raise BadModel(f"The manifest names the unknown reader {reader!r}.")
+        fits = len(documents) == len(names) >= 2 and min(documents) >= 0 and views
+        if not fits or sum(documents) >= MOST_COUNT or not all(isinstance(name, str) for name in names):
+            raise BadModel("The manifest has fewer than two classes, no views, or numbers of documents that can't be.")
+        weights = {name: value[name] for name in WEIGHTS if name in value}
+        thresholds, probability = _thresholds(value["thresholds"]), _probability(value["probability"])
+        return cls(reader, names, documents, str(value["model"]), views, weights, thresholds, probability)
+
+    def to_json(self) -> "dict[str, Any]":
+        """Return it as plain values."""
+        return {
+            "reader": self.reader,
+            "classes": self.classes,
+            "documents": list(self.documents),
+            "model": self.model,
+            "views": [view.to_json() for view in self.views],
+            **self.weights,
+            "thresholds": self.thresholds,
+            "probability": self.probability,
+        }
+
+
+WEIGHTS = ("weights", "bias")
+"""The entries of a manifest that `PoolWeights.to_json` writes."""
+
+
+def _thresholds(value: object) -> "dict[str, float]":
+    if not isinstance(value, dict) or not all(_is_finite(v) for v in value.values()):
+        raise BadModel(f"The manifest has thresholds that are no numbers: {value!r}.")
+    return {name: float(threshold) for name, threshold in value.items()}
+
+
+def _probability(value: object) -> "tuple[float, float, float] | None":
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3 or not all(map(_is_finite, value)) or not 0 <= value[2] <= 0.5:
+        raise BadModel(f"The manifest has a map to probabilities that can't be one: {value!r}.")
+    return float(value[0]), float(value[1]), float(value[2])
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and -1e308 <= value <= 1e308
+
+
+class Place(Record):
+    """Where in its journal a model stands.
+
+    Parameters
+    ----------
+    id : str
+        Which journal.
+    absorbed, chain : int
+        The last row in the model, and the running checksum up to it.
+    learnt_at : int
+        The last row that changed scores.
+    floor : int
+        The row before which there is no way back, because messages were learnt without journal.
+    lessons : int
+        Rows that changed counts.
+    known : dict or None
+        How many messages of each class are learnt, and reserved; None in a manifest of an early release.
+    reread : list of int
+        Rows up to the first number were counted again by the reader of the second.
+    """
+
+    id: str
+    absorbed: int
+    chain: int
+    learnt_at: int
+    floor: int
+    lessons: int = 0
+    known: "dict[str, dict[str, int]] | None" = None
+    reread: "Sequence[int]" = (0, 0)
+
+    @classmethod
+    def from_json(cls, value: "Any") -> "Place":
+        """Read it back; BadModel for numbers that can't be rows."""
+        place = cls(**{name: value[name] for name in cls.FIELDS if name in value})
+        known = place.known or {}
+        counts = [n for by_class in known.values() for n in by_class.values()]
+        rows = [place.absorbed, place.chain, place.learnt_at, place.floor]
+        if type(place.id) is not str or not all(type(n) is int and 0 <= n < MOST_ROWS for n in rows):
+            raise BadModel("The manifest has numbers that can't be rows of the journal.")
+        if len(place.reread) != 2 or not all(
+            type(n) is int and 0 <= n < MOST_ROWS for n in (*place.reread, place.lessons, *counts)
+        ):
+            raise BadModel("The manifest has numbers that can't be those of messages.")
+        return place
+
+    def to_json(self) -> "dict[str, Any]":
+        """Return it as plain values."""
+        return {**self.as_dict(), "reread": list(self.reread)}
+
+
+class Manifest:
+    """The manifest of a filter's folder.
+
+    Parameters
+    ----------
+    values : dict
+        What the file holds.
+    folder : str
+        The folder, for messages.
+    """
+
+    __slots__ = ("_parts", "folder", "values")
+
+    def __init__(self, values: "dict[str, Any]", folder: str = "") -> None:
+        self.values, self.folder = values, folder
+        self._parts: dict[tuple[str, Any], Any] = {}
+
+    @classmethod
+    def read(cls, folder: str) -> "Manifest":
+        """Read it from a folder, its seal checked."""
+        return cls(read_manifest(folder, KIND), folder)
+
+    @property
+    def scoring(self) -> Scoring:
+        """What judging needs."""
+        return self._part("scoring", Scoring.from_json)  # type: ignore[no-any-return]
+
+    @property
+    def place(self) -> Place:
+        """Where in the journal the model stands."""
+        return self._part("journal", Place.from_json)  # type: ignore[no-any-return]
+
+    @property
+    def settings(self) -> "Settings":
+        """Thresholds, promises and weights."""
+        from surebayes.filter.model_settings import Settings
+
+        return self._part("settings", Settings.from_json)  # type: ignore[no-any-return]
+
+    @property
+    def files(self) -> "dict[str, dict[str, Any]]":
+        """The files, each with its name, size and SHA-256."""
+        return self._part("files", _entries)  # type: ignore[no-any-return]
+
+    @property
+    def tables(self) -> "list[str]":
+        """The entries of `files` that are tables: the large one, then the smaller ones, oldest first."""
+        names, files = [LARGE], self.files
+        while f"stack.{len(names)}" in files:
+            names.append(f"stack.{len(names)}")
+        return names
+
+    @property
+    def noted(self) -> "dict[str, Any] | None":
+        """What a layer has noted of its base."""
+        noted = self.values.get("standing")
+        return noted if isinstance(noted, dict) else None
+
+    @property
+    def tuned(self) -> str:
+        """What changes when the experts are weighed again."""
+        return f"{self.place.id}:{self._part('settings', _weights_since)}"
+
+    @property
+    def link(self) -> "BaseLink | None":
+        """The base of a layer; None for a filter without one."""
+        settings = self.values.get("settings")
+        if not isinstance(settings, dict) or settings.get("base") is None:
+            return None
+        from surebayes.filter.layers.link import BaseLink
+
+        return BaseLink.from_json(settings["base"])
+
+    @property
+    def x_spam(self) -> bool:
+        """Whether `surebayes filter` writes X-Spam-* fields, by the filter's configuration."""
+        return bool(self._config("x_spam"))
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the filter's configuration names a budget of alarms."""
+        return bool(self._config("budget"))
+
+    def _config(self, name: str) -> object:
+        config = self.values.get("config", {})
+        return config.get(name) if isinstance(config, dict) else None
+
+    def _part(self, name: str, read: "Any") -> "Any":
+        """Return a part, validated once."""
+        key = name, read
+        if key not in self._parts:
+            try:
+                self._parts[key] = read(self.values.get(name))
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+                if isinstance(error, BadModel):
+                    raise
+                problem = f"{type(error).__name__} {error}"
+                raise BadModel(f"The manifest in {self.folder!r} lacks a valid {name!r}: {problem}.") from None
+        return self._parts[key]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self.values == other.values
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _entries(value: "Any") -> "dict[str, dict[str, Any]]":
+    if not isinstance(value, dict) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("file"), str) for entry in value.values()
+    ):
+        raise TypeError("no files by name")
+    return value
+
+
+def _weights_since(settings: "Any") -> int:
+    row = settings["weights_since"]
+    if type(row) is not int:
+        raise TypeError(f"weights_since is {row!r}")
+    return row
+
+
+def stable_read(folder: str, read: "Any") -> "Any":
+    """Return what `read` makes of a folder's manifest; again, where a writer has replaced its files meanwhile."""
+    for attempt in range(5):
+        manifest = Manifest.read(folder)
+        try:
+            return read(manifest)
+        except (FileNotFoundError, BadModel) as error:
+            if attempt < 4 and Manifest.read(folder) != manifest:
+                continue
+            if isinstance(error, BadModel):
+                raise
+            from os.path import basename
+
+            name = basename(str(error.filename))
+            raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
+    raise AssertionError  # the last attempt returns or raises

@@ -1,0 +1,343 @@
+"""A filter's model at one moment: what judges documents. No journal, no lock, no clock, no writing.
+
+`surebayes filter` opens one from a folder's files alone, without numpy, in milliseconds. `Filter.judge`, `classify`,
+the server and explanations judge by the same class.
+"""
+
+from math import exp
+
+from surebayes._store_errors import BadModel
+from surebayes.filter.lean.tables import TableFiles
+from surebayes.filter.manifest import Manifest, Scoring, ViewTables, stable_read
+from surebayes.pool.buffers import Numbers, reals
+from surebayes.pool.engine import Engine
+from surebayes.pool.table import FileTable, Sums, Table
+from surebayes.pool.weights import logistic, weights_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from surebayes.filter.layers.base import Standing
+    from surebayes.pool.document import Rows
+
+UNSURE = "unsure"
+"""The label of a document where no class of several is above its threshold."""
+MUTE = 1e9
+"""The threshold shown while nothing can be above it: a number that every reader of headers and JSON accepts."""
+
+UNPACK_MIN_ENTRIES = 30_000
+"""Entries of the tables for each document that was looked up in the file, from which on unpacking them pays."""
+FOLD_MIN_ENTRIES = 3 * UNPACK_MIN_ENTRIES
+"""Entries of the smaller tables for each such document, from which on merging these pays."""
+CHUNK, CHUNK_BYTES = 32, 4 * 2**20
+"""Documents that are cut into terms together, and how large they may be together."""
+
+NO_TERMS = "no known terms"
+"""The basis of a verdict on a document of which nothing was ever learnt, such as an empty one: it is no alarm."""
+
+Decision = tuple[str, float, float, float]
+"""Label, score, threshold and probability."""
+StageParts = tuple[Table | FileTable | None, Numbers]
+"""The table of a second stage (None before it is fitted), and its intercepts."""
+
+
+class Model:
+    """A pool, the names of its classes, and the thresholds that its scores are compared with.
+
+    Parameters
+    ----------
+    engine : Engine
+        The pool; a layer's with its base's counts.
+    names : list of str
+        The labels; of two the second is the positive class.
+    thresholds : dict of str to float
+        What a class's score must be above, where it isn't 0.
+    probability : (slope, shift, floor), or None
+        How scores of two classes become probabilities.
+    version : str
+        The version; a layer's names those of the filters below it too.
+    basis : str
+        Of a layer, what it judges by: the base as it is, as it was last read, or its own lessons alone.
+
+    Attributes
+    ----------
+    own : Model
+        A layer without its base; otherwise the model itself.
+    standing : Standing or None
+        The base of a layer, as far as it can be had.
+    manifest : Manifest or None
+        Where it was opened from a folder.
+    """
+
+    __slots__ = (
+        "_judged", "basis", "engine", "files", "manifest", "names", "own", "probability", "standing", "thresholds",
+        "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        engine: Engine,
+        names: "list[str]",
+        thresholds: "dict[str, float]",
+        probability: "Sequence[float] | None",
+        version: str,
+        basis: str = "",
+    ) -> None:
+        self.engine, self.names, self.version, self.basis = engine, names, version, basis
+        self.thresholds, self.probability = thresholds, probability
+        self.own = self
+        self.standing: Standing | None = None
+        self.files: TableFiles | None = None
+        self.manifest: Manifest | None = None
+        self._judged = 0
+
+    # ---- opening
+
+    @classmethod
+    def open(
+        cls, folder: str, hold: bool = False, before: "Model | None" = None, above: "tuple[str, ...]" = ()
+    ) -> "Model":
+        """Open the model of a folder: the manifest is checked whole, the tables block by block as documents touch them.
+
+        Parameters
+        ----------
+        folder : str
+            The filter's folder.
+        hold : bool
+            Whether files are read instead of mapped; see `TableFiles`.
+        before : Model, optional
+            An earlier model of the folder, whose files are not read again.
+        above : tuple of str
+            The layers that stand on this model.
+        """
+        return stable_read(  # type: ignore[no-any-return]
+            folder, lambda manifest: cls._of_folder(folder, manifest, hold, before, above)
+        )
+
+    @classmethod
+    def _of_folder(
+        cls, folder: str, manifest: Manifest, hold: bool, before: "Model | None", above: "tuple[str, ...]"
+    ) -> "Model":
+        files = TableFiles(folder, manifest, hold, None if before is None else before.files)
+        own = model = cls.of_scoring(manifest.scoring, files)
+        link = manifest.link
+        if link is not None:
+            from surebayes.filter.layers.base import Standing
+
+            known = None if before is None else before.standing
+            standing = Standing(folder, link, own.engine, hold, above, known)
+            pool = standing.pool(own.engine, standing.lacks(own.engine, manifest.noted))
+            model = standing.model(own, pool, manifest.noted)
+            model.own, model.standing = own, standing
+        model.files, model.manifest = files, manifest
+        return model
+
+    @classmethod
+    def of_scoring(cls, scoring: Scoring, files: TableFiles) -> "Model":
+        """Build a model on tables in files; BadModel where the parts don't fit."""
+        try:
+            return cls._of_scoring(scoring, files)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            if isinstance(error, BadModel):
+                raise
+            problem = f"{type(error).__name__} {error}"
+            raise BadModel(f"The manifest in {files.folder!r} lacks what judging needs: {problem}.") from None
+
+    @classmethod
+    def _of_scoring(cls, scoring: Scoring, files: TableFiles) -> "Model":
+        k = len(scoring.classes)
+        views = tuple([view.spec for view in scoring.views])
+        sums = [Sums(files.stack(view), k, view.alive, view.totals) for view in scoring.views]
+        engine = Engine(scoring.reader, views, k, sums)
+        engine.documents = scoring.documents
+        stages = [part for view in scoring.views for part in _stages_of(view, k, files)]
+        for stage, (table, intercepts) in zip(engine.stages, stages):
+            stage.table, stage.intercepts = table, intercepts
+        weights, bias = scoring.weights["weights"], scoring.weights["bias"]
+        engine.weights = weights_of(weights, bias, len(engine.contrasts), engine.n_experts)
+        return cls(engine, scoring.classes, scoring.thresholds, scoring.probability, scoring.model)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the base of a layer, if any, is as it was when it was read."""
+        return self.standing is None or self.standing.is_current
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the configuration of the folder names a budget of alarms."""
+        return self.manifest is not None and self.manifest.has_budget
+
+    @property
+    def writes_x_spam(self) -> bool:
+        """Whether the configuration of the folder asks for X-Spam-* fields."""
+        return self.manifest is not None and self.manifest.x_spam
+
+    @property
+    def rows(self) -> int:
+        """The rows of its journal that the model of a folder has."""
+        assert self.manifest is not None
+        return self.manifest.place.absorbed
+
+    @property
+    def tuned(self) -> str:
+        """What changes when the experts, here or below, are weighed again: steps from other weights are void then."""
+        assert self.manifest is not None
+        base = None if self.standing is None else self.standing.base
+        return self.manifest.tuned if base is None else f"{self.manifest.tuned}/{base.tuned}"
+
+    # ---- judging
+
+    def of(self, rows: "list[Rows]", d: int = 0) -> "Model":
+        """Return the model for a document: this one, or a cautious one where the document has no known terms."""
+        engine = self.engine
+        if not any(engine.documents) or engine.knows_any(rows, d):
+            return self
+        return _CautiousModel(engine, self.names, self.thresholds, self.probability, self.version, NO_TERMS)
+
+    def flags(self, label: str) -> bool:
+        """Whether a verdict is an alarm: of any class but the first, and no doubt."""
+        return label not in (self.names[0], UNSURE)
+
+    def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
+        """Return label, score, threshold and probability of the label's score.
+
+        Two classes: the second where the score is above its threshold. More: the best of the classes that have
+        documents and whose score is above their threshold (where they have one). If there is none, "unsure", with the
+        best score; the first class where nothing was learnt. `budgets` have thresholds that hold as well, by class.
+        """
+        names, thresholds, documents = self.names, self.thresholds, self.engine.documents
+        if budgets:
+            thresholds = _stricter(thresholds, budgets)
+        if len(names) == 2:
+            score, threshold = scores[0], thresholds.get(names[1], 0.0)
+            slope, shift, floor = self.probability or (1.0, 0.0, 0.0)
+            chance = min(max(logistic(slope * score + shift), floor), 1.0 - floor)
+            return names[score > threshold], score, min(threshold, MUTE), chance
+        able = [
+            c
+            for c, name in enumerate(names)
+            if documents[c] and (name not in thresholds or scores[c] > thresholds[name])
+        ]
+        learnt = [c for c, n in enumerate(documents) if n]
+        best = max(able or learnt or [0], key=lambda c: (scores[c], -c))
+        known = [scores[c] for c in learnt] or [0.0]
+        top = max(known)
+        share = exp(scores[best] - top) / sum(exp(score - top) for score in known) if learnt else 0.0
+        label = names[best] if able or not learnt else UNSURE
+        return label, scores[best], min(thresholds.get(names[best], 0.0), MUTE), share
+
+    def judge(self, contents: "Sequence[bytes | str]", budgets: "dict[str, Any] | None" = None) -> "list[Decision]":
+        """Judge documents: label, score, threshold and probability of each."""
+        self.count(len(contents))
+        return self._decided(contents, budgets)
+
+    def _decided(self, contents: "Sequence[bytes | str]", budgets: "dict[str, Any] | None") -> "list[Decision]":
+        rows, step = self.engine.cut_together(contents), len(self.engine.contrasts)
+        scores = self.engine.scores(rows)
+        return [self.of(rows, d).decide(scores[d * step : (d + 1) * step], budgets) for d in range(len(contents))]
+
+    def verdicts(
+        self, documents: "Iterable[Any]", budgets: "Callable[[], dict[str, Any] | None] | None" = None
+    ) -> "Iterator[tuple[Any, Decision]]":
+        """Yield every document (anything with a `content`) with its decision, on all cores.
+
+        Documents are read ahead by a few: the kernel is called for many of them at once.
+        """
+        from surebayes.pool.threads import spread_for
+
+        def judged(chunk: "list[Any]") -> "tuple[list[Any], list[Decision]]":
+            return chunk, self._decided([document.content for document in chunk], budgets and budgets())
+
+        def counted() -> "Iterator[list[Any]]":
+            for chunk in chunks(documents):
+                self.count(len(chunk))
+                yield chunk
+
+        cut = counted()
+        for first in cut:  # answered at once
+            yield from zip(*judged(first))
+            break
+        for chunk, decisions in spread_for(self.engine.views)(judged, cut):
+            yield from zip(chunk, decisions)
+
+    def count(self, documents: int) -> None:
+        """Count documents that are about to be looked up, and merge or unpack the tables once that pays.
+
+        Threads that judge meanwhile see the counts of a view in one place or in the other.
+        """
+        self._judged += documents
+        engine = self.engine
+        if engine.in_memory:
+            return
+        stacks = [[table.n for table, _ in sums.stack if isinstance(table, FileTable)] for sums in engine.sums]
+        if sum(map(sum, stacks)) < UNPACK_MIN_ENTRIES * self._judged:
+            engine.load()
+        elif sum([sum(sizes) - max(sizes, default=0) for sizes in stacks]) < FOLD_MIN_ENTRIES * self._judged:
+            engine.fold()
+
+    def scores(self, content: "bytes | str") -> Numbers:
+        """Score a document: one number for each contrast."""
+        return self.engine.scores(self.engine.cut_together([content]))
+
+
+class WithoutTerms(tuple):  # type: ignore[type-arg]
+    """A decision about a document without known terms."""
+
+    __slots__ = ()
+
+
+class _CautiousModel(Model):
+    """A model for a document without known terms: what is left of a score is the shares of the classes."""
+
+    __slots__ = ()
+
+    def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
+        """Return the first class; of several "unsure", where a threshold says that a class must be vouched for."""
+        label, score, threshold, probability = super().decide(scores, budgets)
+        if len(self.names) == 2:
+            label, probability = self.names[0], min(probability, 0.5)
+        elif self.thresholds or budgets:
+            label = UNSURE
+        else:
+            label, score = self.names[0], scores[0]
+        return WithoutTerms((label, score, threshold, probability))
+
+
+def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dict[str, float]":
+    """Return thresholds with those of budgets, whichever is higher."""
+    in_force = dict(thresholds)
+    for label, budget in budgets.items():
+        in_force[label] = max(budget.threshold, thresholds.get(label, budget.threshold))
+    return in_force
+
+
+def chunks(documents: "Iterable[Any]") -> "Iterator[list[Any]]":
+    """Cut documents into lists that are judged together; the first document comes alone, to be answered at once."""
+    chunk: list[Any] = []
+    size, most = 0, 1
+    for document in documents:
+        chunk.append(document)
+        size += len(document.content)
+        if len(chunk) == most or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size, most = [], 0, CHUNK
+    if chunk:
+        yield chunk
+
+
+def _stages_of(view: ViewTables, classes: int, files: TableFiles) -> "list[StageParts]":
+    """Read the second stages of a view: for each its table (None before it is fitted) and its intercepts."""
+    result: list[StageParts] = []
+    for stage in view.stages:
+        if stage is None:
+            result.append((None, reals(())))
+            continue
+        from surebayes.pool.second_stage import intercepts_of
+
+        intercepts = intercepts_of(stage["intercepts"])
+        if len(intercepts) != (1 if classes == 2 else classes):
+            raise ValueError(f"the view {view.spec.name!r} has a second stage with wrong intercepts")
+        result.append((files.stage(stage["table"]), intercepts))
+    return result
