@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes.filter.memory import budgets as ledger
-from surebayes.filter.memory.audits import audits
+from surebayes.filter.memory.audits import audits, in_words
 from surebayes.filter.memory.verdicts import About, Memory
 from surebayes.filter.model import Judge
 from surebayes.synthetic import mail_stream
@@ -252,3 +252,59 @@ def test_persons_of_a_site_have_audits_of_their_own(tmp_path):
         ham = [sum(label == "ham" for _, label in part) for part in (MAILS[60:90], MAILS[90:100])]
         of = {person: site.audit(person).get("spam", {"known": {"n": 0}}) for person in (None, "anna", "ben", "carl")}
         assert [of[person]["known"]["n"] for person in of] == [sum(ham), *ham, 0]
+
+
+# ---------------------------------------------------------------------- in words
+
+
+def test_status_says_what_is_promised_what_was_delivered_and_the_worst(tmp_path):
+    with sb.Filter.create(tmp_path / "f", model="words", width=2**12) as mine:
+        mine.train(MAILS[:60], reserve=0)
+        assert mine.status()["promise"] == {}
+        good = [raw for raw, label in MAILS[60:] if label == "ham"]
+        mine.calibrate(0.2, negatives=good)
+        words = mine.status()["promise"]["spam"]
+        assert words["promised"] == "at most 20% of ham like these, confidence 95%"
+        assert (words["state"], words["delivered"], words["worst"]) == ("holds", None, None)
+        mine.calibrate(budget=0.01, burst=3)
+        worst = "in any stretch of n known good documents at most 3 + 1% n alarms, whatever comes"
+        assert mine.status()["promise"]["spam"]["worst"].startswith(worst)
+        for raw, label in [mail for mail in MAILS[:60] if mail[1] == "ham"][:3]:
+            mine.judge(raw + b" again and again")
+            mine.teach(raw + b" again and again", label)
+        words = mine.status()["promise"]["spam"]
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        assert words["delivered"].startswith(f"since {day} a true rate of false alarms of 0% to ")
+        assert words["delivered"].endswith("of 3, confidence 95%), learning all the while")
+        assert words["state"] == "being renewed"
+
+
+def test_silence_is_shown_beside_known_truths(tmp_path):
+    memory = begun(tmp_path, True)
+    for k in range(40):
+        memory.answer(JUDGE, [9.0 if k < 2 else -9.0], f"m{k}")
+    for k in range(2):
+        memory.tell(f"m{k}", "ham")  # mistakes alone are told
+    with memory.database.writing():
+        memory.database.run("UPDATE verdicts SET time = time - 800000")
+    assert delivered(memory) == (2, 2, 38, 2, 0)
+    found = audits(memory.database, ["spam"], None, 0.95)
+    found["spam"]["since"] = "2026-03-03T10:00:00+00:00"
+    sentence = in_words({}, found, {})["spam"]["delivered"]
+    upper = f"{100 * sb.AlarmAudit.of_counts(40, 2).upper:.0f}"
+    assert sentence.startswith("since 2026-03-03, learning all the while: a true rate of false alarms of ")
+    assert "(2 of 2, confidence 95%); with 38 that nobody complained about a true rate" in sentence
+    assert sentence.endswith("(2 of 40, confidence 95%)")
+    assert f"{upper}%" in sentence or f"{int(upper) + 1}%" in sentence
+    memory.close()
+
+
+@given(n=st.integers(1, 10**6), share=st.floats(0, 1))
+def test_bounds_are_rounded_outwards(n, share):
+    audit = sb.AlarmAudit.of_counts(n, int(share * n))
+    known = {"n": n, "alarms": audit.alarms, "lower": audit.lower, "upper": audit.upper}
+    found = {"spam": {"known": known, "presumed": 0, "since": "2026-03-03T10:00:00", "confidence": 0.95}}
+    words = in_words({}, found, {})["spam"]["delivered"].split()
+    low, high = (float(word.rstrip("%")) / 100 for word in words if word.endswith("%"))
+    assert low <= audit.lower * (1 + 1e-9)
+    assert high >= audit.upper * (1 - 1e-9)

@@ -263,3 +263,22 @@ def test_a_memory_in_trouble_keeps_nobody_from_judging_and_teaching(folder, mail
             judge(client, mail(99))
             assert client.get("/v1/verdicts?limit=1").json()["verdicts"][0]["message_id"] == "<99@x>"
     other.close()
+
+
+def test_what_was_delivered_is_in_status_metrics_and_on_the_page(running):
+    _, client = running
+    for n in range(4):
+        judge(client, mail(200_000 + n))
+        client.post("/v1/learn?as=ham", content=mail(200_000 + n), headers=MAIL)
+    status = client.get("/v1/status").json()
+    known = status["audit"]["spam"]["known"]
+    assert known["n"] >= 4
+    assert 0 <= known["lower"] <= known["alarms"] / known["n"] <= known["upper"] <= 1
+    sentence = status["promise"]["spam"]["delivered"]
+    assert f"of {known['n']:,}, confidence 95%)" in sentence
+    metrics = client.get("/metrics").text
+    assert f'surebayes_audit_n{{label="spam",reading="known"}} {float(known["n"])}' in metrics
+    assert 'surebayes_audit_upper{label="spam",reading="with_presumed"}' in metrics
+    page = client.get("/", headers={"Accept": "text/html"}).text
+    assert "Delivered so far: spam" in page
+    assert "true rate of false alarms" in page

@@ -248,7 +248,16 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
         checks.append(Finding("certificate", "note", promise))
     else:
         checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
-    return [*checks, *_budgets(model, status["budgets"], facts)]
+    return [*checks, *_delivered(status["promise"]), *_budgets(model, status["budgets"], facts)]
+
+
+def _delivered(promises: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Say what each class's answers were worth so far."""
+    delivered = {label: words["delivered"] for label, words in promises.items() if words["delivered"]}
+    return [
+        Finding("delivered" if len(delivered) == 1 else f"delivered {label}", "ok", sentence)
+        for label, sentence in delivered.items()
+    ]
 
 
 def _lessons(opened: Filter) -> Finding:

@@ -308,6 +308,10 @@ class Answers(ABC):
         for label, budget in status["budgets"].items():
             counters.debt.labels(label).set(budget["debt"])
             counters.mute.labels(label).set(budget["mute"])
+        for label, audited in status["audit"].items():
+            for reading in ("known", "with_presumed"):
+                for name, gauge in counters.audit.items():
+                    gauge.labels(label, reading).set(audited[reading][name])
         for person in await self._latest_people() or ():
             counters.person_lessons.labels(person["person"]).set(person["lessons"])
             if person["last_lesson"] is not None:

@@ -31,6 +31,15 @@ class Counters:
         self.remembered = self._gauge("remembered_verdicts", "Verdicts that are remembered.", "mostrecent")
         self.debt = self._labelled("budget_debt", "What earlier false alarms still cost.", "label")
         self.mute = self._labelled("budget_mute", "1 while one more false alarm would pass the burst.", "label")
+        about = "of the true rate of false alarms so far, at all times at once; known truths, or with presumed ones."
+        names = ["label", "reading"]
+        self.audit = {
+            end: Gauge(f"surebayes_audit_{end}", text, names, registry=registry, multiprocess_mode="mostrecent")
+            for end, text in (
+                ("lower", f"Lower bound {about}"), ("upper", f"Upper bound {about}"),
+                ("n", "Good documents that the bounds rest on."), ("alarms", "False alarms among them."),
+            )
+        }  # fmt: skip
         self.person_lessons = self._labelled("person_lessons", "Messages that a person's layer has learnt.", "person")
         self.person_last = self._labelled(
             "person_last_lesson_timestamp_seconds", "When a person's latest lesson arrived.", "person"

@@ -8,6 +8,7 @@ from typing import Any
 from surebayes.errors import StoreError
 from surebayes.filter import history, tuning
 from surebayes.filter.face.opening import OpenFilter
+from surebayes.filter.memory.audits import in_words
 from surebayes.filter.plain import plain_whole, text_or_none
 from surebayes.filter.state import State
 from surebayes.persist.folder import size_of
@@ -91,12 +92,17 @@ class RecordedFilter(OpenFilter):
     def status(self) -> dict[str, Any]:
         """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
 
+        By class, "audit" is what `audit` returns, and "promise" says in a sentence each what is "promised" ("state" how
+        that is), what was "delivered" so far, and what is guaranteed at "worst"; None for what there isn't.
+
         Of a filter of text "second_stage" says how many lessons came after its second stages were fitted, and whether
         `retune` would help.
         """
         with self._session.mutex:
             state = self._session.fresh_state()
             promise = self._promises(state)
+            plain = None if promise is None else promise.to_dict()
+            budgets, audited = self.budgets(), self.audit()
             return {
                 "reader": state.engine.reader,
                 "model": state.model_version,
@@ -105,8 +111,10 @@ class RecordedFilter(OpenFilter):
                 "journaled": sum(state.known["learn"].values()),
                 "rows": state.seq,
                 "unabsorbed": state.seq - self._session.absorbed,
-                "certificate": None if promise is None else promise.to_dict(),
-                "budgets": self.budgets(),
+                "certificate": plain,
+                "budgets": budgets,
+                "audit": audited,
+                "promise": in_words(_by_class(plain), audited, budgets),
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._session.journal),
                 **({} if state.standing is None else {"base": state.standing.status()}),
@@ -152,3 +160,11 @@ class RecordedFilter(OpenFilter):
                 return problems + history.unlike_the_journal(state, journal, recount, progress)
             except StoreError as error:
                 return [str(error)]
+
+
+def _by_class(certificate: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return certificates by their class."""
+    if certificate is None:
+        return {}
+    classes: dict[str, dict[str, Any]] = certificate.get("classes", {certificate.get("pos_label"): certificate})
+    return classes

@@ -6,12 +6,13 @@ told; those that nobody complained about are counted apart, until they become kn
 """
 
 import time
+from math import ceil, floor, log10
 
 from surebayes.filter.memory.database import Database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from surebayes.promises.running_audit import AlarmAudit
@@ -130,3 +131,70 @@ def _audit(
 
 def _stated(audit: "AlarmAudit") -> "dict[str, Any]":
     return {"n": audit.n, "alarms": audit.alarms, "lower": audit.lower, "upper": audit.upper}
+
+
+# ---------------------------------------------------------------------- in words
+
+
+def in_words(
+    certificates: "Mapping[str, Mapping[str, Any]]",
+    audited: "Mapping[str, Mapping[str, Any]]",
+    budgets: "Mapping[str, Mapping[str, Any]]",
+) -> "dict[str, dict[str, Any]]":
+    """Return what is promised, what was delivered, and what is guaranteed at worst, in a sentence each, by class.
+
+    Parameters
+    ----------
+    certificates, audited, budgets : dict
+        By class, as `Certificate.to_dict`, `Filter.audit` and `Filter.budgets` have them.
+
+    Examples
+    --------
+    >>> in_words({}, {}, {"spam": {"rate": 0.001, "burst": 5.0, "in_flight": 2}})["spam"]["worst"]
+    'in any stretch of n known good documents at most 5 + 0.1% n alarms, whatever comes, and those in flight (2 now)'
+    """
+    words = {}
+    for label in dict.fromkeys((*certificates, *audited, *budgets)):
+        made, delivered, budget = certificates.get(label), audited.get(label), budgets.get(label)
+        promises = [] if made is None or made["goal"] == "budget" else made["promises"][:1]
+        words[label] = {
+            "state": made["state"] if made is not None and promises else None,
+            "renewed": made["renewed"] if made is not None and promises else None,
+            "promised": promises[0] if promises else None,
+            "delivered": None if delivered is None else _delivered(delivered),
+            "worst": None if budget is None else _worst(budget),
+        }
+    return words
+
+
+def _delivered(audited: "Mapping[str, Any]") -> str:
+    """Say what was delivered: by known truths, and with those that nobody complained about where there are some."""
+    known, presumed, since = audited["known"], audited["presumed"], audited["since"][:10]
+    first = _bounds(known, audited["confidence"])
+    if not presumed:
+        return f"since {since} {first}, learning all the while"
+    second = _bounds(audited["with_presumed"], audited["confidence"])
+    return f"since {since}, learning all the while: {first}; with {presumed:,} that nobody complained about {second}"
+
+
+def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
+    if not reading["n"]:
+        return "no truth is known"
+    ends = [f"{100 * each:.2g}%" for each in (_outwards(reading["lower"], -1), _outwards(reading["upper"], 1))]
+    of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
+    return f"a true rate of false alarms of {ends[0]} to {ends[1]} ({of})"
+
+
+def _outwards(rate: float, way: int) -> float:
+    """Round to two digits, away from what lies between the bounds."""
+    if not 0 < rate < 1:
+        return rate
+    unit = 10.0 ** (floor(log10(rate)) - 1)
+    return (floor if way < 0 else ceil)(round(rate / unit, 9)) * unit
+
+
+def _worst(budget: "Mapping[str, Any]") -> str:
+    return (
+        f"in any stretch of n known good documents at most {budget['burst']:g} + {100 * budget['rate']:g}% n alarms, "
+        f"whatever comes, and those in flight ({budget['in_flight']:,} now)"
+    )

@@ -72,9 +72,24 @@ _BUDGET = {
 }  # fmt: skip
 _SERVER = _object(shadow=_FLAG, tagging=_FLAG, workers=_WHOLE,
                   surge=_object(jumped=_FLAG, share=_NUMBER, max_share=_NUMBER, action=_TEXT))  # fmt: skip
+_READING = _object(n=_WHOLE, alarms=_WHOLE, lower=_NUMBER, upper=_NUMBER)
+_AUDIT = {
+    "type": "object",
+    "additionalProperties": _object(
+        confidence=_NUMBER, since=_TEXT, known=_READING, presumed=_WHOLE, with_presumed=_READING,
+        precision=_object(given=_WHOLE, right=_WHOLE, lower=_NUMBER, upper=_NUMBER),
+    ),
+}  # fmt: skip
+_PROMISE = {
+    "type": "object",
+    "additionalProperties": _object(
+        **dict.fromkeys(("state", "renewed", "promised", "delivered", "worst"), _or_null(_TEXT))
+    ),
+}
 _STATUS = _object(
     reader=_TEXT, model=_TEXT, documents=_BY_CLASS, reserved=_BY_CLASS, rows=_WHOLE, unabsorbed=_WHOLE, budgets=_BUDGET,
-    site_budgets=_BUDGET, certificate=_or_null(_ROW), bytes=_WHOLE, server=_SERVER, version=_TEXT,
+    site_budgets=_BUDGET, audit=_AUDIT, promise=_PROMISE, certificate=_or_null(_ROW), bytes=_WHOLE,
+    server=_SERVER, version=_TEXT,
     lessons=_list(_object(who=_or_null(_TEXT), last=_TEXT, lessons=_WHOLE)),
 )  # fmt: skip
 _OUTCOME, _FORGOTTEN = _words("learnt", "already", "moved"), _words("forgotten", "unknown")

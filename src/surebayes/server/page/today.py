@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from surebayes.filter.filter import Filter
+from surebayes.promises.certificate import REVOKED
 from surebayes.promises.order_statistics import negatives_needed
 from surebayes.server.page.visit import Visit
 
@@ -21,13 +22,15 @@ async def today(visit: Visit) -> dict[str, Any]:
         return {"activity": mine.activity(DAYS), "drift": mine.drift(), "history": mine.history(limit=1)}
 
     more = await visit.ask(question)
-    promises = _promises(status["certificate"])
+    promises = _promises(status["certificate"], more["drift"])
     first = visit.service.classes[0]
     have = status["reserved"].get(first, 0)
     return {
         "promises": promises,
         "needs": [_need(rate, have) for rate in RATES],
         "budgets": status["budgets"],
+        "audit": status["audit"],
+        "words": status["promise"],
         "activity": more["activity"],
         "drift": more["drift"],
         "documents": status["documents"],
@@ -40,10 +43,13 @@ async def today(visit: Visit) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _promises(certificate: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the certificates, one for each class that has one."""
+def _promises(certificate: dict[str, Any] | None, drift: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the certificates, one for each class that has one; what known mail contradicts is revoked."""
     if certificate is None:
         return []
+    if drift is not None and drift["alarm"]:
+        reason = f"{drift['errors']:,} false alarms in {drift['seen']:,} known good mails contradict it"
+        return [{**certificate, "state": REVOKED, "stale": True, "renewed": None, "reason": reason}]
     return list(certificate["classes"].values()) if "classes" in certificate else [certificate]
 
 
