@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 import surebayes as sb
-from surebayes.corpora.loading import load
-from surebayes.corpora.loading import mails as mails_of
+from surebayes.research.corpora.loading import load
+from surebayes.research.corpora.loading import mails as mails_of
 
 TAUGHT, TESTED = 230, 76
 

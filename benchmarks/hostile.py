@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from hostile_mail import HOSTILE, ordinary
-from surebayes.corpora.sources import Source
+from surebayes.datasets.sources import Source
 from surebayes.kernels import kernel
 from surebayes.mail.header_tokens import header_columns
 from surebayes.mail.message import plain_head, read_message

@@ -286,7 +286,7 @@ def workload(folder: Path) -> None:
     import numpy as np
 
     from surebayes import CountVectorizer, Filter, HashingVectorizer, ViewPool, read_message, synthetic
-    from surebayes.corpora.sources import Source
+    from surebayes.datasets.sources import Source
     from surebayes.filter.disk.bodies import pack_rows, unpack_rows
     from surebayes.mail import mail_kernel
     from surebayes.mail.header_tokens import header_columns, header_tokens

@@ -1,3 +1,3 @@
-"""A seeded stream of invented mail: `surebayes.corpora.synthetic` by its short name."""
+"""A seeded stream of invented mail: `surebayes.datasets.synthetic` by its short name."""
 
-from surebayes.corpora.synthetic import *  # noqa: F403
+from surebayes.datasets.synthetic import *  # noqa: F403

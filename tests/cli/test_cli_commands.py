@@ -11,7 +11,7 @@ import pytest
 import surebayes as sb
 from command_line import copy_of, run_here, run_script, write_mails, write_mbox
 from surebayes import synthetic
-from surebayes.corpora.sources import Source
+from surebayes.datasets.sources import Source
 from surebayes.filter.filter import Filter
 
 

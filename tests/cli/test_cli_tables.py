@@ -12,9 +12,9 @@ import pytest
 
 from command_line import SCRIPT, clean_environment, run_here, run_on_terminal
 from surebayes.cli import main
-from surebayes.corpora.sources import Source
-from surebayes.corpora.tables import TABLES
-from surebayes.corpora.written_tables import TableWriter
+from surebayes.datasets.sources import Source
+from surebayes.datasets.tables import TABLES
+from surebayes.datasets.written_tables import TableWriter
 from surebayes.filter.filter import Filter
 
 WORDS = ("gold", "prize", "win", "cheap", "now"), ("lunch", "meeting", "report", "friday", "agenda")

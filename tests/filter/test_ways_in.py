@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 import surebayes as sb
 from strategies import words_known_or_not
-from surebayes.corpora.sources import Source
+from surebayes.datasets.sources import Source
 from surebayes.filter.lean.one_shot import verdict_fields
 from surebayes.filter.model import NO_TERMS, UNSURE, Model, WithoutTerms
 from surebayes.synthetic import mail_stream

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surebayes import corpora, metrics
+from surebayes import metrics
 from surebayes.cli import main as command
-from surebayes.corpora import Corpus
-from surebayes.research import suite_peers, suites
+from surebayes.research import corpora, suite_peers, suites
+from surebayes.research.corpora import Corpus
 from surebayes.research.suite_peers import Batch
 
 HAM = ["lunch", "noon", "meeting", "minutes", "draft", "paper", "usual", "place", "thanks", "regards", "project"]

@@ -34,7 +34,7 @@ def history(
     model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
 ) -> None:
     """Show what a filter has learnt and forgotten, when, and from whom."""
-    from surebayes.corpora.sources import Source, Sources
+    from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter
 
     count = None if everything else limit

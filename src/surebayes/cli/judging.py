@@ -15,10 +15,10 @@ from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import picture as _picture
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
-from surebayes.corpora.tables import SourceDocument
+from surebayes.datasets.tables import SourceDocument
 
 if TYPE_CHECKING:
-    from surebayes.corpora.written_tables import TableWriter
+    from surebayes.datasets.written_tables import TableWriter
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.lean.verdict import Verdict
 
@@ -149,7 +149,7 @@ class _JsonLines:
 
 
 def _verdict_table(path: str, keep: Sequence[str]) -> TableWriter:
-    from surebayes.corpora.written_tables import TableWriter
+    from surebayes.datasets.written_tables import TableWriter
 
     return TableWriter(path, ["path", "file", "row", *_kept_names(keep), "label", "score", "probability", "threshold"])
 

@@ -17,7 +17,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
 
 if TYPE_CHECKING:
-    from surebayes.corpora.sources import SourceDocument
+    from surebayes.datasets.sources import SourceDocument
     from surebayes.filter.evaluation import Evaluation
     from surebayes.filter.filter import Filter
     from surebayes.promises.certificate import Certificate

@@ -103,8 +103,8 @@ def certify(
     FILE is a table (CSV, TSV, JSON lines or Parquet) with a score and a true label in each row. The rows must not be
     ones that the classifier was trained on, and the higher the score, the more positive.
     """
-    from surebayes.corpora.score_tables import positive_label, read_scores
-    from surebayes.corpora.sources import Source
+    from surebayes.datasets.score_tables import positive_label, read_scores
+    from surebayes.datasets.sources import Source
     from surebayes.promises.certifying import certify as certified
     from surebayes.promises.positive_class import positive_of
 
@@ -191,7 +191,7 @@ def audit(
     much spam is found while few false alarms are made; and beside it a surebayes filter that starts empty and judges
     each mail before it learns it, in the order of time. Mails without the header are left out and counted.
     """
-    from surebayes.corpora.sources import Source, Sources
+    from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.evaluation import draw_roc
     from surebayes.research.audit import audit as audited
 

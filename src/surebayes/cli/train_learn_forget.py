@@ -18,7 +18,7 @@ from surebayes.promises.positive_class import positive_of
 
 if TYPE_CHECKING:
     from surebayes.cluster import DaskSpread
-    from surebayes.corpora.sources import SourceDocument
+    from surebayes.datasets.sources import SourceDocument
     from surebayes.filter.filter import Filter
 
 

@@ -66,7 +66,7 @@ def erase(
     What stays is the head of each row: a fingerprint, a keyed hash of the Message-ID, the class, when and by whom it
     was taught. There is no way back, and no rollback past it.
     """
-    from surebayes.corpora.sources import Source, Sources
+    from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter
 
     if not message_ids and not paths:

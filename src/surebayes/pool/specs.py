@@ -20,36 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class PlainValue:
-    """A plain value with named fields: compared and shown by them, never changed."""
-
-    __slots__: "tuple[str, ...]" = ("_hash",)
-    _hash: int
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} can't be changed; make another one.")
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._fields() == other._fields()
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:  # once: views are looked up by for every document
-            object.__setattr__(self, "_hash", hash(self._fields()))
-            return self._hash
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.__slots__, self._fields()))
-        return f"{type(self).__name__}({shown})"
-
-    def __reduce__(self) -> "tuple[Any, ...]":
-        return type(self), self._fields()
-
-    def _fields(self) -> "tuple[Any, ...]":
-        return tuple([getattr(self, name) for name in self.__slots__])
-
-
 class ExpertSpec(Record):
     """A classifier on the terms of a view.
 

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
-from surebayes.corpora.formats import received
 from surebayes.errors import BadInput
 from surebayes.mail.message import read_message
 from surebayes.research.compare import RANKING, compare
+from surebayes.research.corpora.formats import received
 from surebayes.research.named_classifiers import classifier_of
 from surebayes.text.count_vectorizer import CountVectorizer
 

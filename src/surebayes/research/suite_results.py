@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import surebayes as sb
-from surebayes.corpora import CorpusMissing
+from surebayes.research.corpora import CorpusMissing
 
 Key = tuple[str, str, str, "int | None"]
 """Table, corpus, system and seed: what names a result."""

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from surebayes import corpora, metrics
+from surebayes import metrics
 from surebayes.classifiers.tuned_nb import TunedNB
 from surebayes.pool.view_pool import ViewPool
 from surebayes.pool.weights import RATE
-from surebayes.research import suite_peers
+from surebayes.research import corpora, suite_peers
 from surebayes.research.suite_peers import Batch, counted, cpu_seconds
 from surebayes.research.suite_results import Key, SuitePart, SuiteResult, markdown, run_parts, show_file, tables
 

@@ -11,7 +11,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Subgroup, setting
 
 if TYPE_CHECKING:
-    from surebayes.corpora.entries import Entry
+    from surebayes.research.corpora.entries import Entry
 
 
 @click.group(cls=Subgroup)

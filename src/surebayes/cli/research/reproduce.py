@@ -79,7 +79,7 @@ def reproduce(
         raise click.UsageError(str(error)) from error
     empty = [result for result in results if not any(record.ours is not None for record in result.records)]
     if len(empty) == len(results):
-        from surebayes.corpora import CorpusMissing
+        from surebayes.research.corpora import CorpusMissing
 
         raise CorpusMissing(f"Nothing can be shown without the corpora. {_what_is_missing(empty)}")
     if _show.wants_json(as_json):

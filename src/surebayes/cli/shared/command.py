@@ -191,7 +191,7 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            from surebayes.corpora.tables import TABLES
+            from surebayes.datasets.tables import TABLES
 
             takers = ("--ham PATH", "--class NAME=PATH", *(f"{format.flag} PATH" for format in TABLES.values()))
             names = {option for parameter in self.params for option in parameter.opts}

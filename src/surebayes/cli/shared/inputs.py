@@ -12,8 +12,8 @@ import click
 
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import ParamType, setting
-from surebayes.corpora.sources import Source, Sources
-from surebayes.corpora.tables import TABLES, listed
+from surebayes.datasets.sources import Source, Sources
+from surebayes.datasets.tables import TABLES, listed
 
 _PATH = click.Path(readable=False)
 

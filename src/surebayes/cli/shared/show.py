@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from surebayes.corpora.sources import SourceDocument
+    from surebayes.datasets.sources import SourceDocument
 
 
 def output_options(function: Any) -> Any:

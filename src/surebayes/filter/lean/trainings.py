@@ -145,7 +145,7 @@ def main(argv: list[str]) -> int | None:
 
 def _train(call: TrainCall, made: Session) -> None:
     """Train a filter that has just been made, and print what the command prints; it goes if that fails."""
-    from surebayes.corpora.sources import Source, Sources
+    from surebayes.datasets.sources import Source, Sources
     from surebayes.filter import tuning
     from surebayes.filter.lean import outcome
     from surebayes.filter.new_folder import remove_unused

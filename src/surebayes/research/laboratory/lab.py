@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from surebayes import corpora
+from surebayes.research import corpora
 from surebayes.research.laboratory.cache import CODE, Cache, code_digest, content_digest, digest
 from surebayes.research.laboratory.words import Words
 

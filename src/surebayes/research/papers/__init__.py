@@ -1,8 +1,8 @@
 """The five papers, reproduced: one function for each table and figure, the published figures beside ours.
 
 `reproduce` runs a paper or one of its items and returns `Result` objects: records (paper, item, corpus, row, column,
-published, ours, setting), plots and notes. Corpora come from `surebayes.corpora`; counts and results are kept in a
-cache under a digest of contents, code and settings, so that a run that was stopped goes on where it was.
+published, ours, setting), plots and notes. Corpora come from `surebayes.research.corpora`; counts and results are kept
+in a cache under a digest of contents, code and settings, so that a run that was stopped goes on where it was.
 
 >>> from surebayes import papers
 >>> result, = papers.reproduce("frank-bouckaert", "figure 1")
@@ -18,7 +18,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from surebayes.corpora import CorpusMissing
+from surebayes.research.corpora import CorpusMissing
 from surebayes.research.laboratory.lab import Lab
 from surebayes.research.laboratory.options import checked_option, in_one_line, options_of
 from surebayes.research.laboratory.report import Plot, PublishedFigure, Result, as_json, as_markdown, print_rich, write

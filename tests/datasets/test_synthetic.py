@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 
 from surebayes import read_message
-from surebayes.corpora.synthetic_mime import DISGUISE, Dice, coin
+from surebayes.datasets.synthetic_mime import DISGUISE, Dice, coin
 from surebayes.synthetic import LANGUAGES, as_lists, mail_stream, text_stream
 
 HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import namedtuple
 
-from surebayes.corpora.opening import open_input, recoded, shown, spooled, suffix_of
+from surebayes.datasets.opening import open_input, recoded, shown, spooled, suffix_of
 from surebayes.errors import BadInput, NoInput
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from surebayes.corpora.sources import Source
+    from surebayes.datasets.sources import Source
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of one line of a CSV or JSON lines file; a longer one is no table of texts."""
@@ -28,7 +28,7 @@ class SourceDocument(namedtuple("SourceDocument", ("name", "content", "label", "
 
     Examples
     --------
-    >>> from surebayes.corpora.sources import SourceDocument
+    >>> from surebayes.datasets.sources import SourceDocument
     >>> SourceDocument("inbox.mbox#1", b"Subject: hi", "ham", 11).label
     'ham'
     """
@@ -425,7 +425,7 @@ def read_parquet(source: Source) -> Iterator[TableRow]:
 
 def _with_places(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return a file that can be read at any place: a spooled copy of a pipe or of a compressed file."""
-    from surebayes.corpora.opening import Spooled
+    from surebayes.datasets.opening import Spooled
 
     path = spooled(path)
     if isinstance(path, Spooled):

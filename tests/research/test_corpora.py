@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from surebayes import corpora
 from surebayes.corpora import CorpusMissing, MalformedCorpus, UnknownCorpus
-from surebayes.corpora.formats import LAYOUTS
+from surebayes.research.corpora.formats import LAYOUTS
 
 STORY = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
 <REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" CGISPLIT="TRAINING-SET" OLDID="7" NEWID="2">

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from surebayes.corpora import synthetic_words as words
-from surebayes.corpora.synthetic_mime import DISGUISE, HAM_HOSTS, Campaign, Dice, Letter, coin, rare_words, render
+from surebayes.datasets import synthetic_words as words
+from surebayes.datasets.synthetic_mime import DISGUISE, HAM_HOSTS, Campaign, Dice, Letter, coin, rare_words, render
 
 __all__ = ["LANGUAGES", "Mail", "Text", "as_lists", "mail_stream", "text_stream"]
 

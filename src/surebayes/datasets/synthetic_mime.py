@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from surebayes.corpora import synthetic_words as words
+from surebayes.datasets import synthetic_words as words
 
 T = TypeVar("T")
 

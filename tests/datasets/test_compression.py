@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import Stdin
-from surebayes.corpora.compression import compression_of, decompressed
-from surebayes.corpora.sources import Source, guess_format
+from surebayes.datasets.compression import compression_of, decompressed
+from surebayes.datasets.sources import Source, guess_format
 from surebayes.errors import BadInput
 
 FROM = b"From ann@example.org Thu Jan  1 12:00:00 2026\n"

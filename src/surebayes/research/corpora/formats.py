@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from surebayes.errors import MalformedCorpus
 
 
-class Record(NamedTuple):
+class Item(NamedTuple):
     """A document with what its publisher says of it."""
 
     id: str
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     """A publisher's format: what its folder must contain one of, how it is read, and whether that tells it for sure."""
 
     markers: tuple[str, ...]
-    read: Callable[[Path], list[Record]]
+    read: Callable[[Path], list[Item]]
     distinctive: bool = True
 
 
@@ -59,7 +59,7 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _some(records: list[Record], path: Path, what: str) -> list[Record]:
+def _some(records: list[Item], path: Path, what: str) -> list[Item]:
     if not records:
         raise MalformedCorpus(f"{path} holds no documents: {what} was expected there.")
     return records
@@ -101,7 +101,7 @@ def received(raw: bytes) -> int | None:
     return None
 
 
-def _by_time(records: Iterable[Record], key: str) -> list[Record]:
+def _by_time(records: Iterable[Item], key: str) -> list[Item]:
     """Sort by a time in ``extra``, those without one last; ties keep their place."""
     return sorted(records, key=lambda r: (r.extra[key] is None, r.extra[key] or 0))
 
@@ -109,27 +109,27 @@ def _by_time(records: Iterable[Record], key: str) -> list[Record]:
 # Folders -------------------------------------------------------------------------------------------------------------
 
 
-def read_newsgroups(folder: Path, split: str | None = None) -> list[Record]:
+def read_newsgroups(folder: Path, split: str | None = None) -> list[Item]:
     """Read one folder a group, one file an article, in the order of their Date."""
     records = []
     for group in _folders(folder):
         for path in _files(group):
             raw = path.read_bytes()
             time = _epoch(header(head_and_body(raw)[0], "Date") or "")
-            records.append(Record(f"{group.name}/{path.name}", raw, group.name, split, extra={"time": time}))
+            records.append(Item(f"{group.name}/{path.name}", raw, group.name, split, extra={"time": time}))
     records.sort(key=lambda r: r.id)
     return _some(_by_time(records, "time"), folder, "a folder for each newsgroup")
 
 
-def _read_bydate(folder: Path) -> list[Record]:
+def _read_bydate(folder: Path) -> list[Item]:
     both = read_newsgroups(folder / "20news-bydate-train", "train")
     return _by_time(both + read_newsgroups(folder / "20news-bydate-test", "test"), "time")
 
 
-def _read_webkb(folder: Path) -> list[Record]:
+def _read_webkb(folder: Path) -> list[Item]:
     """Read class/university/page, file names being addresses."""
     records = [
-        Record(f"{kind.name}/{place.name}/{page.name}", page.read_bytes(), kind.name, extra={"university": place.name})
+        Item(f"{kind.name}/{place.name}/{page.name}", page.read_bytes(), kind.name, extra={"university": place.name})
         for kind in _folders(folder)
         for place in _folders(kind)
         for page in _files(place)
@@ -137,16 +137,16 @@ def _read_webkb(folder: Path) -> list[Record]:
     return _some(records, folder, "class/university/page")
 
 
-def _read_tree(folder: Path) -> list[Record]:
+def _read_tree(folder: Path) -> list[Item]:
     """Read a tree of folders in which each folder that holds files is a class."""
     records = []
     for place in sorted(path for path in folder.rglob("*") if path.is_dir()):
         label = place.relative_to(folder).as_posix()
-        records += [Record(f"{label}/{path.name}", path.read_bytes(), label) for path in _files(place)]
+        records += [Item(f"{label}/{path.name}", path.read_bytes(), label) for path in _files(place)]
     return _some(records, folder, "a folder for each class")
 
 
-def _read_reviews(folder: Path) -> list[Record]:
+def _read_reviews(folder: Path) -> list[Item]:
     """Read neg and pos with files cvNNN_*.txt; the hundreds of NNN are the publisher's ten folds."""
     top = folder / "txt_sentoken" if (folder / "txt_sentoken").is_dir() else folder
     records = []
@@ -157,12 +157,12 @@ def _read_reviews(folder: Path) -> list[Record]:
                 raise MalformedCorpus(
                     f"{path}: a review's name starts with cv, three digits and _, as cv000_29416.txt."
                 )
-            records.append(Record(f"{label}/{path.stem}", _text(path), label, fold=int(numbered.group(1))))
+            records.append(Item(f"{label}/{path.stem}", _text(path), label, fold=int(numbered.group(1))))
     records.sort(key=lambda r: r.id.partition("/")[2][:5])  # cv000 of both classes, then cv001, ...
     return _some(records, top, "neg and pos")
 
 
-def _read_spamassassin(folder: Path) -> list[Record]:
+def _read_spamassassin(folder: Path) -> list[Item]:
     """Read folders whose names contain ham or spam, in the order of arrival."""
     records = []
     for place in _folders(folder):
@@ -171,11 +171,11 @@ def _read_spamassassin(folder: Path) -> list[Record]:
             for path in _files(place):
                 raw = path.read_bytes()
                 extra = {"received": received(raw)}
-                records.append(Record(f"{place.name}/{path.name}", raw, label, extra=extra))
+                records.append(Item(f"{place.name}/{path.name}", raw, label, extra=extra))
     return _some(_by_time(records, "received"), folder, "easy_ham, easy_ham_2, hard_ham, spam, spam_2")
 
 
-def _read_enron(folder: Path) -> list[Record]:
+def _read_enron(folder: Path) -> list[Item]:
     """Read enron1 to enron6, in the order of the number that starts a file's name: it runs over ham and spam."""
     records = []
     for place in _folders(folder):
@@ -187,13 +187,13 @@ def _read_enron(folder: Path) -> list[Record]:
                     raise MalformedCorpus(f"{place} has no folder {label!r}; each part has ham and spam.")
                 for path in _files(place / label):
                     extra = {"part": int(part.group(1))}
-                    record = Record(f"{place.name}/{label}/{path.name}", path.read_bytes(), label, extra=extra)
+                    record = Item(f"{place.name}/{label}/{path.name}", path.read_bytes(), label, extra=extra)
                     mails.append((_number(path.name)[0], record))
             records += [record for _, record in sorted(mails, key=lambda pair: (pair[0], pair[1].id))]
     return _some(records, folder, "enron1 to enron6")
 
 
-def _read_lingspam(folder: Path) -> list[Record]:
+def _read_lingspam(folder: Path) -> list[Item]:
     """Read bare/part1 to part10, spam being files spmsg*; lemm_stop beside it, where it is there, becomes an extra."""
     top = folder / "lingspam_public" if (folder / "lingspam_public").is_dir() else folder
     records = []
@@ -204,14 +204,14 @@ def _read_lingspam(folder: Path) -> list[Record]:
                 other = top / "lemm_stop" / place.name / path.name
                 extra = {"text_lemm_stop": _text(other) if other.is_file() else None}
                 label = "spam" if path.name.startswith("spmsg") else "ham"
-                records.append(Record(f"{place.name}/{path.name}", _text(path), label, None, int(part.group(1)), extra))
+                records.append(Item(f"{place.name}/{path.name}", _text(path), label, None, int(part.group(1)), extra))
     return _some(records, top / "bare", "part1 to part10")
 
 
 # Single files --------------------------------------------------------------------------------------------------------
 
 
-def read_trec(index: Path) -> list[Record]:
+def read_trec(index: Path) -> list[Item]:
     """Read a TREC index (``spam ../data/000/000`` a line) and the message files that it names, in its order."""
     records = []
     for number, line in enumerate(_text(index).splitlines(), 1):
@@ -223,11 +223,11 @@ def read_trec(index: Path) -> list[Record]:
         path = index.parent / fields[1]
         if not path.is_file():
             raise MalformedCorpus(f"{index}, line {number}: there is no message file {path}.")
-        records.append(Record(fields[1], path.read_bytes(), fields[0].lower()))
+        records.append(Item(fields[1], path.read_bytes(), fields[0].lower()))
     return _some(records, index, "lines 'ham PATH' or 'spam PATH'")
 
 
-def _read_sms(path: Path) -> list[Record]:
+def _read_sms(path: Path) -> list[Item]:
     """Read ``label TAB text`` lines."""
     if path.is_dir():
         path = path / "SMSSpamCollection"
@@ -238,15 +238,15 @@ def _read_sms(path: Path) -> list[Record]:
             continue
         if not tab or label not in ("ham", "spam"):
             raise MalformedCorpus(f"{path}, line {number}: expected 'ham', TAB, text (or 'spam'), got {line[:60]!r}.")
-        records.append(Record(f"sms.{number}", text, label))
+        records.append(Item(f"sms.{number}", text, label))
     return _some(records, path, "lines of label, TAB, text")
 
 
-def _read_ynat(folder: Path) -> list[Record]:
+def _read_ynat(folder: Path) -> list[Item]:
     path = folder / "ynat-v1.1_train.json"
     try:
         rows = json.loads(_text(path))
-        records = [Record(row["guid"], row["title"], row["label"], "train") for row in rows]
+        records = [Item(row["guid"], row["title"], row["label"], "train") for row in rows]
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedCorpus(f"{path} is not a JSON list of objects with guid, title and label: {error!r}.") from error
     return _some(records, path, "headlines")
@@ -278,14 +278,14 @@ def ecml_place(task: str, part: str) -> tuple[str, int | None] | None:
     return ("test", int(inbox.group(1))) if inbox else None
 
 
-def _ecml_reader(task: str) -> Callable[[Path], list[Record]]:
-    def read(folder: Path) -> list[Record]:
+def _ecml_reader(task: str) -> Callable[[Path], list[Item]]:
+    def read(folder: Path) -> list[Item]:
         records = []
         for path in sorted([*folder.glob("*.tf"), *folder.glob("*/*.tf")]):
             place = ecml_place(task, path.stem)
             if place:
                 for number, (label, text) in enumerate(_tf_lines(path), 1):
-                    records.append(Record(f"{path.stem}/{number}", text, label, *place, {"part": path.stem}))
+                    records.append(Item(f"{path.stem}/{number}", text, label, *place, {"part": path.stem}))
         records.sort(key=lambda r: (r.split != "train", r.fold or 0))
         return _some(records, folder, f"files task_{task[5]}_*.tf")
 
@@ -317,7 +317,7 @@ def _split(attributes: Mapping[str, str]) -> str:
     return used.get(attributes["LEWISSPLIT"], "unused")
 
 
-def _story(story: str, where: str) -> Record:
+def _story(story: str, where: str) -> Item:
     attributes = dict(re.findall(r'(\w+)="([^"]*)"', story[: story.find(">")]))
     missing = [name for name in ("TOPICS", "LEWISSPLIT", "NEWID") if name not in attributes]
     if missing:
@@ -335,10 +335,10 @@ def _story(story: str, where: str) -> Record:
         **{"title": title, "body": body, "topics": topics, "lewissplit": attributes["LEWISSPLIT"]},
         **{"text_type": opening.group(1) or "NORM", "date": (_between(story, "DATE") or "").strip()},
     }
-    return Record(attributes["NEWID"], text, tuple(dict.fromkeys(topics)), _split(attributes), extra=extra)
+    return Item(attributes["NEWID"], text, tuple(dict.fromkeys(topics)), _split(attributes), extra=extra)
 
 
-def read_reuters(folder: Path) -> list[Record]:
+def read_reuters(folder: Path) -> list[Item]:
     """Read reut2-*.sgm, all stories in the order of their NEWID, which is that of time."""
     records = []
     for path in sorted(folder.glob("reut2-*.sgm")):
@@ -380,7 +380,7 @@ LAYOUTS: Mapping[str, Layout] = {
 # Parquet -------------------------------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> list[Record]:
+def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> list[Item]:
     """Read a Parquet file: a document (raw or text), a label or labels, and what else it has.
 
     Single-label corpora that are stored with lists of one label come out with the label alone.
@@ -413,11 +413,11 @@ def read_parquet(path: Path, fold: str = "fold", task: str | None = None) -> lis
         extra = {name: columns[name][row] for name in others}
         split = columns["split"][row] if "split" in columns else None
         place = folds[row] if folds else None
-        records.append(Record(columns["id"][row], columns[document][row], labels[row], split, place, extra))
+        records.append(Item(columns["id"][row], columns[document][row], labels[row], split, place, extra))
     return _ecml_part(records, task, path) if task else records
 
 
-def _ecml_part(records: list[Record], task: str, path: Path) -> list[Record]:
+def _ecml_part(records: list[Item], task: str, path: Path) -> list[Item]:
     chosen = []
     for record in records:
         place = ecml_place(task, record.extra["part"])

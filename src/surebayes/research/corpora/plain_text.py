@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import unescape
 from typing import TYPE_CHECKING
 
-from surebayes.corpora.formats import head_and_body, header
+from surebayes.research.corpora.formats import head_and_body, header
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -13,13 +13,13 @@ import sys
 from collections import Counter
 from operator import itemgetter
 
-from surebayes.corpora.compression import LONGEST_MAGIC, compression_of, decompressed
-from surebayes.corpora.opening import is_read_once, open_input, shown, spooled, suffix_of
-from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, SourceDocument
+from surebayes.datasets.compression import LONGEST_MAGIC, compression_of, decompressed
+from surebayes.datasets.opening import is_read_once, open_input, shown, spooled, suffix_of
+from surebayes.datasets.tables import TABLE_SUFFIXES, TABLES, SourceDocument
 from surebayes.errors import BadInput, NoInput
 from surebayes.mail import mail_kernel
 from surebayes.mail.plain import MAX_BYTES
-from surebayes.pool.specs import PlainValue
+from surebayes.record import Record
 
 TYPE_CHECKING = False  # a training goes this way, and typing and dataclasses would be a twentieth of it
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _BLOCK, _LARGEST_BLOCK = 128 * 1024, 1024 * 1024  # what a cache holds; more for
 _SUFFIXES = {**TABLE_SUFFIXES, ".mbox": "mbox"}
 
 
-class Source(PlainValue):
+class Source(Record):
     r"""Where documents are.
 
     Parameters
@@ -70,7 +70,7 @@ class Source(PlainValue):
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from surebayes.corpora.sources import Source
+    >>> from surebayes.datasets.sources import Source
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = pathlib.Path(folder, "sms.tsv")
     ...     _ = table.write_text("label\ttext\nham\tsee you at six\nspam\tfree prize\n")
@@ -78,62 +78,35 @@ class Source(PlainValue):
     [('ham', 'see you at six'), ('spam', 'free prize')]
     """
 
-    __slots__ = (  # noqa: RUF023 - the order of the parameters
-        "path", "label", "format", "text", "label_column", "delimiter", "header", "encoding", "labelled", "scores",
-        "multilabel", "keep", "skip_bad",
-    )  # fmt: skip
-
     path: str | os.PathLike[str]
-    label: str | None
-    format: str
-    text: str
-    label_column: str
-    delimiter: str | None
-    header: bool
-    encoding: str
-    labelled: bool
-    scores: bool
-    multilabel: bool
-    keep: tuple[str, ...]
-    skip_bad: Callable[[str], None] | None
+    label: str | None = None
+    format: str = "auto"
+    text: str = "text"
+    label_column: str = "label"
+    delimiter: str | None = None
+    header: bool = True
+    encoding: str = "utf-8"
+    labelled: bool = True
+    scores: bool = False
+    multilabel: bool = False
+    keep: tuple[str, ...] = ()
+    skip_bad: Callable[[str], None] | None = None
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        label: str | None = None,
-        format: str = "auto",
-        text: str = "text",
-        label_column: str = "label",
-        delimiter: str | None = None,
-        header: bool = True,
-        encoding: str = "utf-8",
-        labelled: bool = True,
-        scores: bool = False,
-        multilabel: bool = False,
-        keep: tuple[str, ...] = (),
-        skip_bad: Callable[[str], None] | None = None,
-    ) -> None:
-        if format not in FORMATS:
-            raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {format!r}.")
-        of_table = text, label_column, delimiter, header, encoding, labelled, scores, multilabel, keep
-        for slot, value in zip(self.__slots__, (path, label, format, *of_table, skip_bad)):
-            object.__setattr__(self, slot, value)
+    def _prepare(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"A source's format must be one of {', '.join(FORMATS)}. Got {self.format!r}.")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Source and self._fields()[:-1] == other._fields()[:-1]  # whatever is told of bad rows
+        if type(other) is not Source:
+            return NotImplemented
+        return self._compared() == other._compared()
 
     def __hash__(self) -> int:
-        return hash(self._fields()[:-1])
+        return hash(self._compared())
 
-    def replaced(self, **changes: Any) -> Source:
-        """Return the same source with some of its parameters changed.
-
-        Examples
-        --------
-        >>> Source("news.csv", "ham").replaced(label="spam").label
-        'spam'
-        """
-        return Source(**{**dict(zip(self.__slots__, self._fields())), **changes})
+    def _compared(self) -> tuple[object, ...]:
+        """Return the fields but for what is told of bad rows."""
+        return tuple(getattr(self, name) for name in Source.FIELDS if name != "skip_bad")
 
     def __iter__(self) -> Iterator[SourceDocument]:
         return _READERS[self.resolved().format](self)
@@ -162,7 +135,7 @@ class Source(PlainValue):
 
     def resolved(self) -> Source:
         """Return the same source with its format found out."""
-        return self if self.format != "auto" else self.replaced(format=guess_format(self.path))
+        return self if self.format != "auto" else self.replace(format=guess_format(self.path))
 
     def bytes(self) -> int | None:
         """Return how many bytes there are to read, or None where that can't be known (standard input, a pipe)."""
@@ -198,7 +171,7 @@ class Sources:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from surebayes.corpora.sources import Source, Sources
+    >>> from surebayes.datasets.sources import Source, Sources
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("ham", "spam"):
     ...         _ = pathlib.Path(folder, name).write_text(f"this is {name}")
@@ -243,7 +216,7 @@ class Sources:
     def spool(self) -> None:
         """Copy tables that can be read once, such as standard input, so that they can be read again."""
         self.sources = [
-            source.replaced(path=spooled(source.path)) if source.label is None and is_read_once(source.path) else source
+            source.replace(path=spooled(source.path)) if source.label is None and is_read_once(source.path) else source
             for source in self.sources
         ]
 
@@ -275,7 +248,7 @@ def guess_format(path: str | os.PathLike[str]) -> str:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from surebayes.corpora.sources import guess_format
+    >>> from surebayes.datasets.sources import guess_format
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pathlib.Path(folder, "cur").mkdir()
     ...     pathlib.Path(folder, "new").mkdir()
@@ -351,7 +324,7 @@ def _files(folder: str | os.PathLike[str], refuse: Callable[[str], None]) -> Ite
 def _read_folder(source: Source) -> Iterator[SourceDocument]:
     for entry in _files(source.path, source.refuse):
         if suffix_of(entry.name) == ".mbox":
-            yield from _read_mbox(source.replaced(path=entry.path))
+            yield from _read_mbox(source.replace(path=entry.path))
             continue
         try:
             with open(entry.path, "rb") as file:

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 
-from surebayes.corpora.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
+from surebayes.datasets.compression import LONGEST_MAGIC, SUFFIXES, compression_of, decompressed
 from surebayes.errors import BadInput, NoInput
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def suffix_of(path: Path) -> str:
 
     Examples
     --------
-    >>> from surebayes.corpora.opening import suffix_of
+    >>> from surebayes.datasets.opening import suffix_of
     >>> suffix_of("2024.mbox.gz"), suffix_of("news.CSV"), suffix_of("mail.gz")
     ('.mbox', '.csv', '')
     """

@@ -10,11 +10,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from surebayes.corpora.entries import ENTRIES, Entry
-from surebayes.corpora.formats import LAYOUTS, Record, read_parquet
-from surebayes.corpora.formats import read_trec as _read_trec
-from surebayes.corpora.plain_text import count_matrix, newsgroup_text, strip_tags, web_text
 from surebayes.errors import CorpusMissing, MalformedCorpus, UnknownCorpus
+from surebayes.research.corpora.entries import ENTRIES, Entry
+from surebayes.research.corpora.formats import LAYOUTS, Item, read_parquet
+from surebayes.research.corpora.formats import read_trec as _read_trec
+from surebayes.research.corpora.plain_text import count_matrix, newsgroup_text, strip_tags, web_text
 
 __all__ = [
     "Check",
@@ -305,7 +305,7 @@ def read_trec(index: str | os.PathLike[str]) -> Corpus:
     return _corpus(path.parent.parent.name or "trec", _read_trec(path), path)
 
 
-def _corpus(name: str, records: Sequence[Record], source: Path) -> Corpus:
+def _corpus(name: str, records: Sequence[Item], source: Path) -> Corpus:
     def column(items: list[Any]) -> list[Any] | None:
         return None if all(item is None for item in items) else items
 

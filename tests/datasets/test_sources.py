@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import Stdin
-from surebayes.corpora.sources import Source, SourceDocument, Sources, guess_format
+from surebayes.datasets.sources import Source, SourceDocument, Sources, guess_format
 from surebayes.errors import BadInput, NoInput
 from surebayes.mail import readers
 from surebayes.mail.message import MAX_BYTES
@@ -169,7 +169,7 @@ def test_pairs_are_the_documents_without_their_names(tmp_path):
 
 def test_sources_are_values():
     source = Source("a.csv", "ham", skip_bad=print)
-    assert source == Source("a.csv", "ham") == source.replaced(label="spam").replaced(label="ham")
+    assert source == Source("a.csv", "ham") == source.replace(label="spam").replace(label="ham")
     assert hash(source) == hash(Source("a.csv", "ham"))
     assert source != Source("a.csv", "spam")
     assert pickle.loads(pickle.dumps(source)).skip_bad is print
@@ -196,7 +196,7 @@ def test_mbox_does_not_depend_on_where_blocks_end(tmp_path_factory, bodies, bloc
     path.write_bytes(b"".join(FROM + b"Subject: x\n\n" + body + b"\n\n" for body in bodies))
     whole = contents(Source(path))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("surebayes.corpora.sources._BLOCK", block)
+        patched.setattr("surebayes.datasets.sources._BLOCK", block)
         assert contents(Source(path)) == whole
     assert len(whole) == len(bodies)
 

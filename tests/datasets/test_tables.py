@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import TABLE_CELLS, TABLE_ROWS
-from surebayes.corpora.opening import Spooled, is_read_once, open_input, shown, spooled
-from surebayes.corpora.sources import FORMATS, Source, Sources, guess_format
-from surebayes.corpora.tables import MAX_LINE, TABLE_SUFFIXES, TABLES, table_in
-from surebayes.corpora.written_tables import TableWriter, written_as
+from surebayes.datasets.opening import Spooled, is_read_once, open_input, shown, spooled
+from surebayes.datasets.sources import FORMATS, Source, Sources, guess_format
+from surebayes.datasets.tables import MAX_LINE, TABLE_SUFFIXES, TABLES, table_in
+from surebayes.datasets.written_tables import TableWriter, written_as
 from surebayes.errors import BadInput, NoInput
 from surebayes.filter.lean import trainings
 

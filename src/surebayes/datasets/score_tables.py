@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 
-from surebayes.corpora.opening import shown, spooled
-from surebayes.corpora.sources import Source
-from surebayes.corpora.tables import TABLE_SUFFIXES, TABLES, TableRow, table_in
+from surebayes.datasets.opening import shown, spooled
+from surebayes.datasets.sources import Source
+from surebayes.datasets.tables import TABLE_SUFFIXES, TABLES, TableRow, table_in
 from surebayes.errors import BadInput
 from surebayes.promises.positive_class import positive_of
 
@@ -32,10 +32,10 @@ def read_scores(source: Source, group: str | None = None) -> tuple[list[float], 
     ...     read_scores(Source(table, text="score"))
     ([-1.5, 2.0], ['ham', 'spam'], None)
     """
-    table = source.replaced(scores=True, keep=() if group is None else (group,)).resolved()
+    table = source.replace(scores=True, keep=() if group is None else (group,)).resolved()
     if table.format == "file":
-        table = table.replaced(path=spooled(table.path))
-        table = table.replaced(format=table_in(table.path))
+        table = table.replace(path=spooled(table.path))
+        table = table.replace(format=table_in(table.path))
     if table.format not in TABLES:
         raise BadInput(
             f"{shown(source.path)} is no table. Scores are read from CSV, JSON and Parquet files "

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from surebayes.corpora.opening import suffix_of
-from surebayes.corpora.tables import TABLE_SUFFIXES
+from surebayes.datasets.opening import suffix_of
+from surebayes.datasets.tables import TABLE_SUFFIXES
 from surebayes.errors import BadInput
 
 _BATCH = 4096  # rows of a Parquet file that are held

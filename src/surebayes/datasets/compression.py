@@ -27,7 +27,7 @@ def compression_of(start: bytes) -> str | None:
     Examples
     --------
     >>> import gzip
-    >>> from surebayes.corpora.compression import compression_of
+    >>> from surebayes.datasets.compression import compression_of
     >>> compression_of(gzip.compress(b"Subject: hi")), compression_of(b"Subject: hi")
     ('gzip', None)
     """
@@ -58,7 +58,7 @@ def decompressed(file: BinaryIO, compression: str, name: str) -> BinaryIO:
     Examples
     --------
     >>> import bz2, io
-    >>> from surebayes.corpora.compression import decompressed
+    >>> from surebayes.datasets.compression import decompressed
     >>> decompressed(io.BytesIO(bz2.compress(b"Subject: hi")), "bzip2", "mail.bz2").read()
     b'Subject: hi'
     """

@@ -1,0 +1,50 @@
+"""Corpora: what the papers use and what stands in for it, where to get each, and one way to read them all.
+
+No corpus comes with surebayes. Put what you have into one folder and name it in the environment variable
+``SUREBAYES_DATA``: unpacked as the publisher packs it, or as a Parquet file. `catalogue` tells what there is,
+`available` what the folder holds, `load` reads one, `check` counts it and compares with the published counts.
+
+>>> from surebayes import corpora
+>>> entry = corpora.catalogue()["reuters21578"]
+>>> entry.documents, entry.used_by[0]
+(21578, 'Kim, Seo & Rim 2003')
+"""
+
+from surebayes.errors import CorpusMissing, MalformedCorpus, UnknownCorpus
+from surebayes.research.corpora.entries import Entry
+from surebayes.research.corpora.loading import (
+    Check,
+    Corpus,
+    available,
+    catalogue,
+    check,
+    load,
+    mails,
+    modapte,
+    read_trec,
+    texts,
+    top_classes,
+)
+from surebayes.research.corpora.plain_text import count_matrix, newsgroup_text, strip_tags, web_text
+
+__all__ = [
+    "Check",
+    "Corpus",
+    "CorpusMissing",
+    "Entry",
+    "MalformedCorpus",
+    "UnknownCorpus",
+    "available",
+    "catalogue",
+    "check",
+    "count_matrix",
+    "load",
+    "mails",
+    "modapte",
+    "newsgroup_text",
+    "read_trec",
+    "strip_tags",
+    "texts",
+    "top_classes",
+    "web_text",
+]
