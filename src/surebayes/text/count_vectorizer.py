@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +20,6 @@ from sklearn.feature_extraction.text import CountVectorizer as _CountVectorizer
 from surebayes.kernels import kernel
 from surebayes.text.batching import EXTRA_CONSTRAINTS, CountedRows, KernelMixin, canonical, in_one_step
 from surebayes.text.hashing_vectorizer import HashingVectorizer
-from surebayes.text.term_limits import TermLimits
 
 if TYPE_CHECKING:
     from surebayes.kernels.reference.text import Analyzer, Vocabulary
@@ -313,12 +314,12 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         columns[order - first] = np.arange(first, first + len(order), dtype=np.int32)
         return columns
 
-    def _limits(self, documents: int) -> TermLimits | None:
+    def _limits(self, documents: int) -> _TermLimits | None:
         """Return which of the terms of so many documents stay; None if all do."""
-        return TermLimits.of(self.max_df, self.min_df, self.max_features, documents)
+        return _TermLimits.of(self.max_df, self.min_df, self.max_features, documents)
 
     def _limit(
-        self, parts: list[CountedRows], columns: np.ndarray, merged: list[np.ndarray | None], limits: TermLimits
+        self, parts: list[CountedRows], columns: np.ndarray, merged: list[np.ndarray | None], limits: _TermLimits
     ) -> np.ndarray:
         """Columns after rare, common and surplus terms are gone (they get -1)."""
         in_documents, in_all = np.zeros(len(columns), np.int64), np.zeros(len(columns), np.int64)
@@ -435,3 +436,39 @@ class CountVectorizer(KernelMixin, _CountVectorizer):
         if dumped is not None:
             self._terms = kernel().Vocabulary(*dumped)
             self._columns = np.array(self._columns)  # what came over a wire may lie at any address
+
+
+@dataclass(frozen=True, slots=True)
+class _TermLimits:
+    """The most and the fewest documents that a term is in, and how many terms there are at most."""
+
+    high: float
+    low: float
+    most: int | None
+
+    @classmethod
+    def of(cls, max_df: float, min_df: float, max_features: int | None, documents: int) -> Self | None:
+        """Return what the parameters of a vectorizer mean for so many documents; None if every term stays."""
+        high, low = _documents_of(max_df, documents), _documents_of(min_df, documents)
+        if high < low:
+            raise ValueError("max_df corresponds to < documents than min_df")
+        if high >= documents and low <= 1 and max_features is None:
+            return None
+        return cls(high, low, max_features)
+
+    def kept(self, in_documents: np.ndarray, in_all: np.ndarray, dtype: Any) -> np.ndarray:
+        """Return which terms stay, of numbers by column, chosen as scikit-learn does with counts of a type."""
+        mask = (in_documents <= self.high) & (in_documents >= self.low)
+        if self.most is not None and mask.sum() > self.most:
+            totals = in_all.astype(dtype) if np.dtype(dtype).kind == "f" else in_all
+            chosen = np.flatnonzero(mask)[(-totals[mask]).argsort()[: self.most]]
+            mask = np.zeros(len(mask), bool)
+            mask[chosen] = True
+        if not mask.any():
+            raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
+        return np.asarray(mask)
+
+
+def _documents_of(limit: float, n: int) -> float:
+    """Return a number of documents: it is one, or a share of n."""
+    return limit if isinstance(limit, Integral) else limit * n

@@ -18,7 +18,6 @@ from surebayes.server.access import read_tokens
 from surebayes.server.address import bind, handed_over, unlink
 from surebayes.server.log import Log
 from surebayes.server.options import Options
-from surebayes.server.process.notify import notify
 
 STARTS_A_MINUTE = 10
 """Workers that may have to be started anew in a minute before the server gives up."""
@@ -184,3 +183,21 @@ class _Workers:
         for process in list(self.processes):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGTERM)
+
+
+def notify(state: str) -> bool:
+    """Send a state such as ``READY=1`` to systemd, by sd_notify; return whether somebody listens.
+
+    Examples
+    --------
+    >>> notify("READY=1")  # not started by systemd
+    False
+    """
+    where = os.environ.get("NOTIFY_SOCKET", "")
+    if not where:
+        return False
+    address = "\0" + where[1:] if where.startswith("@") else where
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.sendto(state.encode(), address)
+        return True
+    return False
