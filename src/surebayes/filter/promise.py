@@ -32,16 +32,20 @@ from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
 from surebayes.metrics.significance import Interval
+from surebayes.pool.document import Rows
 from surebayes.promises.calibration import fit_probability
 from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
 from surebayes.promises.certifying import certify, threshold_rule
-from surebayes.promises.independent import Groups, in_both_readings, numbered, one_each
+from surebayes.promises.independent import Groups, in_both_readings, one_each
+from surebayes.promises.near_copies import Fingerprint, fingerprint, near_equal
 from surebayes.promises.order_statistics import (
     Mislabelled,
     confidence_of_renewal,
     vouched_rate,
 )
 
+SHORT = 8
+"""Distinct words and runs of words below which two texts may be equal by chance."""
 POINTS = 400
 """Thresholds that `Filter.tradeoff` lists, at most some more."""
 
@@ -225,10 +229,10 @@ class HeldOut:
     days: list[str]
     names: list[str]
     corrected: bool
-    texts: list[bytes]
+    texts: list[Fingerprint | None]
 
     def of(self, label: str, as_they_come: bool = False) -> tuple[np.ndarray, np.ndarray, list[str], Groups]:
-        """Return the scores of a class, what is of that class, days, and groups of documents of equal text.
+        """Return the scores of a class, what is of that class, days, and groups of near copies.
 
         Training sets aside twice the share of the first class. `as_they_come` leaves half of it out, by fingerprint:
         for promises that depend on the shares of the classes.
@@ -240,21 +244,35 @@ class HeldOut:
         ]  # fmt: skip
         scores = np.array([self.scores[i][k] for i in rows], float)
         truth = np.array([self.labels[i] == label for i in rows], bool)
-        groups = numbered(self.texts[i] or self.fingerprints[i] for i in rows)
+        groups = near_equal([self.texts[i] for i in rows])
         return scores, truth, [self.days[i] for i in rows], groups
 
 
 def held_out(state: State, journal: Journal) -> HeldOut:
     """Score what was set aside with the model as it is; what was misjudged and learnt keeps the score that it got."""
-    by_contrast, labels, rows, texts = reserve_scores(state, journal)
+    texts: list[Fingerprint | None] = []
+    by_contrast, labels, rows = reserve_scores(state, journal, lambda cut: texts.extend(_texts(state, cut)))
     before, labels_then, rows_then = judged_scores(state, journal)
     when = journal.times("reserve") | journal.times("judged")
     days = [datetime.fromtimestamp(when[row], UTC).isoformat(timespec="seconds") for row in rows + rows_then]
     by_action = journal.messages("reserve", "release"), journal.messages("judged", "unjudged")
     by_row = {row: fingerprint for messages in by_action for fingerprint, (_, _, row) in messages.items()}
     fingerprints = [by_row[row] for row in rows + rows_then]
-    texts += [b""] * len(before)
+    texts += [None] * len(before)
     return HeldOut(by_contrast + before, labels + labels_then, fingerprints, days, state.names, bool(before), texts)
+
+
+def _texts(state: State, cut: list[Rows]) -> Iterator[Fingerprint | None]:
+    """Yield the fingerprint of each text; None for one so short that it may equal another by chance.
+
+    It comes from the longest runs of words that a view reads; of a mail without a look at its header where there is
+    such a view, since copies of a mail have Message-IDs of their own.
+    """
+    views = state.engine.views
+    best = max(range(len(views)), key=lambda k: (views[k].part == "text", not views[k].tokens, views[k].high))
+    for i in range(len(cut[best])):
+        runs = np.frombuffer(cut[best].of(i).columns, np.int32)
+        yield fingerprint(runs) if len(runs) >= SHORT else None
 
 
 def tradeoff(session: Session, positive: str | None, confidence: float) -> dict[str, Any]:

@@ -19,15 +19,11 @@ from surebayes.pool.weights import HOW, UNIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
-
-    from surebayes.pool.specs import ViewSpec
 
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""
-SHORT = 8
-"""Distinct words and runs of words below which two texts may be equal by chance."""
 AGED = 100
 """Lessons after which second stages may be fitted anew with some gain."""
 
@@ -143,35 +139,19 @@ def judged_scores(state: State, journal: Journal) -> tuple[list[list[float]], li
     return scores, [label for _, label in judged], [row for row, _ in judged]
 
 
-def reserve_scores(state: State, journal: Journal) -> tuple[list[list[float]], list[str], list[int], list[bytes]]:
-    """Score what was set aside for each contrast; its labels and rows, and what names the text of each (`texts_of`).
+def reserve_scores(
+    state: State, journal: Journal, look: Callable[[list[Rows]], None] | None = None
+) -> tuple[list[list[float]], list[str], list[int]]:
+    """Score what was set aside for each contrast; its labels and rows. `look` is called with each batch as it was cut.
 
     By row, not as the messages came to be known: going back to a version gives its very figures.
     """
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
-    rows, step, scores, texts = [row for row, _ in reserved], len(state.engine.contrasts), [], []
+    rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(rows, BATCH):
         cut = state.held_aside(batch) or state.unpack_many(batch, list(journal.bodies(batch)))
+        if look is not None:
+            look(cut)
         flat = state.pool.scores(cut)
         scores += [list(flat[i : i + step]) for i in range(0, len(flat), step)]
-        texts += texts_of(state.engine.views, cut)
-    return scores, [label for _, label in reserved], rows, texts
-
-
-def texts_of(views: Sequence[ViewSpec], cut: list[Rows]) -> list[bytes]:
-    """Return a name for the text of each document, the same for copies; b"" for one so short that it names nothing.
-
-    It comes from the longest runs of words that a view reads; of a mail without a look at its header where there is
-    such a view, since copies of a mail have Message-IDs of their own.
-    """
-    from hashlib import blake2b
-
-    best = max(range(len(views)), key=lambda k: (views[k].part == "text", not views[k].tokens, views[k].high))
-    batch = cut[best]
-    names = []
-    for i in range(len(batch)):
-        document = batch.of(i)
-        columns = memoryview(document.columns).cast("B")
-        short = columns.nbytes < 4 * SHORT
-        names.append(b"" if short else blake2b(columns, digest_size=8).digest())
-    return names
+    return scores, [label for _, label in reserved], rows

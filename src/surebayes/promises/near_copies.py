@@ -1,0 +1,89 @@
+"""Near copies: texts that share most of their runs of words, found by a fingerprint of these runs.
+
+A campaign changes a name or a number from mail to mail. The smallest of the hashed runs of words, by each of 64 hash
+functions, is the same in two texts with the probability of their resemblance: the share of runs that both have among
+those that either has (Broder, 1997). Texts that agree in all eight of one of eight bands are compared, and are one
+group where they agree in most of the 64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from surebayes.promises.independent import Groups, numbered
+
+_BANDS, _ROWS = 8, 8
+LEAST = 0.7
+"""The resemblance from which on two texts are near copies."""
+_FACTORS = np.random.default_rng(1997).integers(0, 2**63, _BANDS * _ROWS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+Fingerprint = NDArray[np.uint32]
+
+
+def fingerprint(runs: ArrayLike) -> Fingerprint:
+    """Return 64 numbers of a text, of which two texts share as many as they resemble each other.
+
+    Parameters
+    ----------
+    runs : array-like of int, not empty
+        Numbers of its runs of words, such as their hashes.
+
+    Examples
+    --------
+    >>> one, other = np.arange(100), np.arange(10, 110)
+    >>> 0.6 < (fingerprint(one) == fingerprint(other)).mean() < 1
+    True
+    """
+    mixed = (np.asarray(runs).astype(np.uint64) + np.uint64(0x5851F42D4C957F2D))[:, None] * _FACTORS
+    mixed ^= mixed >> np.uint64(31)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray((mixed >> np.uint64(32)).min(axis=0).astype(np.uint32))
+
+
+def near_equal(fingerprints: Sequence[Fingerprint | None], least: float = LEAST) -> Groups:
+    """Give near copies the same number.
+
+    Parameters
+    ----------
+    fingerprints : sequence of fingerprints
+        Of each text; None for one that is no copy of any.
+    least : float, default=0.7
+        The resemblance from which on two texts are near copies.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Numbers from 0, in the order in which they come first.
+
+    Examples
+    --------
+    >>> texts = np.arange(100), np.arange(500, 600), np.append(np.arange(98), [7777, 8888])
+    >>> near_equal([fingerprint(runs) for runs in texts]).tolist()
+    [0, 1, 0]
+    """
+    leader = list(range(len(fingerprints)))
+
+    def first_of(text: int) -> int:
+        while leader[text] != text:
+            leader[text] = leader[leader[text]]
+            text = leader[text]
+        return text
+
+    for band in range(_BANDS):
+        seen: dict[bytes, list[int]] = {}
+        for text, print_of in enumerate(fingerprints):
+            if print_of is None:
+                continue
+            alike = seen.setdefault(print_of[band * _ROWS : (band + 1) * _ROWS].tobytes(), [])
+            for other in alike:
+                theirs = fingerprints[other]
+                if theirs is not None and (print_of == theirs).mean() >= least:
+                    low, high = sorted((first_of(other), first_of(text)))
+                    leader[high] = low
+                    break
+            else:
+                alike.append(text)
+    return numbered(map(first_of, range(len(fingerprints))))
