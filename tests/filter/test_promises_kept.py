@@ -5,12 +5,16 @@ import tempfile
 import threading
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given as hypothesis_given
 from hypothesis import settings
+from hypothesis import strategies as st
 
 import surebayes as sb
 from strategies import lesson_steps
+from surebayes.filter import promise as promising
+from surebayes.filter import session
 from surebayes.filter.training import is_reserved
 from surebayes.promises.certificate import STATES
 from surebayes.synthetic import mail_stream
@@ -419,3 +423,58 @@ def test_a_renewal_says_when(certified, tmp_path):
         mine.teach(MAILS[100][0], "spam")
         assert str(mine.certificate).startswith("being renewed (when `surebayes calibrate` is run): score > ")
         assert mine.status()["certificate"]["state"] == "being renewed"
+
+
+def test_a_campaign_that_changes_a_name_counts_once(tmp_path):
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:100], reserve=0)
+        text = " ".join(f"word{k}" for k in range(60))
+        campaign = [
+            b"Message-ID: <%d@x>\nSubject: news\n\nDear member%d, %s\n" % (k, k, text.encode()) for k in range(30)
+        ]
+        new = [raw for raw, label in MAILS[100:] if label == "ham"]
+        promise = mine.calibrate(0.2, negatives=new + campaign)
+        assert (promise.n_negatives, promise.dependent) == (len(new) + 1, (29, 0))
+
+
+# ---- renewals
+
+
+@hypothesis_given(seed=st.integers(0, 10_000), n=st.integers(60, 600), shift=st.floats(-2, 2))
+def test_a_threshold_is_placed_again_only_where_it_moves_by_more_than_its_uncertainty(seed, n, shift):
+    """Property: what stays is never below what is certified, and never far above it."""
+    generator = np.random.default_rng(seed)
+    scores, truth = generator.normal(size=n + 20), np.arange(n + 20) >= n
+    made = sb.certify(scores, truth, max_fpr=0.05, groups=range(n + 20))
+    before = made.threshold + shift
+    steady = promising._steady(made, before, scores, truth, np.arange(n + 20))
+    highest = np.sort(scores[:n])[::-1]
+    spread = made.threshold - highest[made.allowed + int(np.ceil(np.sqrt(made.allowed + 1)))]
+    if made.threshold < before <= made.threshold + spread:
+        assert steady.threshold == before
+        assert (scores[:n] > before).sum() <= steady.allowed
+        assert steady.recall == (scores[n:] > before).mean()
+    else:
+        assert steady == made
+
+
+def test_a_long_lived_process_renews_in_the_background(tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "ABSORB_SECONDS", 0.05)
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:100], reserve=0)
+        good = [raw for raw, label in MAILS[101:] if label == "ham"]
+        made = mine.calibrate(0.2, negatives=good)
+        mine.teach(*MAILS[100])
+        end = time.monotonic() + 20
+        while mine.certificate.model == made.model and time.monotonic() < end:
+            time.sleep(0.05)
+        assert mine.certificate.state == "holds"
+        assert mine.certificate.model != made.model
+
+
+def test_soon_is_said_where_a_renewal_is_a_matter_of_seconds(tmp_path):
+    with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
+        mine.train(MAILS[:100], reserve=0)
+        mine.calibrate(0.2, negatives=[raw for raw, label in MAILS[101:] if label == "ham"])
+        mine.teach(*MAILS[100])
+        assert (mine.certificate.state, mine.certificate.renewed) == ("being renewed", "within seconds")

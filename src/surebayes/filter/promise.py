@@ -13,6 +13,7 @@ not guaranteed.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,10 +32,17 @@ from surebayes.filter.state import State
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
-from surebayes.metrics.significance import Interval
+from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.pool.document import Rows
 from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import CORRECTED, EXACT, UNRECOGNISED, Certificate, Certificates
+from surebayes.promises.certificate import (
+    CORRECTED,
+    EXACT,
+    UNRECOGNISED,
+    Certificate,
+    Certificates,
+    interval_confidence,
+)
 from surebayes.promises.certifying import certify, threshold_rule
 from surebayes.promises.independent import Groups, in_both_readings, one_each
 from surebayes.promises.near_copies import Fingerprint, fingerprint, near_equal
@@ -91,7 +99,7 @@ def certificates(
 
     `budgets` have what stands behind a class's budget of alarms. A single one is returned as it is. `has_bits_of` says
     whether the model scores as another version did; `until_renewal` after how many more lessons a stale certificate is
-    renewed, None where lessons don't renew it.
+    renewed, None where lessons don't renew it, -1 where that is a matter of seconds.
     """
     issued = Certificates()
     for label in state.names:
@@ -116,7 +124,9 @@ def _read(
         raise BadModel(f"The filter's certificate can't be read: {error!r}. Calibrate again.") from error
     if certificate.model == model or (certificate.model is not None and has_bits_of(certificate.model)):
         return certificate
-    if until_renewal is None:
+    if until_renewal is not None and until_renewal < 0:
+        when = "within seconds"
+    elif until_renewal is None:
         when = "when `surebayes calibrate` is run"
     elif until_renewal:
         lessons = "1 more lesson" if until_renewal == 1 else f"{until_renewal:,} more lessons"
@@ -200,6 +210,8 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
     scores, truth, days, groups = reserve.of(label, terms.min_precision is not None)
     other = state.names[0] if len(state.names) == 2 else None
     certificate = _certify(scores, truth, label, terms, days, groups, state.model_version, other)
+    if who == "renew" and (stays := state.settings.thresholds.get(label)) is not None:
+        certificate = _steady(certificate, stays, scores, truth, groups)
     if reserve.corrected:
         certificate = replace(certificate, assumption=CORRECTED)
     elif not state.knows_what_it_learnt:
@@ -217,6 +229,26 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
     }  # fmt: skip
     txn.settings(change, who)
     return certificate
+
+
+def _steady(
+    certificate: Certificate, before: float, scores: np.ndarray, truth: np.ndarray, groups: Groups
+) -> Certificate:
+    """Return the certificate with the threshold as it was, where it is safe and the change is within its uncertainty.
+
+    A threshold above the certified one flags no more negatives. That of an order statistic is uncertain by about the
+    square root of its rank: so many negatives below it are how far the next sample would move it.
+    """
+    if certificate.goal != "max_fpr" or not before > certificate.threshold:
+        return certificate
+    negatives = np.sort(one_each(scores[~truth], groups[~truth]))[::-1]
+    rank = certificate.allowed + math.ceil(math.sqrt(certificate.allowed + 1))
+    if rank >= len(negatives) or before - certificate.threshold > certificate.threshold - negatives[rank]:
+        return certificate
+    positives = one_each(scores[truth], groups[truth], highest=False)
+    caught, n = int((positives > before).sum()), len(positives)
+    interval = rate_interval(caught, n, interval_confidence(certificate.confidence)) if n else Interval(0.0, 1.0)
+    return replace(certificate, threshold=before, recall=caught / n if n else 0.0, recall_interval=interval)
 
 
 @dataclass(frozen=True)

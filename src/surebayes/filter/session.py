@@ -38,6 +38,8 @@ ABSORB_AFTER = 100
 clock or of the processor ..."""
 ABSORB_SECONDS = 5.0
 """... and the seconds after which it does in any case."""
+SMALL_RESERVE = 500
+"""Documents set aside that are scored so quickly that a long-lived process renews its certificate when it absorbs."""
 RENEW_AFTER = 100
 """Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
 MOST_TOGETHER = 1000
@@ -462,12 +464,12 @@ class Session:
         with self._my_turn():
             self._absorb(note, renew)
 
-    def _absorb(self, note: str | None, renew: bool = False) -> None:
+    def _absorb(self, note: str | None, renew: bool = False, least: int = RENEW_AFTER) -> None:
         with self._locked():
             state = self.ready_to_write()
             if renew:
                 self.next_renewal = 0.0
-            self.renew_certificate(1 if renew else RENEW_AFTER)
+            self.renew_certificate(1 if renew else least)
             if note is not None:
                 txn = Transaction(state, self.open_journal())
                 txn.add(Event("mark", label=note, time=time.time()))
@@ -476,11 +478,19 @@ class Session:
             self.write_model()
 
     def lessons_until_renewal(self) -> int | None:
-        """Return after how many more lessons a stale certificate is renewed; None where lessons don't renew it."""
+        """Return after how many more lessons a stale certificate is renewed.
+
+        None where lessons don't renew it, -1 where that is a matter of seconds.
+        """
         if not self.renew or self.state is None:
             return None
+        if self._timer is not None and self._renews_soon():
+            return -1
         least = min(RENEW_AFTER, 1 + sum(self.state.engine.documents) // 100)
         return max(least - self.state.lessons_since_certificate(), 0)
+
+    def _renews_soon(self) -> bool:
+        return self.state is not None and sum(self.state.known["reserve"].values()) <= SMALL_RESERVE
 
     def renew_certificate(self, least: int, into: Transaction | None = None) -> None:
         """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
@@ -561,9 +571,9 @@ class Session:
         clock, processor = self._next_absorb
         return time.monotonic() >= clock and time.process_time() >= processor
 
-    def _start_timer(self) -> None:
+    def _start_timer(self, seconds: float = 0.0) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(ABSORB_SECONDS, self._absorb_late)
+            self._timer = threading.Timer(max(ABSORB_SECONDS, seconds), self._absorb_late)
             self._timer.daemon = True
             self._timer.start()
 
@@ -575,8 +585,14 @@ class Session:
     def _absorb_late(self) -> None:
         self._timer = None
         with self._my_turn(), contextlib.suppress(StoreError, OSError):  # the next absorb reports the error
-            if not self._closed and self.state is not None and self.state.seq > self.absorbed:
-                self._absorb(None)
+            if self._closed or self.state is None:
+                return
+            soon, now = self._renews_soon(), time.monotonic()
+            behind = self.state.seq > self.absorbed
+            if behind or (soon and self.state.lessons_since_certificate()):
+                self._absorb(None, least=1 if soon else RENEW_AFTER)
+            if soon and self.state is not None and self.state.lessons_since_certificate() and now < self.next_renewal:
+                self._start_timer(self.next_renewal - now)  # its turn has not come: a tenth of the time is used up
 
     # ---- rows that come with a model
     #
