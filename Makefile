@@ -95,7 +95,7 @@ test-spark: setup
 	command -v java >/dev/null || apt-get install -y --no-install-recommends openjdk-17-jre-headless || \
 	  { echo "make test-spark needs a Java runtime: install one and run again"; exit 1; }
 	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
-	SUREBAYES_SPARK=1 $(BIN)/python -m pytest -m spark tests/cluster/test_spark.py
+	SUREBAYES_SPARK=1 $(BIN)/python -m pytest -m spark tests/cluster/test_on_spark.py
 
 # scikit-learn's own tests of vectorizers and Naive Bayes, and its text examples, with our classes in place of theirs.
 test-scikit-learn: setup
