@@ -109,6 +109,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/structure.py --check
+	$(BIN)/python tools/words.py --check
 	$(BIN)/python -m cogapp --check $(GENERATED)
 	$(BIN)/python tools/kernel_tables.py --check
 	$(BIN)/python tools/golden.py --check
