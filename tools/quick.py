@@ -21,7 +21,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = "src/surebayes/kernels/"
-SECONDS = 18.0
+SECONDS = 15.0
 COLLECTING = 0.5
 """The share of the time after which no further file of tests is read."""
 

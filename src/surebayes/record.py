@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Leave a class as it is: what type checkers are told."""
+        """Leave a class as it is; type checkers read the declaration."""
         return lambda kind: kind
 
 
 _MISSING = object()
 _COPIED = dict, list, set
-"""Kinds of defaults of which every value gets its own."""
+"""Kinds of defaults that are copied for each value."""
 
 
 @dataclass_transform(frozen_default=True)
