@@ -28,8 +28,8 @@ from typing import Any
 from starting import COMMAND, cpu_of, run
 
 import surebayes as sb
-from surebayes.filter.disk.events import Event
 from surebayes.filter.model import Model
+from surebayes.filter.store.events import Event
 from surebayes.filter.transaction import Transaction
 from surebayes.pool.table import merged
 from surebayes.research.corpora import loading

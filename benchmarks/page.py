@@ -19,7 +19,7 @@ import httpx
 
 import surebayes as sb
 from surebayes import synthetic
-from surebayes.filter.memory.database import Database
+from surebayes.filter.verdicts.database import Database
 
 DAY = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 40 * 86400))
 PATHS = (

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import surebayes as sb
-from surebayes.filter.layers.persons import Persons
+from surebayes.filter.persons import Persons
 from surebayes.server.layers import OpenLayers
 
 WORDS = 60_000

@@ -312,3 +312,14 @@ TABLE_CELLS = st.text(
     st.characters(codec="utf-8", exclude_characters="\x00\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), max_size=12
 )
 TABLE_ROWS = st.lists(st.tuples(TABLE_CELLS, st.sampled_from(["ham", "spam", 'a "b"'])), min_size=1, max_size=6)
+
+
+audit_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["judge", "judge", "judge", "tell", "tell", "untell", "days", "restart", "other"]),
+        st.integers(0, 6),
+        st.booleans(),
+        st.sampled_from(["", "anna"]),
+    ),
+    max_size=40,
+)

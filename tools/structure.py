@@ -33,7 +33,7 @@ LIMITS = {
     "modules entered by train": 46,
     "modules entered by Filter.judge": 18,
     "modules entered by HTTP classify": 41,
-    "packages that import each other": 8,
+    "siblings that import each other": 0,
 }
 
 
@@ -97,14 +97,16 @@ def single_importers(graph: dict[str, set[str]], known: dict[str, Path]) -> list
     return [name for name in known if len(importers[name]) == 1 and known[name].name != "__init__.py"]
 
 
-def mutual_imports(graph: dict[str, set[str]], known: dict[str, Path]) -> list[tuple[str, str]]:
-    """Return the pairs of packages that import each other; the root, which holds the errors, doesn't count."""
-    edges = {(_package(a, known), _package(b, known)) for a, names in graph.items() for b in names}
-    return sorted((a, b) for a, b in edges if a < b and (b, a) in edges and a != "surebayes")
-
-
-def _package(module: str, known: dict[str, Path]) -> str:
-    return module if known[module].name == "__init__.py" else module.rpartition(".")[0]
+def mutual_imports(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """Return the pairs of siblings, packages or modules of one package, that import each other."""
+    edges = set()
+    for module, imported in graph.items():
+        for name in imported:
+            a, b = module.split("."), name.split(".")
+            shared = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), None)
+            if shared is not None:
+                edges.add((".".join(a[: shared + 1]), ".".join(b[: shared + 1])))
+    return sorted((a, b) for a, b in edges if a < b and (b, a) in edges)
 
 
 # ---------------------------------------------------------------------- what a request enters
@@ -230,7 +232,7 @@ def figures() -> tuple[dict[str, int], dict[str, list[str]]]:
     with tempfile.TemporaryDirectory() as folder:
         found = {f"modules entered by {name}": sorted(names) for name, names in requests(folder).items()}
     found["modules with one importer"] = single_importers(graph, known)
-    found["packages that import each other"] = [f"{a} - {b}" for a, b in mutual_imports(graph, known)]
+    found["siblings that import each other"] = [f"{a} - {b}" for a, b in mutual_imports(graph)]
     found["classes that make up Filter"] = [kind.__name__ for kind in Filter.__mro__ if kind is not object]
     return {name: len(found[name]) for name in LIMITS}, found
 

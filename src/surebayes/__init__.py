@@ -36,7 +36,7 @@ _HOME = {
     "Message": "mail.message",
     "read_message": "mail.message",
     "Filter": "filter.filter",
-    "Verdict": "filter.lean.verdict",
+    "Verdict": "filter.verdict",
     "certify": "promises.certifying",
     "compare": "research.compare",
     "load": "persist.estimators",

@@ -22,7 +22,7 @@ from surebayes.errors import NotEnoughNegatives as NotEnoughNegatives
 from surebayes.errors import StoreError as StoreError
 from surebayes.errors import SurebayesError as SurebayesError
 from surebayes.filter.filter import Filter as Filter
-from surebayes.filter.lean.verdict import Verdict as Verdict
+from surebayes.filter.verdict import Verdict as Verdict
 from surebayes.mail.message import Message as Message
 from surebayes.mail.message import read_message as read_message
 from surebayes.persist.estimators import load as load

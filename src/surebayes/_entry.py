@@ -1,4 +1,4 @@
-"""The command `surebayes`: `filter`, a lesson and a script's training go the lean way, the rest to `surebayes.cli`."""
+"""The console entry: `filter`, and `learn` and `forget` of single mails, take the quick path; `cli` has the rest."""
 
 import os
 import sys
@@ -14,23 +14,23 @@ def main(argv: "list[str] | None" = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     quick = argv[:1] and argv[0] in _MANY
     if quick or argv[:1] == ["filter"]:
-        _collect_seldom()
+        _collect_less()
     if argv[:1] == ["filter"]:
         code = _filter(argv[1:])
     else:
         if quick:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads take 60 ms to start
-        done = _lean(argv) if argv[:1] and argv[0] in ("train", "learn", "forget") else None
+        done = _lesson(argv) if argv[:1] and argv[0] in ("learn", "forget") else None
         code = _command(argv) if done is None else done
     if called and (quick or argv[:1] == ["filter"]):
-        _leave(code)
+        _exit_fast(code)
     return code
 
 
 def _filter(argv: "list[str]") -> int:
     """Run `filter`. Python's own exit code for a crash is 1, which means spam: whatever fails is 75 instead."""
     try:
-        from surebayes.filter.lean.one_shot import main as filter_mail
+        from surebayes.filter.quick.filter_mail import main as filter_mail
 
         return filter_mail(argv)
     except BaseException as error:
@@ -38,17 +38,14 @@ def _filter(argv: "list[str]") -> int:
         return 75
 
 
-def _lean(argv: "list[str]") -> "int | None":
-    """Run `learn` or `forget` of one document, or a script's `train`; None for other calls, or if there is no way."""
+def _lesson(argv: "list[str]") -> "int | None":
+    """Run `learn` or `forget` of one document; None for other calls, or where the quick path can't be imported."""
     try:
-        if argv[0] == "train":
-            from surebayes.filter.lean.trainings import main as command
-        else:
-            from surebayes.filter.lean.lessons import main as command
-    except Exception:  # the usual way says what is wrong
+        from surebayes.filter.quick.lessons import main as learn_or_forget
+    except Exception:  # the full command reports what is wrong
         return None
     try:
-        return command(argv)
+        return learn_or_forget(argv)
     except BaseException as error:
         from surebayes.cli import failed
 
@@ -56,7 +53,7 @@ def _lean(argv: "list[str]") -> "int | None":
 
 
 def _command(argv: "list[str]") -> int:
-    """Run any other command; an installation that can't is told so, with an exit code that means nothing else."""
+    """Run any other command; exit code 70 where the installation is damaged."""
     try:
         from surebayes.cli import main as commands
     except Exception as error:
@@ -69,12 +66,12 @@ def _command(argv: "list[str]") -> int:
     return commands(argv)
 
 
-def _leave(code: int) -> "NoReturn":
-    """End the process: nothing is left to tidy up, and to take the modules down would cost up to 20 ms."""
+def _exit_fast(code: int) -> "NoReturn":
+    """End the process without tearing modules down, which takes up to 20 ms."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-            sys.stdout.close()  # some file systems say only now that there was no room
+            sys.stdout.close()  # some file systems report a full disk only here
     except Exception as error:
         _complain(f"surebayes: the output could not be written: {error}")
         code = 75 if sys.argv[1:2] == ["filter"] else code or 74
@@ -85,7 +82,7 @@ def _complain(text: str) -> None:
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-    except Exception:  # nobody listens
+    except Exception:  # standard error is closed
         sys.stderr = None
 
 
@@ -93,8 +90,8 @@ _MANY = ("train", "classify", "learn", "forget")
 """Commands that go through many documents in one thread, without numpy's linear algebra."""
 
 
-def _collect_seldom() -> None:
-    """Look for garbage seldom: start-up and many short-lived objects make none, and to look takes up to 1 ms a time."""
+def _collect_less() -> None:
+    """Run the garbage collector less often: start-up makes no garbage, and a run takes up to 1 ms."""
     import gc
 
     gc.set_threshold(50_000, 20, 50)

@@ -184,7 +184,7 @@ def test_no_space_left_for_the_model(run, mine, monkeypatch, mails, tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device", str(mine))
 
     with monkeypatch.context() as patched:
-        patched.setattr("surebayes.filter.disk.store.write_file", full)
+        patched.setattr("surebayes.filter.store.model_folder.write_file", full)
         ran = run("learn", "-m", mine, "--as", "spam", mail)
     assert ran.code == 74
     assert "No space left on device" in one_line(ran)
@@ -198,7 +198,7 @@ def test_no_space_left_for_a_new_filter(run, monkeypatch, mails, tmp_path):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
 
-    monkeypatch.setattr("surebayes.filter.disk.store.write_file", full)
+    monkeypatch.setattr("surebayes.filter.store.model_folder.write_file", full)
     ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", mails[1])
     assert ran.code == 74
     assert "No space left" in one_line(ran)

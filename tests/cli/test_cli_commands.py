@@ -694,7 +694,7 @@ def test_command_that_train_suggests_works(run, mails, tmp_path, reserve):
 
 
 def test_recounting_finds_what_the_quick_check_does_not(run, mine, monkeypatch):
-    from surebayes.filter.disk.journal import Journal
+    from surebayes.filter.store.journal import Journal
 
     assert run("doctor", "-m", mine, "--recount").code == 0
     real = Journal.content

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from surebayes import errors
 from surebayes.cli import commands, main
 from surebayes.cli.shared.command import SECTIONS, walk
-from surebayes.filter.lean import one_shot
+from surebayes.filter.quick import filter_mail as one_shot
 from surebayes.filter.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 import surebayes as sb
 from surebayes.cli import main
-from surebayes.filter.lean import one_shot
+from surebayes.filter.quick import filter_mail as one_shot
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(80, seed=41)]
@@ -193,7 +193,7 @@ def test_one_mail_is_judged_through_layers_without_numpy(place):
     with sb.Filter.create("mine", base="site") as mine:
         mine.teach(*MAILS[70])
     code = (
-        "import sys; from surebayes.filter.lean.one_shot import verdict_fields\n"
+        "import sys; from surebayes.filter.quick.filter_mail import verdict_fields\n"
         "verdict_fields('mine', open(sys.argv[1], 'rb').read(), None)\n"
         "print(*sorted({'numpy', 'scipy', 'click', 'json', 're', 'typing', 'sqlite3'} & set(sys.modules)))"
     )

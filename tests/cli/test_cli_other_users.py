@@ -14,7 +14,7 @@ import pytest
 from command_line import Stdin, write_mails
 from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become, open_to_all
 from surebayes.cli import main
-from surebayes.filter.lean import one_shot
+from surebayes.filter.quick import filter_mail as one_shot
 
 pytestmark = as_root
 

@@ -18,7 +18,7 @@ from surebayes.datasets.sources import FORMATS, Source, Sources, guess_format
 from surebayes.datasets.tables import MAX_LINE, TABLE_SUFFIXES, TABLES, table_in
 from surebayes.datasets.written_tables import TableWriter, written_as
 from surebayes.errors import BadInput, NoInput
-from surebayes.filter.lean import trainings
+from surebayes.filter.quick import lessons
 
 
 def documents(path, **options):
@@ -34,7 +34,7 @@ def test_everything_knows_the_formats_of_the_registry():
         for suffix in format.suffixes:
             assert guess_format(f"x{suffix}") == guess_format(f"x{suffix.upper()}.gz") == format.name
             assert TABLE_SUFFIXES[suffix] == format.name
-    assert set(trainings.TABLES) == set(TABLE_SUFFIXES)
+    assert set(lessons.TABLES) == set(TABLE_SUFFIXES)
 
 
 def test_commands_have_an_option_for_each_format():

@@ -126,7 +126,7 @@ def test_a_promise_answers_for_its_own_verdicts_alone(mine):
 
 
 def test_the_latest_truths_are_looked_at(mine, monkeypatch):
-    monkeypatch.setattr("surebayes.filter.memory.activity.MOST_TRUTHS", 20)
+    monkeypatch.setattr("surebayes.filter.verdicts.activity.MOST_TRUTHS", 20)
     mine.remember(always=True)
     mine.calibrate(0.05)
     judged = [mine.judge(raw) for raw, _ in mine.later[:70]]
@@ -151,7 +151,7 @@ def test_nobody_who_judges_waits_for_a_search(mine):
         assert go_on.wait(60)
         return database.rows("SELECT count(*) FROM verdicts")[0][0]
 
-    searching = threading.Thread(target=lambda: found.append(mine._remembering().search(slow_search)))
+    searching = threading.Thread(target=lambda: found.append(mine._recorder.memory.search(slow_search)))
     searching.start()
     assert begun.wait(60)
     judging = threading.Thread(target=mine.judge, args=(mine.later[1][0],))

@@ -14,10 +14,10 @@ import pytest
 import surebayes as sb
 from command_line import run_script
 from surebayes.errors import BadModel, StoreError
+from surebayes.filter import archive as archives
 from surebayes.filter import settings
-from surebayes.filter.disk import archive as archives
-from surebayes.filter.layers.persons import Persons
 from surebayes.filter.model import Model
+from surebayes.filter.persons import Persons
 from surebayes.persist import folder as persist_folder
 from surebayes.persist.manifest import read_manifest, seal
 from surebayes.synthetic import mail_stream
@@ -303,8 +303,9 @@ def test_every_row_is_checked_before_anything_is_in_place(archive, tmp_path):
 WAYS = """
 import os, signal, sys, time
 import surebayes as sb
-from surebayes.filter.disk import archive, journal
-from surebayes.filter.layers import merge, persons
+from surebayes.filter import archive, persons
+from surebayes.filter.store import journal
+from surebayes.filter.layers import merge
 
 def stop(*_, **__):
     sys.stdout.write("here"); sys.stdout.flush()
@@ -322,7 +323,7 @@ elif way == "import":
     archive.put_in_place = stop
     sb.Filter.import_(f"{place}/f.zip", f"{place}/imported")
 elif way == "restore":
-    from surebayes.filter.disk import transfer
+    from surebayes.filter import transfer
     transfer.put_in_place = stop
     sb.Filter.restore(open(f"{place}/dump"), f"{place}/restored")
 elif way == "merge":
@@ -404,7 +405,7 @@ def test_a_restore_into_somebody_elses_folder_takes_nothing_away(tmp_path, monke
         mine.teach(*MAILS[0])
         with open(tmp_path / "dump", "w") as file:
             mine.dump(file)
-    from surebayes.filter.disk import transfer
+    from surebayes.filter import transfer
 
     check, calls = transfer.check_new, []
 

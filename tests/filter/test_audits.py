@@ -16,15 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.filter.memory import budgets as ledger
-from surebayes.filter.memory.audits import audits, in_words
-from surebayes.filter.memory.verdicts import About, Memory
-from surebayes.filter.model import Judge
+from strategies import audit_steps
+from surebayes.filter.model import Model
+from surebayes.filter.verdicts import budgets as ledger
+from surebayes.filter.verdicts.audits import audits, in_words
+from surebayes.filter.verdicts.memory import About, Memory
 from surebayes.synthetic import mail_stream
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-JUDGE = Judge(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
-THREE = Judge(SimpleNamespace(documents=[5, 5, 5]), ["a", "b", "c"], {}, None, "m-1")
+JUDGE = Model(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+THREE = Model(SimpleNamespace(documents=[5, 5, 5]), ["a", "b", "c"], {}, None, "m-1")
 PLAIN = ("known", "presumed", "with_presumed", "precision")
 
 
@@ -54,19 +55,8 @@ def delivered(memory, person=None, label="spam", labels=("ham", "spam")):
     return known["n"], known["alarms"], found["presumed"], precision["given"], precision["right"]
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["judge", "judge", "judge", "tell", "tell", "untell", "days", "restart", "other"]),
-        st.integers(0, 6),
-        st.booleans(),
-        st.sampled_from(["", "anna"]),
-    ),
-    max_size=40,
-)
-
-
 @settings(max_examples=80, deadline=None)
-@given(steps=STEPS, budget=st.booleans())
+@given(steps=audit_steps, budget=st.booleans())
 def test_each_document_counts_once_by_the_first_truth_that_was_told(steps, budget):
     """State machine against a plain account: what was last said before the first truth, for each person."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -164,9 +154,9 @@ def test_alarms_that_outlived_their_verdicts_count(tmp_path):
 TELLER = """
 import sys
 from types import SimpleNamespace
-from surebayes.filter.model import Judge
-from surebayes.filter.memory.verdicts import Memory
-judge = Judge(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
+from surebayes.filter.model import Model
+from surebayes.filter.verdicts.memory import Memory
+judge = Model(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
 memory, name = Memory(sys.argv[1]), sys.argv[2]
 for k in range(100_000):
     scores = [9.0 if k % 3 == 0 else -9.0]

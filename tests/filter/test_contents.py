@@ -9,7 +9,7 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import BadModel
-from surebayes.filter.disk.contents import keep, read_kept, rows_of_kept
+from surebayes.filter.store.contents import keep, read_kept, rows_of_kept
 from surebayes.kernels import kernel
 from surebayes.pool.document import Document, rows_of
 from surebayes.pool.specs import views_of

@@ -11,8 +11,8 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import StoreError
-from surebayes.filter.disk.journal import Journal
 from surebayes.filter.model import Model
+from surebayes.filter.store.journal import Journal
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=9)]

@@ -21,12 +21,12 @@ import surebayes as sb
 from surebayes.errors import BadModel, NoModel, NotEnoughNegatives, StoreError
 from surebayes.filter import model as filter_model
 from surebayes.filter import session, state, training, tuning
-from surebayes.filter.disk import bodies, spool
-from surebayes.filter.disk.bodies import unpack_content
-from surebayes.filter.disk.journal import Journal
-from surebayes.filter.lean import one_shot
 from surebayes.filter.model import Model
+from surebayes.filter.quick import filter_mail as one_shot
 from surebayes.filter.state import State
+from surebayes.filter.store import bodies, spool
+from surebayes.filter.store.bodies import unpack_content
+from surebayes.filter.store.journal import Journal
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
 from surebayes.pool.document import Document, packable

@@ -11,7 +11,7 @@ import pytest
 import surebayes as sb
 from command_line import clean_environment
 from surebayes.filter import training
-from surebayes.filter.disk import journal_file, spool
+from surebayes.filter.store import journal_file, spool
 from surebayes.persist.manifest import read_manifest
 from surebayes.synthetic import mail_stream
 
@@ -130,7 +130,10 @@ def test_another_training_was_quicker(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("journal", "failing"),
-    [(True, "surebayes.filter.transaction.Transaction.commit"), (False, "surebayes.filter.disk.store.put_manifest")],
+    [
+        (True, "surebayes.filter.transaction.Transaction.commit"),
+        (False, "surebayes.filter.store.model_folder.put_manifest"),
+    ],
 )
 def test_a_training_that_fails_has_learnt_nothing(tmp_path, monkeypatch, journal, failing):
     def fails(*args):
@@ -243,7 +246,7 @@ def test_a_process_that_dies_while_first_rows_go_into_the_file_leaves_none(pages
 import os, signal, sys
 import surebayes as sb
 from surebayes.filter import training
-from surebayes.filter.disk import journal_file
+from surebayes.filter.store import journal_file
 training.FEWEST, journal_file.MANY = 1, 50
 class Dying:
     def __init__(self, db): self.db = db

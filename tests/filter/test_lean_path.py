@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from surebayes import _entry
-from surebayes.filter.lean import one_shot
-from surebayes.filter.lean.one_shot import OWN, with_fields
 from surebayes.filter.model import Model
+from surebayes.filter.quick import filter_mail as one_shot
+from surebayes.filter.quick.filter_mail import OWN, with_fields
 from surebayes.kernels import kernel
 from surebayes.mail.plain import MAX_BYTES, read_messages
 from surebayes.mail.readers import FILTER_FIELDS, header_end, without_fields
@@ -27,9 +27,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",
-    "surebayes.filter", "surebayes.filter.lean", "surebayes.filter.lean.fields",
+    "surebayes.filter", "surebayes.filter.quick", "surebayes.filter.header_fields",
     "surebayes.filter.manifest", "surebayes.filter.model",
-    "surebayes.filter.lean.one_shot", "surebayes.filter.lean.tables",
+    "surebayes.filter.quick.filter_mail", "surebayes.filter.store", "surebayes.filter.store.tables",
     "surebayes.kernels", "surebayes.kernels._pool", "surebayes.kernels._mail", "surebayes.kernels._text",
     "surebayes.mail", "surebayes.mail.plain",
     "surebayes.persist", "surebayes.persist.manifest",

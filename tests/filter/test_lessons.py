@@ -12,9 +12,9 @@ import pytest
 
 import surebayes as sb
 from surebayes.errors import BadModel
-from surebayes.filter.disk import contents, store
-from surebayes.filter.lean import lessons
 from surebayes.filter.model import Model
+from surebayes.filter.quick import lessons
+from surebayes.filter.store import contents, model_folder
 from surebayes.pool import engine as engines
 from surebayes.pool.document import Document, Rows, rows_of
 from surebayes.pool.specs import views_of
@@ -111,13 +111,13 @@ def test_each_file_of_the_stack_has_less_than_half_of_the_one_below(trained, tmp
         tables = zip(*[[table.n for table, _ in s.stack] for s in Model.open(str(mine)).engine.sums])
         sizes = [sum(ns) for ns in tables]
         assert all(2 * above < below for below, above in pairwise(sizes)), (i, sizes)
-        assert len(sizes) <= 1 + store.SMALLER
+        assert len(sizes) <= 1 + model_folder.SMALLER
     assert len(os.listdir(mine)) < 12  # what was replaced goes
 
 
 def test_a_full_stack_judges_as_one_table(trained, tmp_path, monkeypatch):
     mine = copied(trained, tmp_path / "f")
-    monkeypatch.setattr(store, "fold", lambda views, files, new: (files, False))
+    monkeypatch.setattr(model_folder, "fold", lambda views, files, new: (files, False))
     for raw, label in MAILS[50:60]:
         with sb.Filter.open(mine) as opened:
             opened.teach(raw, label)
@@ -268,7 +268,7 @@ def test_a_message_is_erased_with_or_without_the_brackets_of_its_name(trained, t
 
 
 def test_going_back_reads_what_it_undoes(trained, tmp_path, monkeypatch):
-    from surebayes.filter.disk.journal import Journal
+    from surebayes.filter.store.journal import Journal
 
     read, heads = [], Journal.heads
 
@@ -288,7 +288,7 @@ def test_going_back_reads_what_it_undoes(trained, tmp_path, monkeypatch):
 
 
 def test_history_reads_what_it_shows(trained, monkeypatch):
-    from surebayes.filter.disk.journal import Journal
+    from surebayes.filter.store.journal import Journal
 
     with sb.Filter.open(trained) as mine:
         monkeypatch.setattr(Journal, "heads", lambda *_: pytest.fail("all rows were read"))

@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 
 from strategies import memory_attacks, memory_steps
 from surebayes.errors import BadModel, NewerModel
-from surebayes.filter.memory import alarms, verdicts
-from surebayes.filter.memory import budgets as ledger
-from surebayes.filter.memory.database import NAME, Database
-from surebayes.filter.memory.verdicts import About, Memory
 from surebayes.filter.model import Model
+from surebayes.filter.verdicts import alarms
+from surebayes.filter.verdicts import budgets as ledger
+from surebayes.filter.verdicts import memory as verdict_memory
+from surebayes.filter.verdicts.database import NAME, Database
+from surebayes.filter.verdicts.memory import About, Memory
 from surebayes.promises.budget import AlarmBudget
 from surebayes.promises.prequential import PrequentialThreshold
 
@@ -144,7 +145,7 @@ def test_two_processes_spend_one_budget(tmp_path):
     memory = begun(tmp_path, 0.01, 2)
     code = (
         "import sys; from types import SimpleNamespace as N\n"
-        "from surebayes.filter.model import Model; from surebayes.filter.memory.verdicts import Memory\n"
+        "from surebayes.filter.model import Model; from surebayes.filter.verdicts.memory import Memory\n"
         "memory = Memory(sys.argv[1]); judge = Model(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
         "for i in range(30):\n"
         "    name = sys.argv[2] + str(i)\n"
@@ -228,7 +229,7 @@ class Attacked:
 def test_an_attacker_loses_no_alarm_and_pays_nothing_back(stream, rate, burst):
     """Any order of verdicts and truths, floods beyond the memory, clocks that jump, erasures, restarts."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdicts, "_TRIM_EVERY", 2)
+        patch.setattr(verdict_memory, "_TRIM_EVERY", 2)
         attacked = Attacked(folder, rate, burst)
         patch.setattr(time, "time", lambda: attacked.clock)
         for step in stream:
@@ -247,8 +248,8 @@ def test_an_attacker_loses_no_alarm_and_pays_nothing_back(stream, rate, burst):
 def test_where_even_fingerprints_are_dropped_no_alarm_is_free(stream):
     """Beyond their share of the memory fingerprints are dropped, and what has no verdict may have been one of them."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdicts, "_TRIM_EVERY", 2)
-        patch.setattr(alarms, "SHARE", 3 * alarms.BYTES_OF_ONE / verdicts.KEEP_BYTES)
+        patch.setattr(verdict_memory, "_TRIM_EVERY", 2)
+        patch.setattr(alarms, "SHARE", 3 * alarms.BYTES_OF_ONE / verdict_memory.KEEP_BYTES)
         attacked = Attacked(folder, 0.3, 2)
         patch.setattr(time, "time", lambda: attacked.clock)
         told = given = 0
@@ -323,7 +324,7 @@ _KILLED = """
 import os, sys
 from types import SimpleNamespace as N
 from surebayes.filter.model import Model
-from surebayes.filter.memory.verdicts import Memory
+from surebayes.filter.verdicts.memory import Memory
 memory = Memory(sys.argv[1])
 judge = Model(N(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")
 for i in range(10_000):

@@ -13,8 +13,8 @@ import pytest
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment
-from surebayes.filter.lean import one_shot
-from surebayes.filter.lean.one_shot import OWN
+from surebayes.filter.quick import filter_mail as one_shot
+from surebayes.filter.quick.filter_mail import OWN
 from surebayes.mail.message import MAX_BYTES
 from surebayes.mail.readers import without_fields
 from surebayes.persist.manifest import VERSION, read_manifest
@@ -240,7 +240,7 @@ def test_a_failing_import_costs_the_verdict_alone(missing, strict, model):
 
 
 @pytest.mark.parametrize(
-    "modules", [["surebayes.filter.lean.one_shot"], ["surebayes.kernels._mail", "surebayes.mail.readers"]]
+    "modules", [["surebayes.filter.quick.filter_mail"], ["surebayes.kernels._mail", "surebayes.mail.readers"]]
 )
 def test_where_nothing_can_be_done_nothing_comes_out(modules, model):
     done = run_without(modules, "filter", "-m", model)

@@ -19,8 +19,8 @@ import surebayes as sb
 from command_line import run_script as run
 from strategies import lessons
 from surebayes.errors import BadModel
-from surebayes.filter.disk.events import Event, MessageRows, number_rows
 from surebayes.filter.model import Model
+from surebayes.filter.store.events import Event, MessageRows, number_rows
 
 TEXTS = [
     (f"{'cheap pills order' if i % 2 else 'lunch noon usual'} w{i % 5} number{i}", "spam" if i % 2 else "ham")

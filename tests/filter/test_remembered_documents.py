@@ -9,8 +9,8 @@ import pytest
 
 import surebayes as sb
 from surebayes import synthetic
-from surebayes.filter.memory.listing import KEPT_FIELDS, said_by_others
-from surebayes.filter.memory.verdicts import Memory
+from surebayes.filter.verdicts.listing import KEPT_FIELDS, said_by_others
+from surebayes.filter.verdicts.memory import Memory
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +202,6 @@ def test_one_process_shares_one_memory(site, layer, mails):
     site.remember(True)
     layer.share_memory(site)
     layer.judge(mails[210][0])
-    assert layer._memories_below() == [site._memory]
-    assert isinstance(site._memory, Memory)
+    assert layer._recorder._memories_below() == [site._recorder.memory]
+    assert isinstance(site._recorder._memory, Memory)
     assert [v.person for v in site.remembered()] == ["ann"]

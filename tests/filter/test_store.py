@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surebayes.errors import BadModel, Busy, NewerModel, NoModel
-from surebayes.filter.disk import bodies
-from surebayes.filter.disk.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
-from surebayes.filter.disk.journal_file import errors_named
+from surebayes.filter.store import bodies
+from surebayes.filter.store.journal import Event, Journal, chained, number_rows, pack_rows, unpack_rows
+from surebayes.filter.store.journal_file import errors_named
 from surebayes.kernels.reference import pool as reference
 from surebayes.persist.folder import locked, read_arrays, read_file, write_file
 from surebayes.persist.manifest import read_manifest, seal, unseal

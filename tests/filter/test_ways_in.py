@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 import surebayes as sb
 from strategies import words_known_or_not
 from surebayes.datasets.sources import Source
-from surebayes.filter.lean.one_shot import verdict_fields
 from surebayes.filter.model import NO_TERMS, UNSURE, Model, WithoutTerms
+from surebayes.filter.quick.filter_mail import verdict_fields
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(60, seed=5)]

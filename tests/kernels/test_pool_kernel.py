@@ -22,7 +22,7 @@ from sklearn.feature_extraction import FeatureHasher
 from strategies import TABLE_WIDTH as WIDTH
 from strategies import column_sets, journal_messages, repeated_pieces, row_values
 from surebayes import kernels
-from surebayes.filter.disk.events import Event, MessageRows, event_of, number_rows
+from surebayes.filter.store.events import Event, MessageRows, event_of, number_rows
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool.document import Rows
 from surebayes.pool.table import FileTable, Sums, Table, file_parts

@@ -14,7 +14,7 @@ import pytest
 
 from other_users import GROUP, MEMBER, OWNER, STRANGER, as_root, become, open_to_all
 from surebayes.errors import BadModel, Busy
-from surebayes.filter.disk.journal import Event, Journal, chained
+from surebayes.filter.store.journal import Event, Journal, chained
 from surebayes.persist import folder as folders
 from surebayes.persist.folder import (
     adopt_named,

@@ -12,7 +12,7 @@ import surebayes as sb
 from hostile_mail import HEAD, HOSTILE, ordinary
 from strategies import header_blocks, raw_mails
 from surebayes import kernels, synthetic
-from surebayes.filter.disk.contents import Reading
+from surebayes.filter.store.contents import Reading
 from surebayes.mail import readers
 from surebayes.pool import threads
 from surebayes.pool.document import Document, PlainMail, documents_of, limits_of, rows_of

@@ -12,7 +12,7 @@ from test_milter import MailServer
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
 from surebayes import synthetic
-from surebayes.filter.lean.fields import MOST, ascii_line
+from surebayes.filter.header_fields import MOST, ascii_line
 from surebayes.mail.readers import without_fields
 from surebayes.server.marks import FORGED, forged_names
 

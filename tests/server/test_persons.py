@@ -11,7 +11,7 @@ from running import Server, wait_until
 from test_milter import MailServer
 
 import surebayes as sb
-from surebayes.filter.layers.persons import Persons
+from surebayes.filter.persons import Persons
 from surebayes.server.layers import OpenLayers
 from surebayes.server.mail import milter
 

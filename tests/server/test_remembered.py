@@ -8,7 +8,7 @@ import pytest
 from running import Server, wait_until
 
 import surebayes as sb
-from surebayes.filter.memory.verdicts import Memory
+from surebayes.filter.verdicts.memory import Memory
 from surebayes.server.testmail import marked_mail
 
 MAIL = {"Content-Type": "message/rfc822"}

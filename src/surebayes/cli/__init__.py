@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["filter"] and not {"-h", "--help"} & set(words):
-        from surebayes.filter.lean import one_shot
+        from surebayes.filter.quick import filter_mail as one_shot
 
         return one_shot.main(words[1:])
     debug = bool(os.environ.get("SUREBAYES_DEBUG"))

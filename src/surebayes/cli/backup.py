@@ -71,7 +71,7 @@ def import_(model: str, origin: str, width: int, group: str | None, archive: str
     Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
     forgotten, and there is nothing to calibrate a promise with. It is the `words` model.
     """
-    from surebayes.filter.disk.archive import settings_of
+    from surebayes.filter.archive import settings_of
     from surebayes.filter.filter import Filter
 
     if origin == "bogofilter":

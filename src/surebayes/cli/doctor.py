@@ -186,7 +186,7 @@ def _half_forgotten(model: str, finish: bool = False) -> list[str]:
     """Return the folders of persons whose deletion was cut short; or finish it."""
     from surebayes.errors import BadConfig
     from surebayes.filter import settings
-    from surebayes.filter.layers.persons import Persons
+    from surebayes.filter.persons import Persons
 
     try:
         users = settings.resolve(model)["users"].value

@@ -20,7 +20,7 @@ from surebayes.datasets.tables import SourceDocument
 if TYPE_CHECKING:
     from surebayes.datasets.written_tables import TableWriter
     from surebayes.filter.layers.changes import LayerChanges
-    from surebayes.filter.lean.verdict import Verdict
+    from surebayes.filter.verdict import Verdict
 
 
 @click.command(
@@ -216,7 +216,7 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
     field, a line on stderr, and exit code 0 unless --exit-code asks for 75. If it can't be read or written whole, the
     exit code is 75.
     """
-    from surebayes.filter.lean import one_shot
+    from surebayes.filter.quick import filter_mail as one_shot
 
     flags = [*(["--exit-code"] if exit_code else []), *(["--x-spam"] if x_spam else [])]
     click.get_current_context().exit(one_shot.main(["-m", model, *flags]))

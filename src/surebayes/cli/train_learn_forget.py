@@ -74,8 +74,8 @@ def train(
     DIR is created if it doesn't exist; an existing filter learns more. A document is learnt only once, however often it
     comes. A share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
+    from surebayes.filter import training_report as outcome
     from surebayes.filter.filter import is_filter
-    from surebayes.filter.lean import outcome
     from surebayes.filter.new_folder import remove_unused
     from surebayes.mail.header_check import HeaderCheck
 

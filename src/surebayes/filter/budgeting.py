@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from surebayes.filter import settings
-from surebayes.filter.memory import alarms
-from surebayes.filter.memory import budgets as ledger
 from surebayes.filter.promise import held_out
+from surebayes.filter.verdicts import alarms
+from surebayes.filter.verdicts import budgets as ledger
 from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.promises.budget import AlarmBudget
 from surebayes.promises.certificate import PREQUENTIAL, Certificate
 
 if TYPE_CHECKING:
-    from surebayes.filter.memory.remembering import Remembering
-    from surebayes.filter.memory.verdicts import Memory
+    from surebayes.filter.verdicts.memory import Memory
+    from surebayes.filter.verdicts.remembering import Remembering
 
 BURST = 5.0
 _NOWHERE = 1e9
@@ -36,7 +36,7 @@ def check(mine: Remembering, labels: Sequence[str], rate: float | None, burst: f
 def begin(mine: Remembering, labels: Sequence[str], rate: float | None, burst: float | None) -> None:
     """Begin budgets, or change them; what was set aside places their thresholds. Debt stays."""
     session = mine._session
-    memory = mine._begin_to_remember()
+    memory = mine._recorder.begin()
     with session.mutex:
         state = session.fresh_state()
         reserve = held_out(state, session.reading())
@@ -63,7 +63,7 @@ def _note_terms(folder: str, rate: float, burst: float) -> None:
 
 def end(mine: Remembering, labels: Sequence[str], who: str | None) -> list[str]:
     """End budgets, with their debt; return those that there were."""
-    memory, path = mine._remembering(), os.path.join(mine._session.path, settings.NAME)
+    memory, path = mine._recorder.memory, os.path.join(mine._session.path, settings.NAME)
     ended: list[str] = []
     if memory is not None:
         with memory.lock, memory.database.writing():

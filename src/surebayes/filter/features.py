@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surebayes.filter.disk import contents
+from surebayes.filter.store import contents
 from surebayes.pool.buffers import reals
 from surebayes.pool.document import joined
 

@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
-from surebayes.filter.face.judging import JudgingFilter
-from surebayes.filter.face.learning import LearningFilter
-from surebayes.filter.face.looking_back import RecordedFilter
-from surebayes.filter.face.moving import MovableFilter
-from surebayes.filter.face.promising import PromisingFilter
-from surebayes.filter.face.upkeep import MaintainedFilter
-from surebayes.filter.lean.verdict import Verdict
+from surebayes.errors import BadInput, StoreError
+from surebayes.filter import history, training, tuning
+from surebayes.filter.features import Features
+from surebayes.filter.model import Model
+from surebayes.filter.new_folder import check_classes, is_left_over
+from surebayes.filter.plain import label_of, labelled, plain_real, plain_text, plain_whole, several, text_or_none
+from surebayes.filter.session import Session
+from surebayes.filter.state import State
+from surebayes.filter.store import contents
+from surebayes.filter.verdict import Verdict
+from surebayes.filter.verdicts.audits import in_words
+from surebayes.filter.verdicts.memory import Memory
+from surebayes.filter.verdicts.recorder import Recorder
+from surebayes.persist.folder import share, size_of
 from surebayes.persist.manifest import NAME
+from surebayes.pool.document import Document
+from surebayes.pool.specs import READERS, views_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from surebayes.filter.layers.changes import LayerChanges
+    from surebayes.filter.layers.health import Health
+    from surebayes.filter.persons import Quota
+    from surebayes.filter.verdicts.about import Told
+    from surebayes.filter.verdicts.activity import Watched
+    from surebayes.filter.verdicts.budgets import InForce
+    from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
+    from surebayes.pool.explanation import Explained
+    from surebayes.promises.certificate import Certificate, Certificates
 
 __all__ = ["Filter", "Verdict"]
 
 
-class Filter(JudgingFilter, LearningFilter, PromisingFilter, RecordedFilter, MaintainedFilter, MovableFilter):
+class Rescue(NamedTuple):
+    """What became of a rescued document: the outcome of `teach`, whether it was a false alarm, the budgets now."""
+
+    outcome: str
+    alarm: bool
+    budgets: dict[str, dict[str, Any]]
+
+
+class Filter:
     r"""A filter: judge documents, teach it, let it forget. It lives in a folder that several processes may share.
 
     Make one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every message that is taught is
@@ -48,6 +86,1548 @@ class Filter(JudgingFilter, LearningFilter, PromisingFilter, RecordedFilter, Mai
     'already'
     'forgotten'
     """
+
+    # ---- opening and closing
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._recorder = session, Recorder(session)
+        self._last: tuple[bytes | str, Features] | None = None  # the last document that was judged or taught
+        self._quota: Quota | None = None
+        self._tradeoff: tuple[Any, dict[str, Any]] | None = None
+        self._watched: Watched | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        classes: Sequence[str] = ("ham", "spam"),
+        *,
+        reader: str = "mail",
+        model: str = "pool",
+        width: int = 2**22,
+        renew: bool = True,
+        content: bool = True,
+        base: str | os.PathLike[str] | None = None,
+        own_weight: int = 50,
+    ) -> Self:
+        """Make a filter that has learnt nothing.
+
+        Parameters
+        ----------
+        path : path
+            The folder; it must be new or empty.
+        classes : sequence of str, default=("ham", "spam")
+            The labels, two or more. Of two, the second is looked for: false alarms are its.
+        reader : {"mail", "text"}, default="mail"
+            What documents are: raw mails, or plain text.
+        model : {"pool", "words"}, default="pool"
+            The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
+            ten times the speed, less precise. With one expert there are no weights to learn: its own stays as it is,
+            or as `retune` sets it.
+        width : int, default=2**22
+            Hashed columns of each view; only those seen take room.
+        renew : bool, default=True
+            As in `open`.
+        content : bool, default=True
+            Whether the journal keeps what the views read of a message; see `keep_content`.
+        base : path, optional
+            Another filter, to stand on: this one is then a layer. It has the base's reader, classes and views, and
+            judges by the base's counts and `own_weight` times its own; what it is taught stays in its own folder. The
+            base is only read, and what it learns later counts as well.
+        own_weight : int, default=50
+            How often own lessons count in a layer, from 1 to 1,000.
+        """
+        with contextlib.suppress(TypeError):  # `check_classes` says what it must be
+            width = plain_whole(width, "width")
+        names, folder = check_classes(classes, width), os.fspath(path)
+        reader, model = plain_text(reader, "reader"), plain_text(model, "model")
+        if reader not in READERS:
+            raise ValueError(f"reader must be 'mail' or 'text'. Got {reader!r}.")
+        views = views_of(model, reader, len(names), width)
+        if os.path.isdir(folder) and not all(map(is_left_over, os.listdir(folder))):
+            raise FileExistsError(f"{folder!r} is not empty. Create a filter in a new or empty folder.")
+        if base is not None:
+            from surebayes.filter.layers.making import create_layer
+
+            arguments = {"classes": names, "reader": reader, "model": model, "width": width}
+            below = plain_text(os.fsdecode(base), "base")
+            return cls(create_layer(folder, below, own_weight, renew, arguments, content))
+        return cls(Session.create(folder, reader, names, views, renew, content))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Self:
+        """Open a filter.
+
+        The model's files are checked whole; what the journal has and the model has not yet absorbed is replayed.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        renew : bool, default=True
+            Whether this process renews the certificate of the threshold when what it teaches has made it stale: after
+            `train`, `retune` and `rollback`, and whenever the model is written after 100 lessons, or as many as a
+            hundredth of all documents.
+
+        Raises
+        ------
+        surebayes.StoreError
+            No filter there, a damaged one, or one that a later release wrote.
+        """
+        return cls(Session.open(os.fspath(path), renew))
+
+    def close(self) -> None:
+        """Absorb what was taught, and close the files."""
+        self._recorder.close()
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._session.path
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels."""
+        return list(self._session.model().names)
+
+    @property
+    def reader(self) -> str:
+        """What documents are: "mail" or "text"."""
+        return self._session.model().engine.reader
+
+    @property
+    def basis(self) -> str:
+        """Of a layer, by what it judges: "base", "last base" or "own layer"; "" without a base."""
+        return self._session.model().basis
+
+    @property
+    def model(self) -> str:
+        """The version of the model; it changes with everything that is learnt or forgotten."""
+        return self._session.model().version
+
+    def refresh(self) -> None:
+        """Read what other processes have written, and of a layer what its base has learnt, now instead of when asked.
+
+        Memory that only the earlier model needed is free then.
+        """
+        self._session.model()
+
+    def absorb(self, note: str | None = None) -> None:
+        """Write the model with everything that was taught, so that `surebayes filter` sees it.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that this makes.
+        """
+        self._session.absorb(text_or_none(note, "note"))
+
+    def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
+        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
+
+        Parameters
+        ----------
+        note : str, optional
+            What the history says of the version that the block ends with.
+        renew : bool, default=False
+            Renew a stale certificate at the end, however little has changed.
+        """
+        return self._session.bulk(text_or_none(note, "note"), renew)
+
+    def _see(self, document: bytes | str, state: State) -> Features:
+        """Read a document; one that is judged and then taught is read once."""
+        if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
+            self._last = document, state.see(document)
+        return self._last[1]
+
+    def __repr__(self) -> str:
+        return f"Filter({self.path!r})"
+
+    # ---- judging
+
+    def judge(self, document: bytes | str, *, remember: bool = True, person: str | None = None) -> Verdict:
+        """Model a document.
+
+        Parameters
+        ----------
+        document : bytes or str
+            A mail as it came (str is taken as its source), or a text.
+        remember : bool, default=True
+            Where the filter has a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on
+            disk, if it may become an alarm) before it is returned. False only looks, by the same thresholds.
+        person : str, optional
+            For whom it is judged; remembered with the verdict.
+
+        Returns
+        -------
+        Verdict
+        """
+        session, person = self._session, text_or_none(person, "person")
+        session.check_open()
+        with session.mutex:
+            if session.is_mapped:
+                model = session.fresh_map()
+                if model.standing is None:  # there may be a layer for each of many persons: those stay in their files
+                    model.count(1)
+                read = model.engine.read(document)
+                features = Features(read, model.engine.rows([read]))
+                scores = model.engine.scores(features.rows)
+            else:
+                state = session.fresh_state()
+                features = self._see(document, state)
+                model, scores = state.model, state.ask(features).scores
+            model = model.of(features.rows)
+        decision, budgets = self._recorder.decide(model, scores, features, remember, person)
+        return self._verdict(model, decision, features, budgets)
+
+    def _verdict(
+        self, model: Model, decision: tuple[str, float, float, float], features: Features, budgets: dict[str, InForce]
+    ) -> Verdict:
+        label, score, threshold, probability = decision
+
+        def reasons() -> list[tuple[str, float]]:
+            with self._session.mutex:
+                return _reasons(self._session.fresh_state(), features, label)
+
+        def reversal() -> float:
+            with self._session.mutex:
+                return _reversal(self._session.fresh_state(), features, label)
+
+        shown = {name: budget.to_dict() for name, budget in budgets.items()}
+        known = features.fingerprint, model.version, shown, model.basis
+        return Verdict(label, score, threshold, probability, reasons, reversal, *known)
+
+    def explain(self, document: bytes | str, top: int | None = None) -> Explained:
+        """Return what each view adds to the score, and within it each word or character.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the strongest terms of each view.
+
+        Returns
+        -------
+        PoolExplanation
+            bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
+        """
+        return self._explained(Document(document, self.reader), top)
+
+    def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
+        """Return what the base of a layer says of a document and what its own lessons change; None without a base.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        top : int, optional
+            Keep only the terms that changed most.
+        """
+        return self._layers_explained(Document(document, self.reader), top)
+
+    def _layers_explained(self, read: Document, top: int | None) -> LayerChanges | None:
+        from surebayes.filter.layers.changes import changes
+
+        with self._session.mutex:
+            return changes(self._session.fresh_state(), read, top)
+
+    # ---- documents that are remembered
+
+    def judge_remembered(self, number: int, learner: Filter | None = None) -> Verdict | None:
+        """Model a remembered document by the model of now, which remembers nothing; None where it wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        learner : Filter, optional
+            The filter that judges it; this one by default.
+        """
+        mine = self if learner is None else learner
+        _, _, features = self._kept(number, mine)
+        if features is None:
+            return None
+        with mine._session.mutex:
+            state = mine._session.fresh_state()
+            model, scores = state.model.of(features.rows), state.ask(features).scores
+        decision, budgets = mine._recorder.decide(model, scores, features, False, None)
+        return mine._verdict(model, decision, features, budgets)
+
+    def explain_remembered_layers(
+        self, number: int, top: int | None = None, learner: Filter | None = None
+    ) -> LayerChanges | None:
+        """Return what `explain_layers` does, for a remembered document; None where it wasn't kept, too.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        top : int, optional
+            Keep only the terms that changed most.
+        learner : Filter, optional
+            The layer; this filter by default.
+        """
+        mine = self if learner is None else learner
+        _, _, features = self._kept(number, mine)
+        return None if features is None else mine._layers_explained(contents.read_kept(features.content), top)
+
+    # ---- learning
+
+    def limit(self, quota: Quota) -> None:
+        """Refuse lessons beyond a quota, in this process: `teach` and `train` raise QuotaReached instead."""
+        self._quota = quota
+
+    def teach(
+        self, document: bytes | str, label: str, who: str | None = None, *, person: str | None = None,
+        remember: bool = True,
+    ) -> str:  # fmt: skip
+        """Learn a document, or a correction. It is in the journal when this returns.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        label : str
+            One of `classes`.
+        who : str, optional
+            Who says so; kept in the history.
+        person : str, optional
+            Whose verdict it corrects, where verdicts are remembered; everybody's if not given.
+        remember : bool, default=True
+            Whether the truth counts in budgets and for remembered verdicts.
+
+        Returns
+        -------
+        {"learnt", "already", "moved"}
+            "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
+        """
+        state = self._session.standing()
+        label, who = label_of(label, state.names), text_or_none(who, "who")
+        return self._learnt(self._see(document, state), label, who, text_or_none(person, "person"), remember)[0]
+
+    def _learnt(
+        self, features: Features, label: str, who: str | None, person: str | None, count: bool = True
+    ) -> tuple[str, Told | None]:
+        """Count a truth and learn it; return what came of both."""
+        told = self._recorder.record(features, label, who, person) if count else None
+        with self._session.transaction() as txn:
+            if self._quota is not None and txn.known(features.fingerprint) is None:
+                self._quota.check(self._session.path, txn.state.messages)
+            outcome = txn.learn(features, label, who)
+        return outcome, told
+
+    def is_set_aside(self, document: bytes | str) -> bool:
+        """Whether a document is set aside for calibration, so that a promise rests on it.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document; it is recognised by its content.
+        """
+        with self._session.mutex:
+            known = self._session.reading(refresh=True).known(Document(document, self.reader).fingerprint)
+            return known is not None and known[0] == "reserve"
+
+    def forget(self, document: bytes | str, who: str | None = None) -> str:
+        """Undo the learning of a document, exactly.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document; it is recognised by its content, whatever a mail server did to its envelope.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        {"forgotten", "unknown"}
+        """
+        fingerprint, who = Document(document, self.reader).fingerprint, text_or_none(who, "who")
+        with self._session.transaction() as txn:
+            return txn.forget(fingerprint, who)
+
+    def train(
+        self,
+        documents: Iterable[tuple[bytes | str, str]],
+        *,
+        reserve: float = 0.2,
+        journal: bool = True,
+        who: str | None = "train",
+        progress: Callable[[str, int, int | None], None] | None = None,
+        spread: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Learn many documents at once; the result doesn't depend on the order in which they are given.
+
+        If they are at least as many as the filter has learnt before, its experts are weighed as `ViewPool.fit` does it:
+        by how they score a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
+        for mail, "stack" for text). What a text filter has of a second stage is fitted then. Fewer documents are
+        lessons like any others: each is judged, moves the weights a step, and is learnt; `retune` weighs anew. Where a
+        training was cut short before it weighed the experts (`unweighed`), the same documents again end as it would
+        have.
+
+        Parameters
+        ----------
+        documents : iterable of (document, label)
+            Gone through once; only their terms are kept, in a temporary file.
+        reserve : float, default=0.2
+            Share of the documents of the first class, and half that share of the others, that are set aside for
+            `calibrate` and not learnt. Which ones depends on their fingerprints alone.
+        journal : bool, default=True
+            False doesn't write them to the journal: half the room on disk, but they can't be forgotten, moved, rolled
+            back or retuned with.
+        who : str, optional
+            Who says so.
+        progress : callable, optional
+            Called now and then with the step ("reading", then "learning"), the documents done, and of how many (None
+            while they are read).
+        spread : callable, optional
+            Where documents are read and cut into terms: called with a function and an iterable, it yields what the
+            function returns for each item, in order. None does it on threads; `surebayes.cluster.DaskSpread` on the
+            workers of a Dask cluster.
+
+        Returns
+        -------
+        dict
+            "learnt", "already", "moved" and "reserved": how many. "contradictory": how many came with two labels, and
+            were left out.
+        """
+        reserve, who = plain_real(reserve, "reserve"), text_or_none(who, "who")
+        if not 0 <= reserve < 1:
+            raise ValueError(f"reserve must be a share of at least 0 and below 1. Got {reserve!r}.")
+        if self._quota is not None:
+            documents = self._within_quota(documents)
+        tell = self._recorder.record_many(who)
+        return training.train(
+            self._session,
+            several(documents, "documents", "pair (document, label)"),
+            reserve,
+            journal,
+            who,
+            progress,
+            tell,
+            spread,
+        )
+
+    def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
+        """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
+        assert self._quota is not None
+        known = self._session.standing().messages
+        for more, document in enumerate(documents, 1):
+            self._quota.check(self.path, known, more)
+            yield document
+
+    def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
+        """Weigh the experts anew, and fit second stages anew, from the messages in the journal.
+
+        A third of them, chosen by fingerprint, is scored by the model of the others.
+
+        Parameters
+        ----------
+        weights : {"reliability", "stack", "equal"}, optional
+            As in `ViewPool`; "reliability" for mail and "stack" for text if not given.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        dict
+            "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
+        """
+        return tuning.retune(self._session, text_or_none(weights, "weights"), text_or_none(who, "who"))
+
+    # ---- promises
+
+    @property
+    def certificate(self) -> Certificate | Certificates | None:
+        """What the filter promises; a rate is marked stale if the model has changed since. None without a promise.
+
+        With more than two classes and more than one promise, `Certificates` by class.
+        """
+        with self._session.mutex:
+            state = self._session.fresh_state()
+        return self._promises(state)
+
+    def _promises(self, state: State) -> Certificate | Certificates | None:
+        """Return what the filter promises."""
+        memory = self._recorder.memory
+        if memory is None and not state.settings.certificates:
+            return None
+        from surebayes.filter.promise import certificates  # imports scipy, which takes a third of a second
+
+        budgets: dict[str, Certificate] = {}
+        if memory is not None:
+            from surebayes.filter.budgeting import certificates as of_budgets
+
+            budgets = of_budgets(memory, state.names, state.model_version)
+        with self._session.mutex:
+            return certificates(state, budgets, self._session.has_bits_of, self._session.lessons_until_renewal())
+
+    def calibrate(
+        self,
+        max_fpr: float | None = None,
+        confidence: float | None = None,
+        *,
+        positive: str | None = None,
+        negatives: Iterable[bytes | str] = (),
+        positives: Iterable[bytes | str] = (),
+        documents: Iterable[tuple[bytes | str, str]] = (),
+        mislabelled: tuple[int, int] | None = None,
+        together: bool | None = None,
+        min_precision: float | None = None,
+        budget: float | None = None,
+        burst: float | None = None,
+        anytime: bool | None = None,
+    ) -> Certificate | Certificates:
+        """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
+
+        Those are what `train` has set aside, and the ones given here, which are set aside from now on; one that was
+        learnt before is left out, since the model knows it.
+
+        Parameters
+        ----------
+        max_fpr : float, optional
+            Largest share of false alarms, by default .001, for documents like those set aside.
+        confidence : float, optional
+            Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
+            `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats what was promised last.
+        positive : str, optional
+            The class whose alarms are meant: the second of two; of more than two any, and each one if it isn't given.
+        negatives, positives : iterable of documents
+            More documents of the first class (with more than two: of any other), and of the positive class.
+        documents : iterable of (document, label)
+            More documents of any class.
+        mislabelled : (int, int), optional
+            Wrong labels to allow for: at most so many documents that were set aside as negatives aren't, and at most
+            so many true ones are missing. By default (0, 0).
+        together : bool, optional
+            Whether this certificate and all its renewals hold at once with `confidence`, by default not: each then has
+            it for itself. Each renewal needs a higher confidence than the last, which costs recall.
+        min_precision : float, optional
+            Instead of `max_fpr`: the smallest share of right answers among documents given this class, at the shares
+            of the classes that were set aside.
+        budget : float, optional
+            A budget of false alarms, which holds whatever comes: in any stretch of n known good documents at most
+            `burst` + `budget` n alarms, and those in flight. The filter remembers its verdicts from then on. Given
+            alone it makes no other promise; one that was made before stays. `end_budget` ends it.
+        burst : float, optional
+            Alarms that may come at once, by default 5.
+        anytime : bool, optional
+            Whether the promise holds at all numbers of documents set aside at once, by default not: calibrate again
+            with more of them as often as you like, and stop when the threshold is low enough. It takes about a
+            quarter more documents than a promise for one number of them.
+
+        Returns
+        -------
+        Certificate, or Certificates if there are several classes with a promise
+            Kept with the model. Teaching makes a promise on a rate stale; it is renewed as `open` says, or by calling
+            this again. A budget never is.
+
+        Raises
+        ------
+        NotEnoughNegatives
+            If there are too few for the promise; it says how many are needed.
+        """
+        from surebayes.filter import budgeting, promise
+
+        max_fpr, confidence, min_precision, budget, burst = (
+            _plain_number(value, name)
+            for name, value in (
+                ("max_fpr", max_fpr), ("confidence", confidence), ("min_precision", min_precision),
+                ("budget", budget), ("burst", burst),
+            )
+        )  # fmt: skip
+        if mislabelled is not None:
+            foreign, missing = mislabelled
+            mislabelled = plain_whole(foreign, "mislabelled"), plain_whole(missing, "mislabelled")
+        positive = text_or_none(positive, "positive")
+        terms = {
+            "max_fpr": max_fpr, "confidence": confidence, "mislabelled": mislabelled, "together": together,
+            "min_precision": min_precision, "anytime": anytime,
+        }  # fmt: skip
+        for items, name in ((negatives, "negatives"), (positives, "positives")):
+            several(items, name)
+        state = self._session.standing()
+        labels = promise.targets(state, positive)
+        if budget is not None or burst is not None:
+            budgeting.check(self, labels, budget, burst)
+        if len(labels) > 1 and (negatives or positives):
+            raise ValueError("Negatives and positives of which class? Name the positive one, or give documents.")
+        more = ((document, label) for side, label in ((negatives, state.names[0]), (positives, labels[0]))
+                for document in side)  # fmt: skip
+        promise.set_aside(self._session, itertools.chain(more, labelled(documents)))
+        if any(term is not None for term in terms.values()) or (budget is None and burst is None):
+            promise.calibrate(self._session, positive, terms)
+        if budget is not None or burst is not None:
+            budgeting.begin(self, labels, budget, burst)
+        made = self.certificate
+        assert made is not None
+        return made[labels[0]] if isinstance(made, dict) and positive is not None else made
+
+    def held_out(self) -> tuple[np.ndarray, list[str]]:
+        """Score what was set aside: scores (n,) or (n, classes), and labels."""
+        import numpy as np
+
+        scores, labels = self.held_out_scores()
+        flat = np.array(scores, float).reshape(len(labels), -1)
+        return (flat[:, 0] if len(self.classes) == 2 and len(labels) else flat), labels
+
+    def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
+        """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
+        with self._session.mutex:
+            return tuning.reserve_scores(self._session.fresh_state(), self._session.reading())[:2]
+
+    def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
+        """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
+
+        Parameters
+        ----------
+        positive : str, optional
+            The class whose alarms are meant; the last one if it isn't given.
+        confidence : float, default=.95
+            Probability with which each promise would hold.
+
+        Returns
+        -------
+        dict
+            "positive", "confidence"; "negatives" and "positives": the scores; "points", the strictest first: each with
+            "threshold", "above" (negatives that lie above it), "max_fpr" (the rate that these vouch for) and "recall".
+        """
+        from surebayes.filter.promise import tradeoff
+
+        positive, confidence = text_or_none(positive, "positive"), plain_real(confidence, "confidence")
+        asked = self.model, positive, confidence
+        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
+            self._tradeoff = asked, tradeoff(self._session, positive, confidence)
+        return self._tradeoff[1]
+
+    # ---- history and state
+
+    def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
+        """Return what was learnt, forgotten and set, the latest first.
+
+        Parameters
+        ----------
+        document : bytes or str, optional
+            Only what concerns this document.
+        limit : int or None, default=50
+            How many rows.
+        """
+        with self._session.mutex:
+            wanted = None if document is None else Document(document, self.reader).fingerprint
+            limit = None if limit is None else plain_whole(limit, "limit")
+            return history.history(self._session.reading(refresh=True), wanted, limit)
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
+        with self._session.mutex:
+            return history.versions(self._session.reading(refresh=True))
+
+    def difference(self, first: int, last: int, limit: int = 100) -> dict[str, Any]:
+        """Return what changed from one version of the model to a later one.
+
+        Parameters
+        ----------
+        first, last : int
+            Numbers of `versions`, or of any row of `history`.
+        limit : int, default=100
+            How many messages are listed, the latest first.
+
+        Returns
+        -------
+        dict
+            "learnt" and "forgotten": by class, how many messages count in one version and not in the other; "settings":
+            changes of settings in between; "messages": how many differ; "rows": each with "fingerprint", "before" and
+            "after" (its class in either version, or None), "time" and "who".
+        """
+        with self._session.mutex:
+            first, last = plain_whole(first, "first"), plain_whole(last, "last")
+            return history.difference(self._session.reading(refresh=True), first, last, plain_whole(limit, "limit"))
+
+    def rollback(self, version: int, who: str | None = None) -> int:
+        """Go back to an earlier version, exactly; give how many rows of the journal were undone.
+
+        Parameters
+        ----------
+        version : int
+            A number of `versions`, or of any row of `history`. Going back is itself a step in the history, and can be
+            undone the same way.
+        who : str, optional
+            Who says so.
+        """
+        return history.rollback(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
+
+    def undo(self, version: int, who: str | None = None) -> str:
+        """Undo one lesson, exactly; what was taught since stays.
+
+        Parameters
+        ----------
+        version : int
+            The number of a row of `history` that is the latest of its message.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        {"forgotten", "learnt"}
+            What the message of the lesson is now.
+        """
+        return history.undo(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
+
+    def status(self) -> dict[str, Any]:
+        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
+
+        By class, "audit" is what `audit` returns, and "promise" says in a sentence each what is "promised" ("state" how
+        that is), what was "delivered" so far, and what is guaranteed at "worst"; None for what there isn't.
+
+        Of a filter of text "second_stage" says how many lessons came after its second stages were fitted, and whether
+        `retune` would help.
+        """
+        with self._session.mutex:
+            state = self._session.fresh_state()
+            promise = self._promises(state)
+            plain = None if promise is None else promise.to_dict()
+            budgets, audited = self.budgets(), self.audit()
+            return {
+                "reader": state.engine.reader,
+                "model": state.model_version,
+                "documents": dict(zip(state.names, state.engine.documents)),
+                "reserved": dict(state.known["reserve"]),
+                "journaled": sum(state.known["learn"].values()),
+                "rows": state.seq,
+                "unabsorbed": state.seq - self._session.absorbed,
+                "certificate": plain,
+                "budgets": budgets,
+                "audit": audited,
+                "promise": in_words(_by_class(plain), audited, budgets),
+                "views": [view.name for view in state.engine.views],
+                "second_stage": tuning.second_stages(state, self._session.journal),
+                **({} if state.standing is None else {"base": state.standing.status()}),
+                "bytes": size_of(self.path),
+            }
+
+    def unweighed(self) -> int:
+        """Return how many messages a training has learnt that was cut short before it weighed the experts.
+
+        0 if they are less than a third of all documents. Train on the same documents again: what is known is passed
+        over, and the experts are weighed as they would have been.
+        """
+        with self._session.mutex:
+            return tuning.unweighed(self._session.fresh_state(), self._session.journal)
+
+    def problems(
+        self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
+    ) -> list[str]:
+        """Check the files, every row of the journal, and whether its messages add up to the model.
+
+        Parameters
+        ----------
+        recount : bool, default=True
+            Whether every message's terms are counted again, which is as much work as training; False compares the
+            numbers of documents only.
+        progress : callable, optional
+            Called now and then with the step, the rows done, and of how many.
+
+        Returns
+        -------
+        list of str
+            A sentence for each problem.
+        """
+        session = self._session
+        with session.mutex:
+            try:
+                journal = session.reading(refresh=True)
+                problems = journal.problems(progress)
+                manifest = session.folder.manifest()
+                session.folder.check(manifest)
+                state = State.load(session.folder, manifest, journal).into_memory()
+                problems += self._recorder.problems()
+                return problems + history.unlike_the_journal(state, journal, recount, progress)
+            except StoreError as error:
+                return [str(error)]
+
+    # ---- remembered verdicts
+
+    # ---- what users ask
+
+    def share_memory(self, site: Filter) -> None:
+        """Use the remembered verdicts of a layer's base through a Filter that is open in this process.
+
+        Parameters
+        ----------
+        site : Filter
+            The base. A layer finds it without this, with a file of its own for each layer that is open.
+        """
+        self._recorder.share(site._recorder)
+
+    def end_budget(self, positive: str | None = None, who: str | None = None) -> list[str]:
+        """End the budget of false alarms of a class, or of each; its debt goes with it. Return which there were.
+
+        Parameters
+        ----------
+        positive : str, optional
+            The class; all that have one if it isn't given.
+        who : str, optional
+            Who says so.
+        """
+        from surebayes.filter.budgeting import end
+
+        labels = list(self.budgets()) if positive is None else [plain_text(positive, "positive")]
+        return end(self, labels, text_or_none(who, "who"))
+
+    def remember(
+        self,
+        always: bool | None = None,
+        *,
+        details: bool | None = None,
+        days: float | None = None,
+        most: int | None = None,
+        most_bytes: int | None = None,
+        presume_good_after: float | None = None,
+    ) -> dict[str, Any]:
+        """Set what is remembered of verdicts; what isn't given stays as it is.
+
+        Parameters
+        ----------
+        always : bool, optional
+            Whether verdicts are remembered without a budget, too. With a budget they always are.
+        details : bool, optional
+            Whether sender, subject, what other filters wrote into the header and what the views read of the document
+            are kept with them, so that they can be listed and learnt by number. Mail is then readable in the folder;
+            off unless it is asked for.
+        days : float, optional
+            How long they are remembered, by default 60 days; at least as long as truths take to come.
+        most : int, optional
+            How many, by default 200,000; those whose truth may still come go last.
+        most_bytes : int, optional
+            How many bytes they may take, by default a gigabyte.
+        presume_good_after : float, optional
+            After how many days a document that nobody complained about counts as good and pays back, by default 7; 0
+            for never.
+
+        Returns
+        -------
+        dict
+            What it is set to now: "always", "details", "keep_days", "keep_most", "keep_bytes", "presume_days".
+        """
+        values = {
+            "always": None if always is None else int(always), "details": None if details is None else int(details),
+            "keep_days": _checked(days, "days", 1 / 24, 36_500), "keep_most": _checked(most, "most", 1000, 10**8),
+            "keep_bytes": _checked(most_bytes, "most_bytes", 2**20, 2**50),
+            "presume_days": _checked(presume_good_after, "presume_good_after", 0, 36_500),
+        }  # fmt: skip
+        changes = {name: value for name, value in values.items() if value is not None}
+        memory = self._recorder.begin()
+        if changes:
+            memory.set(**changes)
+        return memory.facts()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether verdicts are remembered without a budget, too."""
+        memory = self._recorder.memory
+        return memory is not None and bool(memory.facts()["always"])
+
+    def remembered(
+        self,
+        *,
+        sender: str | None = None,
+        subject: str | None = None,
+        day: date | str | None = None,
+        person: str | None = None,
+        label: str | None = None,
+        known: bool | None = None,
+        differs: str | None = None,
+        agrees: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        least_sure: bool = False,
+        skip: int = 0,
+    ) -> list[RememberedVerdict]:
+        """Return remembered verdicts, the latest first.
+
+        Parameters
+        ----------
+        sender, subject : str, optional
+            Parts of them, in any case of letters; kept only where `remember` was asked for details.
+        day : date or str, optional
+            The day, in UTC.
+        person : str, optional
+            For whom they were judged; "" for those of nobody in particular.
+        label : str, optional
+            What was said.
+        known : bool, optional
+            Only those whose truth is known, or isn't.
+        differs, agrees : str, optional
+            A header field in which another filter says otherwise, or the same, such as X-Spam-Status.
+        limit : int, default=50
+            How many.
+        before : int, optional
+            The number of a verdict: only those that come after it in this list.
+        least_sure : bool, default=False
+            Those whose score is nearest to its threshold first, instead of the latest.
+        skip : int, default=0
+            How many to leave out at the start.
+        """
+        from surebayes.filter.verdicts.listing import remembered
+
+        memory = self._recorder.memory
+        if memory is None:
+            return []
+        return remembered(
+            memory, sender=text_or_none(sender, "sender"), subject=text_or_none(subject, "subject"), day=day,
+            person=text_or_none(person, "person"), label=text_or_none(label, "label"), known=known,
+            differs=text_or_none(differs, "differs"), agrees=text_or_none(agrees, "agrees"),
+            limit=plain_whole(limit, "limit"), before=None if before is None else plain_whole(before, "before"),
+            least_sure=least_sure, skip=plain_whole(skip, "skip"),
+        )  # fmt: skip
+
+    def remembered_verdict(self, number: int) -> RememberedVerdict | None:
+        """Return one remembered verdict, or None.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        """
+        from surebayes.filter.verdicts.listing import remembered
+
+        memory = self._recorder.memory
+        verdicts = [] if memory is None else remembered(memory, number=plain_whole(number, "number"))
+        return verdicts[0] if verdicts else None
+
+    def compared(self, person: str | None = None) -> list[OtherFilter]:
+        """Return how remembered verdicts compare with what other filters wrote into the same mails.
+
+        Parameters
+        ----------
+        person : str, optional
+            Only those judged for this person.
+        """
+        from surebayes.filter.verdicts.listing import compared
+
+        memory, person = self._recorder.memory, text_or_none(person, "person")
+        return [] if memory is None else compared(memory, self._session.model().names[0], person)
+
+    def tell(self, number: int, label: str, who: str | None = None, learner: Filter | None = None) -> str:
+        """Tell the truth about a remembered verdict, by its number; the document is learnt if it was kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        label : str
+            One of `classes`.
+        who : str, optional
+            Who says so.
+        learner : Filter, optional
+            The filter that learns it, such as the layer of the person that it was judged for; this one by default.
+
+        Returns
+        -------
+        {"learnt", "already", "moved", "noted"}
+            As `teach`; "noted" where the document wasn't kept: it counts in the budget, and nothing is learnt.
+        """
+        learner = self if learner is None else learner
+        names = self._session.model().names
+        label, who = label_of(label, names), text_or_none(who, "who")
+        memory, verdict, features = self._kept(number, learner)
+        if features is None:
+            memory.tell(verdict.fingerprint, label, None, who, verdict.person or "")
+            return "noted"
+        with learner._session.mutex:
+            learner._session.fresh_state()
+            known = learner._session.reading(refresh=True).known(features.fingerprint)
+        outcome, _ = learner._learnt(features, label, who, verdict.person or "")
+        before = known[1] if known is not None and known[0] == "learn" else ""
+        memory.told(number, label, who, before)
+        return outcome
+
+    def untell(self, number: int, who: str | None = None, learner: Filter | None = None) -> str:
+        """Take back the truth that was told about a remembered verdict; what was learnt is as it was before.
+
+        What it counted in a budget stays: debt is not forgiven.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        who : str, optional
+            Who says so.
+        learner : Filter, optional
+            The filter that learnt it; this one by default.
+
+        Returns
+        -------
+        {"forgotten", "moved", "already", "noted", "unknown"}
+            "moved": it is learnt again with the label that it had before; "already": it was learnt before the truth was
+            told, and stays so; "noted": there was nothing to unlearn; "unknown": no truth was told.
+        """
+        learner, who = self if learner is None else learner, text_or_none(who, "who")
+        memory, verdict, features = self._kept(number, learner)
+        if not verdict.truth:
+            return "unknown"
+        before = memory.untold(number)
+        if before is None or features is None:
+            return "noted"
+        if before == verdict.truth:
+            return "already"
+        if before:
+            return learner._learnt(features, before, who, verdict.person or "", count=False)[0]
+        with learner._session.transaction() as txn:
+            return txn.forget(features.fingerprint, who)
+
+    def _kept(self, number: int, learner: Filter) -> tuple[Memory, RememberedVerdict, Features | None]:
+        """Return a remembered verdict, and its document as `learner` sees it, if it was kept."""
+        memory, verdict = self._recorder.memory, self.remembered_verdict(number)
+        if memory is None or verdict is None:
+            raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
+        content = memory.content(number)
+        if content is None:
+            return memory, verdict, None
+        views = learner._session.model().engine.views
+        if not contents.read_kept(content).is_enough_for(views):  # other views have read less of it
+            return memory, verdict, None
+        rows = contents.rows_of_kept(views, [content], contents.VERSION)
+        return memory, verdict, Features.of_terms(verdict.fingerprint, rows, content, verdict.message_id or "")
+
+    def explain_remembered(
+        self, number: int, top: int | None = None, learner: Filter | None = None
+    ) -> Explained | None:
+        """Return why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        top : int, optional
+            Keep only the strongest terms of each view.
+        learner : Filter, optional
+            The filter that judges it; this one by default.
+        """
+        memory, _, features = self._kept(number, self if learner is None else learner)
+        content = memory.content(number)
+        if features is None or content is None:
+            return None
+        return (learner or self)._explained(contents.read_kept(content), top)
+
+    def remembered_text(self, number: int) -> str | None:
+        """Return what is kept of the text of a remembered document; None where the document wasn't kept.
+
+        Parameters
+        ----------
+        number : int
+            `id` of one of `remembered`.
+        """
+        memory = self._recorder.memory
+        content = None if memory is None else memory.content(number)
+        return None if content is None else contents.read_kept(content).text
+
+    def _explained(self, read: Document, top: int | None) -> Explained:
+        from surebayes.pool.explanation import explain
+
+        with self._session.mutex:
+            engine = self._session.fresh_state().pool
+            each = [explain(engine, read, k, top) for k in range(len(engine.contrasts))]
+            return each[0] if engine.classes == 2 else each
+
+    def erase_remembered(
+        self, person: str | None = None, *, documents: Iterable[bytes | str] = (), message_ids: Iterable[str] = ()
+    ) -> int:
+        """Forget remembered verdicts and what is kept with them: of a person, or on documents. Return how many.
+
+        Parameters
+        ----------
+        person : str, optional
+            For whom they were judged: all of them, or of the named documents those.
+        documents : iterable of documents
+            Those judged, recognised by their content.
+        message_ids : iterable of str
+            Their Message-IDs, with or without brackets.
+        """
+        memory, person = self._recorder.memory, text_or_none(person, "person")
+        if memory is None:
+            return 0
+        reader = self._session.model().engine.reader
+        fingerprints = [Document(document, reader).fingerprint for document in documents]
+        return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
+
+    def memory_status(self) -> dict[str, Any]:
+        """Return what the memory is set to, how many "verdicts" it has and how many "bytes" they take."""
+        memory = self._recorder.memory
+        if memory is None:
+            return {"always": False, "details": False, "verdicts": 0, "bytes": 0}
+        with memory.lock:
+            facts, taken = memory.facts(), memory.database.bytes_taken()
+        facts |= {"always": bool(facts["always"]), "details": bool(facts["details"])}
+        return {**facts, "verdicts": memory.size(), "bytes": taken}
+
+    def rescue(self, document: bytes | str, who: str | None = None) -> Rescue:
+        """Teach a document that was flagged and shouldn't have been: of the first class. Say whether it was an alarm.
+
+        Parameters
+        ----------
+        document : bytes or str
+            The document.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        Rescue
+            outcome, alarm, budgets.
+        """
+        first, who = self._session.model().names[0], text_or_none(who, "who")
+        features = self._see(document, self._session.standing())
+        outcome, told = self._learnt(features, first, who, None)
+        return Rescue(outcome, told is not None and told.alarm, self.budgets())
+
+    def budgets(self) -> dict[str, dict[str, Any]]:
+        """Return how every budget of alarms is, by its class; empty without one.
+
+        Each has rate, burst, debt, lift (debt / burst), left (alarms that may come before it is mute), mute, alarms and
+        negatives (counted so far), in_flight (answers whose truth isn't known), threshold (in force; None while
+        nothing can be above it), until_heard (quiet good documents until it is no longer mute).
+        """
+        from surebayes.filter.verdicts import budgets as alarm_budgets
+
+        memory = self._recorder.memory
+        if memory is None:
+            return {}
+        result = {}
+        for label, budget in alarm_budgets.budgets(memory.database).items():
+            bound, force = budget.bound(memory.in_flight(label)), memory.in_force()[label]
+            result[label] = bound.to_dict() | {
+                "lift": force.lift, "mute": force.mute, "until_heard": budget.negatives_until_heard(),
+                "threshold": force.threshold if force.threshold < float("inf") else None,
+            }  # fmt: skip
+        return result
+
+    def audit(self, person: str | None = None, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
+        """Return how often the filter was wrong so far, with bounds that hold whatever it learnt in between.
+
+        Each document counts once, by the verdict of its moment and the first truth that was told. The bounds are on
+        the true rate of false alarms over all those moments; see :class:`surebayes.AlarmAudit`. They hold at all times
+        at once, for documents whose truth is told for other reasons than the verdict. Where only mistakes are told,
+        the reading with those that nobody complained about is the one that counts; it rests on the presumption that
+        silence means a right answer.
+
+        Parameters
+        ----------
+        person : str, optional
+            Only documents that were judged for this person.
+        confidence : float, default=.95
+            With which the bounds hold.
+
+        Returns
+        -------
+        dict
+            By class (the second of two; each of more): "known" has n, alarms, lower and upper of documents of other
+            classes whose truth is known; "presumed" is the number of those that nobody complained about, and
+            "with_presumed" the same bounds with them; "precision" has given, right, lower and upper of documents that
+            were given the class; "since" is the time of the first truth. Empty where nothing is known.
+        """
+        memory, names = self._recorder.memory, self._session.model().names
+        if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:  # without numpy: a training asks this
+            raise ValueError(f"confidence must lie in (0, 1). Got {confidence!r}.")
+        if memory is None:
+            return {}
+        from surebayes.filter.verdicts.audits import audits
+
+        memory.in_force()  # counts what is due
+        labels, of = (names[1:] if len(names) == 2 else names), text_or_none(person, "person")
+        found = memory.search(lambda database: audits(database, labels, of, confidence))
+        for each in found.values():
+            each["since"] = datetime.fromtimestamp(each["since"], UTC).isoformat(timespec="seconds")
+        return found
+
+    def alarms(self, limit: int | None = 50) -> list[dict[str, Any]]:
+        """Return what happened to the budgets, the latest first.
+
+        Parameters
+        ----------
+        limit : int or None, default=50
+            How many rows.
+
+        Returns
+        -------
+        list of dict
+            "time", "label", "kind" ("alarm", "paid": told to be good, "presumed": nobody complained, "terms", "ended"),
+            "documents", "debt", "lift", "left", "fingerprint", "who".
+        """
+        from surebayes.filter.verdicts.budgets import ledger
+
+        memory = self._recorder.memory
+        rows = [] if memory is None else ledger(memory.database, limit)
+        return [row | {"time": datetime.fromtimestamp(row["time"], UTC).isoformat(timespec="seconds")} for row in rows]
+
+    def activity(self, days: int = 30) -> dict[str, Any]:
+        """Return how much was judged and taught, day by day.
+
+        Parameters
+        ----------
+        days : int, default=30
+            How many days, up to today, in UTC.
+
+        Returns
+        -------
+        dict
+            "days", the oldest first; "verdicts", those remembered, by class, and "lessons", the latest 5,000, by class
+            or "forget", for each of them.
+        """
+        from surebayes.filter.verdicts.activity import by_day
+
+        with self._session.mutex:
+            lessons = self._session.reading(refresh=True).latest_lessons(5000)
+        memory = self._recorder.memory
+        now = time.time()
+        if memory is None:
+            return by_day(None, lessons, days, now)
+        return memory.search(lambda database: by_day(database, lessons, days, now))
+
+    def drift(self) -> dict[str, Any] | None:
+        """Hold the truths on verdicts that were given since it was made against the promise on false alarms.
+
+        Returns
+        -------
+        dict or None
+            "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
+            "evidence" that the promise is broken, and the "line" at which it is ("alarm"); "curve": (seen, errors) over
+            time. None without a promise on a rate of two classes, or without truths. A renewal goes on with the count,
+            `calibrate` begins it anew. Truths that come from complaints alone make it look worse than it is.
+        """
+        from surebayes.promises.certificate import Certificate
+
+        memory, names = self._recorder.memory, self._session.model().names
+        with self._session.mutex:
+            made = self._promises(self._session.fresh_state())
+            calls = [row.time for row in self._session.reading().of_actions("settings") if row.who == "calibrate"]
+        if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
+            return None
+        since = max(calls, default=0.0)
+        if self._watched is None:
+            from surebayes.filter.verdicts.activity import Watched
+
+            self._watched = Watched()
+        watched = self._watched
+        evidence = memory.search(lambda database: watched.drift(database, made, names[0], since))
+        return evidence if evidence["seen"] else None
+
+    # ---- maintenance
+
+    def compact(self) -> dict[str, int]:
+        """Put all tables into one file, and write the journal anew without room that nothing takes.
+
+        Returns
+        -------
+        dict
+            The bytes of the folder "before" and "after".
+        """
+        from surebayes.filter import upkeep
+
+        return upkeep.compact(self._session)
+
+    def repair(self, *, pretend: bool = False) -> dict[str, Any]:
+        """Put right what can be put right without a copy; nothing that was learnt changes.
+
+        Parameters
+        ----------
+        pretend : bool, default=False
+            Only look: what would be done.
+
+        Returns
+        -------
+        dict
+            "rows": rows of the journal whose checksum an earlier release took of labels or names that were strings of
+            numpy. They are read as they were meant; afterwards they say what their checksum is of. "private": whether
+            every user of the machine could read the folder, as earlier releases made it; only its owner may from now
+            on, and its group where that was meant. "leftovers": paths in the folder and beside it that processes
+            which were killed have left there; they are removed.
+        """
+        from surebayes.filter import upkeep
+
+        return upkeep.repair(self._session, pretend)
+
+    def share(self, group: str | None) -> None:
+        """Give the folder and its files to a group, whose members may read and write them.
+
+        A new filter is its owner's alone: its journal holds readable mail. Files that are made later have the group and
+        the permissions of the folder.
+
+        Parameters
+        ----------
+        group : str or None
+            The name of the group; None for nobody but the owner.
+        """
+        share(self._session.path, text_or_none(group, "group"))
+
+    def keep_content(self, keep: bool) -> None:
+        """Set whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
+
+        Parameters
+        ----------
+        keep : bool
+            True: the start of the source and the text, compressed: a fraction of the room, readable to who may read
+            the folder. False: columns, which can't be read, and can't be counted anew with other views.
+        """
+        session = self._session
+        with session.exclusive():
+            state, journal = session.ready_to_write(), session.open_journal()
+            journal.set_fact("content", "yes" if keep else "no")
+            state.belong_to(journal)
+
+    def erase(
+        self, message_ids: Sequence[str] = (), documents: Iterable[bytes | str] = (), who: str | None = None
+    ) -> dict[str, int]:
+        """Take messages out of the model, the journal and the remembered verdicts: they can't come back.
+
+        What is left of a message are the heads of its rows: a fingerprint, a keyed hash of its Message-ID, its class,
+        when and by whom it was taught.
+
+        Parameters
+        ----------
+        message_ids : sequence of str
+            Message-IDs of mails, with or without brackets.
+        documents : iterable of documents
+            The messages themselves, recognised by their content.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        dict
+            "messages": how many were found; "forgotten" and "released": how many of those were learnt, or set aside;
+            "rows": rows of the journal whose content is gone; "remembered": verdicts that are no longer remembered,
+            with the sender, the subject and the content that were kept of them.
+        """
+        from surebayes.filter import upkeep
+
+        message_ids = [plain_text(name, "a Message-ID") for name in several(message_ids, "message_ids", "Message-ID")]
+        who = text_or_none(who, "who")
+        documents = list(several(documents, "documents"))
+        done = upkeep.erase(self._session, message_ids, documents, who)
+        return {**done, "remembered": self.erase_remembered(documents=documents, message_ids=message_ids)}
+
+    @classmethod
+    def rebuild(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: str | None = None,
+        width: int | None = None,
+        drop_unjournaled: bool = False,
+        who: str | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Count a filter anew from its journal alone: after damage to its other files, or with other views.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        model : {"pool", "words"}, optional
+            Other views, as in `create`; they may read no more of a message than those before. Weights are fitted anew.
+        width : int, optional
+            Another number of hashed columns.
+        drop_unjournaled : bool, default=False
+            Go on without messages that were learnt without journal, which only the tables know.
+        who : str, optional
+            Who says so.
+        progress : callable, optional
+            Called now and then with the step, the rows done, and of how many.
+
+        Returns
+        -------
+        dict
+            "documents": how many are learnt, by class; "views": how many views there are.
+        """
+        from surebayes.filter import upkeep
+
+        model, who = text_or_none(model, "model"), text_or_none(who, "who")
+        width = None if width is None else plain_whole(width, "width")
+        return upkeep.rebuild(os.fspath(path), model, width, drop_unjournaled, who, progress)
+
+    # ---- other folders
+
+    def export(self, archive: str | os.PathLike[str]) -> None:
+        """Write the whole filter, history included, as one file that `Filter.import_` reads."""
+        from surebayes.filter import archive as archives
+
+        archives.export(self._session, os.fspath(archive))
+
+    @classmethod
+    def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Self:
+        """Make a filter in a new folder from what `export` wrote, everything checked."""
+        from surebayes.filter import archive as archives
+
+        return cls(archives.import_(os.fspath(archive), os.fspath(path)))
+
+    @classmethod
+    def merge(
+        cls,
+        sources: Sequence[str | os.PathLike[str]],
+        path: str | os.PathLike[str],
+        progress: Callable[[str, int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Make a filter in a new folder that knows what two or more others do, whatever their order.
+
+        A message that several know counts once. Where their labels disagree, the later lesson counts, then the larger
+        label. Experts are weighed anew; there is no certificate until `calibrate`.
+
+        Parameters
+        ----------
+        sources : sequence of paths
+            The filters' folders; they stay as they are, and need a journal of all that they have learnt.
+        path : path
+            The new folder.
+        progress : callable, optional
+            Called now and then with the step, the messages done, and of how many.
+
+        Returns
+        -------
+        dict
+            "learnt" and "reserved": how many messages; "both": how many of them several filters knew; "disagreed": how
+            many of those had different labels; "documents": how many were learnt, by class.
+        """
+        from surebayes.filter.layers.merge import merge
+
+        return merge([os.fspath(source) for source in several(sources, "sources", "path")], os.fspath(path), progress)
+
+    def promote(
+        self,
+        into: str | os.PathLike[str],
+        documents: Iterable[bytes | str] | None = None,
+        *,
+        label: str | None = None,
+        who: str | None = None,
+    ) -> dict[str, Any]:
+        """Teach another filter, such as the base, what this one was taught, in one step that can be undone.
+
+        Parameters
+        ----------
+        into : path
+            The other filter's folder; it needs the same reader, classes and views.
+        documents : iterable of documents, optional
+            Which lessons: all of them if not given.
+        label : str, optional
+            Only lessons of this class.
+        who : str, optional
+            Who says so; in the other filter's history.
+
+        Returns
+        -------
+        dict
+            "learnt", "already" and "moved": how many; "unknown": how many documents were never learnt here; "before":
+            the version of the other filter that `rollback` undoes it with.
+        """
+        from surebayes.filter.layers.promote import promote
+
+        reader = self.reader
+        wanted = (
+            None
+            if documents is None
+            else {Document(document, reader).fingerprint for document in several(documents, "documents")}
+        )
+        label = None if label is None else label_of(label, self.classes)
+        return promote(self._session, os.fspath(into), wanted, label, text_or_none(who, "who"))
+
+    def dump(self, file: TextIO) -> None:
+        """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
+        from surebayes.filter import transfer
+
+        transfer.dump(self._session, file)
+
+    @classmethod
+    def restore(cls, file: Iterable[str], path: str | os.PathLike[str]) -> Self:
+        """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
+        from surebayes.filter import transfer
+
+        return cls(transfer.restore(file, os.fspath(path)))
+
+    def health(self) -> Health | None:
+        """Return how a layer stands on its base, and what to do where it doesn't; None without a base."""
+        from surebayes.filter.layers.health import health
+
+        with self._session.mutex:
+            return health(self._session.fresh_state(), self.path)
+
+    def move_base(self, base: str | os.PathLike[str], own_weight: int | None = None, who: str | None = None) -> bool:
+        """Have a layer stand on its base at another place, or on another filter of the same kind.
+
+        Parameters
+        ----------
+        base : path
+            The base's folder.
+        own_weight : int, optional
+            How often own lessons count; as it was if not given.
+        who : str, optional
+            Who says so.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        from surebayes.filter.layers.making import move_base
+
+        below, who = plain_text(os.fsdecode(base), "base"), text_or_none(who, "who")
+        return move_base(self._session, below, own_weight, who)
+
+
+def _reasons(state: State, features: Features, label: str) -> list[tuple[str, float]]:
+    from surebayes.pool.explanation import reasons
+
+    read = contents.read_kept(features.content) if features.document is None else features.document
+    return reasons(state.pool, read, 0 if len(state.names) == 2 else state.names.index(label))
+
+
+def _reversal(state: State, features: Features, label: str) -> float:
+    """Return how many times a message would have to be taught as another class before its verdict turns."""
+    from surebayes.pool.explanation import reversal
+
+    scores, names = state.ask(features).scores, state.names
+    if len(names) == 2:
+        other = 1 - names.index(label)
+    else:
+        other = max((c for c, name in enumerate(names) if name != label), key=lambda c: scores[c])
+    model = state.model
+    times = 1 if state.settings.base is None else state.settings.base.own_weight
+    return reversal(state.pool, features.rows, other, lambda now: model.decide(now)[0] != label, times)
+
+
+def _plain_number(value: Any, name: str) -> Any:
+    """Return a number of any type as a float; what is none stays, for those who know its range to refuse it."""
+    try:
+        return None if value is None else plain_real(value, name)
+    except (TypeError, ValueError):
+        return value
+
+
+def _by_class(certificate: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return certificates by their class."""
+    if certificate is None:
+        return {}
+    classes: dict[str, dict[str, Any]] = certificate.get("classes", {certificate.get("pos_label"): certificate})
+    return classes
+
+
+def _checked(value: float | None, name: str, low: float, high: float) -> float | None:
+    if value is None:
+        return None
+    try:
+        number: float = math.nan if isinstance(value, bool) else plain_real(value, name)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= high:
+        raise ValueError(f"{name} must be a number from {low:g} to {high:g}. Got {value!r}.")
+    return int(number) if number.is_integer() else number
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:

@@ -13,7 +13,7 @@ from surebayes.pool.fit import FitDocuments, Opinions, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from surebayes.filter.disk.spool import Spool, SpooledGroup
+    from surebayes.filter.store.spool import Spool, SpooledGroup
     from surebayes.pool.buffers import Numbers
 
 CHUNK = 256

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surebayes.errors import BadInput, StoreError
-from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.journal import Journal, Known
-from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.store.events import Event
+from surebayes.filter.store.journal import Journal, Known
 from surebayes.filter.training import Progress
 from surebayes.filter.transaction import Transaction
 from surebayes.persist.manifest import parsed
+
+if TYPE_CHECKING:
+    from surebayes.filter.session import Session
 
 
 def _described(event: Event) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from surebayes.errors import Busy, StoreError
 from surebayes.filter.manifest import Manifest
-from surebayes.filter.memory.verdicts import Memory, is_there
 from surebayes.filter.model import NO_TERMS, Decision, Model, WithoutTerms, chunks
+from surebayes.filter.verdicts.memory import Memory, is_there
 
 AHEAD = 4
 """Chunks under way for each process."""
@@ -75,7 +75,7 @@ def judging(folder: str, jobs: int = 1) -> Iterator[BulkJudging]:
 
 def is_absorbed(folder: str) -> bool:
     """Whether a filter's model has everything that its journal has, so that its files alone are enough."""
-    from surebayes.filter.disk.journal_file import errors_named, open_for_reading
+    from surebayes.filter.store.journal_file import errors_named, open_for_reading
 
     absorbed = Manifest.read(folder).place.absorbed
     try:

@@ -7,8 +7,8 @@ the server and explanations judge by the same class.
 from math import exp
 
 from surebayes._store_errors import BadModel
-from surebayes.filter.lean.tables import TableFiles
 from surebayes.filter.manifest import Manifest, Scoring, ViewTables, stable_read
+from surebayes.filter.store.tables import TableFiles
 from surebayes.pool.buffers import Numbers, reals
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import FileTable, Sums, Table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from surebayes.filter.layers.base import Standing
+    from surebayes.filter.base import Standing
     from surebayes.pool.document import Rows
 
 UNSURE = "unsure"
@@ -124,14 +124,20 @@ class Model:
         own = model = cls.of_scoring(manifest.scoring, files)
         link = manifest.link
         if link is not None:
-            from surebayes.filter.layers.base import Standing
+            from surebayes.filter.base import Standing
 
             known = None if before is None else before.standing
-            standing = Standing(folder, link, own.engine, hold, above, known)
+            standing = Standing(folder, link, own.engine, hold, cls.open, above, known)
             pool = standing.pool(own.engine, standing.lacks(own.engine, manifest.noted))
-            model = standing.model(own, pool, manifest.noted)
-            model.own, model.standing = own, standing
+            model = own.on(standing, pool, manifest.noted)
         model.files, model.manifest = files, manifest
+        return model
+
+    def on(self, standing: "Standing", pool: Engine, noted: object) -> "Model":
+        """Return the model of a layer, this being its own counts alone: `pool` has its base's too."""
+        thresholds, probability, version = standing.judging(self, noted)
+        model = Model(pool, self.names, thresholds, probability, version, standing.basis)
+        model.own, model.standing = self, standing
         return model
 
     @classmethod

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cos
 if TYPE_CHECKING:
     from typing import Any
 
-    from surebayes.filter.layers.link import BaseLink
+    from surebayes.filter.base_link import BaseLink
 
 
 class Settings:
@@ -73,7 +73,7 @@ class Settings:
         if not isinstance(value, dict) or not set(value) <= set(cls.__slots__) or not {"weights", "bias"} <= set(value):
             raise BadModel("The settings of the filter are incomplete, or of another release.")
         if value.get("base") is not None:
-            from surebayes.filter.layers.link import BaseLink
+            from surebayes.filter.base_link import BaseLink
 
             value = {**value, "base": BaseLink.from_json(value["base"])}
         settings = cls(**value)

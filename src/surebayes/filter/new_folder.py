@@ -6,9 +6,9 @@ import contextlib
 import os
 
 from surebayes.errors import StoreError
-from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.journal_file import has_rows
 from surebayes.filter.plain import plain_text
+from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.journal_file import has_rows
 from surebayes.persist.folder import locked, make_private
 from surebayes.pool.table import MAX_KEYS
 

@@ -17,18 +17,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from surebayes.core.checks import fraction
 from surebayes.errors import BadModel
-from surebayes.filter.disk.journal import Journal
 from surebayes.filter.features import Features
 from surebayes.filter.model import UNSURE
 from surebayes.filter.plain import label_of
-from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
@@ -51,6 +50,9 @@ from surebayes.promises.order_statistics import (
     confidence_of_renewal,
     vouched_rate,
 )
+
+if TYPE_CHECKING:
+    from surebayes.filter.session import Session
 
 SHORT = 8
 """Distinct words and runs of words below which two texts may be equal by chance."""

@@ -14,14 +14,14 @@ import threading
 import time
 
 from surebayes.errors import BadModel, Busy, StoreError
-from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.journal import Journal
-from surebayes.filter.disk.journal_file import PAGE, SMALL_PAGE
-from surebayes.filter.disk.store import ModelFolder
-from surebayes.filter.disk.unjournaled import unpack_events
 from surebayes.filter.manifest import Manifest, stable_read
 from surebayes.filter.model import Model
 from surebayes.filter.state import State
+from surebayes.filter.store.events import Event
+from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.journal_file import PAGE, SMALL_PAGE
+from surebayes.filter.store.model_folder import ModelFolder
+from surebayes.filter.store.unjournaled import unpack_events
 from surebayes.filter.transaction import Transaction
 from surebayes.persist.folder import flush_folder, locked
 from surebayes.persist.manifest import dumped
@@ -30,7 +30,7 @@ TYPE_CHECKING = False  # single lessons by command import this module, and typin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from surebayes.filter.layers.link import BaseLink
+    from surebayes.filter.base_link import BaseLink
     from surebayes.pool.specs import ViewSpec
 
 ABSORB_AFTER = 100

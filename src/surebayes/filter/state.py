@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from surebayes.errors import BadModel
-from surebayes.filter.disk import contents
-from surebayes.filter.disk.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
-from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.unjournaled import Learnt
 from surebayes.filter.features import Features, batch_of
-from surebayes.filter.lean.tables import TableFiles
 from surebayes.filter.manifest import Place
 from surebayes.filter.model import Model
 from surebayes.filter.model_settings import Settings
+from surebayes.filter.store import contents
+from surebayes.filter.store.bodies import pack_content, pack_rows, set_stages, unpack_content, unpack_rows
+from surebayes.filter.store.events import Event
+from surebayes.filter.store.tables import TableFiles
+from surebayes.filter.store.unjournaled import Learnt
 from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
 from surebayes.pool.engine import Engine
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from surebayes.filter.disk.journal import Journal
-    from surebayes.filter.disk.store import Lesson, ModelFolder
-    from surebayes.filter.layers.base import Standing
-    from surebayes.filter.layers.link import BaseLink
+    from surebayes.filter.base import Standing
+    from surebayes.filter.base_link import BaseLink
     from surebayes.filter.manifest import Manifest
     from surebayes.filter.model import Decision
+    from surebayes.filter.store.journal import Journal
+    from surebayes.filter.store.model_folder import Lesson, ModelFolder
     from surebayes.filter.transaction import Transaction
     from surebayes.pool.document import Rows
     from surebayes.pool.engine import Batch
@@ -449,9 +449,7 @@ class State:
         own, standing = self.own_model, self.standing
         if standing is None:
             return own
-        model = standing.model(own, self.pool, self.noted)
-        model.own, model.standing = own, standing
-        return model
+        return own.on(standing, self.pool, self.noted)
 
     def become_layer(self, base: BaseLink) -> None:
         """Stand on a base from the first lesson on: weights are steps from the base's."""
@@ -467,10 +465,10 @@ class State:
         if link is None:
             return
         if self.standing is None or self.standing.link != link or not self.standing.is_current:
-            from surebayes.filter.layers.base import Standing
+            from surebayes.filter.base import Standing
 
             is_as_written = self.standing is None and self.version == 0
-            self.standing = Standing(folder, link, self.engine, hold, before=self.standing)
+            self.standing = Standing(folder, link, self.engine, hold, Model.open, before=self.standing)
             self._lacks = self.standing.lacks(self.engine, self.noted) if is_as_written else None
             self._pool = None
             self.version += 1
@@ -495,7 +493,7 @@ class State:
         """Return for each view how many columns of a message neither a layer nor its base has; nothing without one."""
         if self._lacks is None or self.standing is None or self.standing.base is None:
             return []
-        from surebayes.filter.layers.counting import unseen
+        from surebayes.filter.base_counts import unseen
 
         return unseen(self.standing.base.model.engine, self.engine, rows)
 

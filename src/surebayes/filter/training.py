@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
-from surebayes.filter.disk import contents
-from surebayes.filter.disk.contents import Reading
-from surebayes.filter.disk.events import Event, MessageRows
-from surebayes.filter.disk.spool import Places, Spool, SpooledGroup
-from surebayes.filter.disk.unjournaled import pack_events
 from surebayes.filter.features import Features
 from surebayes.filter.first_training import FEWEST, count_first, is_first
 from surebayes.filter.plain import label_of
-from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.store import contents
+from surebayes.filter.store.contents import Reading
+from surebayes.filter.store.events import Event, MessageRows
+from surebayes.filter.store.spool import Places, Spool, SpooledGroup
+from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import WEIGHING, in_order, is_weighable, turns_of
 from surebayes.pool.buffers import Numbers, ints
@@ -27,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    from surebayes.filter.session import Session
     from surebayes.pool.engine import Batch
 
     Item = TypeVar("Item")

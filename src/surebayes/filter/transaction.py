@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 
-from surebayes.filter.disk.bodies import pack_stages
-from surebayes.filter.disk.events import Event, event_of, number_rows, row_of
+from surebayes.filter.store.bodies import pack_stages
+from surebayes.filter.store.events import Event, event_of, number_rows, row_of
 from surebayes.persist.manifest import dumped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from surebayes.filter.disk.events import MessageRows, Row
-    from surebayes.filter.disk.journal import Journal, Known
     from surebayes.filter.features import Features
     from surebayes.filter.state import State
+    from surebayes.filter.store.events import MessageRows, Row
+    from surebayes.filter.store.journal import Journal, Known
     from surebayes.pool.document import Rows
 
 

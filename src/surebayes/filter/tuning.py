@@ -7,10 +7,9 @@ from functools import partial
 from math import isfinite
 
 from surebayes.errors import BadModel
-from surebayes.filter.disk.journal import Journal
 from surebayes.filter.features import batch_of
-from surebayes.filter.session import Session
 from surebayes.filter.state import LEARNING, State
+from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import HELD_OUT, WEIGHING, in_order, is_weighable, turns_of
@@ -21,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
+
+    from surebayes.filter.session import Session
 
 FEWEST = 20
 """Messages of each side that new weights need to rest on."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surebayes.errors import BadConfig
-from surebayes.filter.layers.names import person_named
+from surebayes.filter.person_names import person_named
 
 ROLES = ("read", "teach", "admin")
 """Each may do what those before it may."""

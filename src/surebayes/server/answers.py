@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from surebayes.errors import BadInput, NoInput, NoModel
 from surebayes.filter.filter import Filter
-from surebayes.filter.layers.persons import Persons
-from surebayes.filter.memory.listing import RememberedVerdict
+from surebayes.filter.persons import Persons
+from surebayes.filter.verdicts.listing import RememberedVerdict
 from surebayes.pool.explanation import Explained
 from surebayes.server.counters import Counters
 from surebayes.server.layers import OpenLayers

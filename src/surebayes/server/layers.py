@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surebayes.errors import StoreError
+from surebayes.filter.base import stamp_of
 from surebayes.filter.filter import Filter
-from surebayes.filter.layers.base import stamp_of
-from surebayes.filter.layers.persons import Persons, folder_of, has_layer
 from surebayes.filter.new_folder import remove_unused
+from surebayes.filter.persons import Persons, folder_of, has_layer
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from surebayes import __version__
-from surebayes.filter.lean.fields import header_fields
-from surebayes.filter.lean.one_shot import with_fields
+from surebayes.filter.header_fields import header_fields
+from surebayes.filter.quick.filter_mail import with_fields
 from surebayes.mail.readers import header_end
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement
@@ -21,7 +21,7 @@ def symbol_of(judgement: Judgement) -> str:
 
     Examples
     --------
-    >>> from surebayes.filter.lean.verdict import Verdict
+    >>> from surebayes.filter.verdict import Verdict
     >>> symbol_of(Judgement(Verdict("spam", 1.0, 0.0, 0.9), True, True))
     'SUREBAYES_SPAM'
     """

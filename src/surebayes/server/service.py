@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from surebayes.errors import BadInput, NoModel, StoreError
 from surebayes.filter.filter import Filter
-from surebayes.filter.layers.names import checked_name, person_named
-from surebayes.filter.layers.persons import Persons, Quota, has_layer
-from surebayes.filter.lean.verdict import Verdict
 from surebayes.filter.model import UNSURE
+from surebayes.filter.person_names import checked_name, person_named
+from surebayes.filter.persons import Persons, Quota, has_layer
+from surebayes.filter.verdict import Verdict
 from surebayes.persist.leftovers import remove_leftovers
 from surebayes.server.access import Tokens
 from surebayes.server.answers import Answers

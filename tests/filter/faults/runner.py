@@ -17,9 +17,9 @@ import tempfile
 import surebayes as sb
 from surebayes.errors import StoreError
 from surebayes.filter import training
-from surebayes.filter.disk import journal_file
 from surebayes.filter.model import Model
 from surebayes.filter.session import Session
+from surebayes.filter.store import journal_file
 from surebayes.synthetic import mail_stream
 
 MODES = {"kill": 1, "eio": 2, "enospc": 3, "short": 4}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import surebayes as sb
 from surebayes.errors import BadInput, BadModel, NoModel, QuotaReached
 from surebayes.filter import tuning
-from surebayes.filter.layers.base import DEEPEST
-from surebayes.filter.layers.persons import Persons, Quota
+from surebayes.filter.base import DEEPEST
 from surebayes.filter.model import Model
+from surebayes.filter.persons import Persons, Quota
 from surebayes.pool.buffers import ints
 from surebayes.pool.weights import PoolWeights
 from surebayes.synthetic import mail_stream

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 import surebayes as sb
 from strategies import layer_steps
 from surebayes.errors import BadModel
-from surebayes.filter.layers.persons import Persons
 from surebayes.filter.model import Model
+from surebayes.filter.persons import Persons
 from surebayes.filter.state import FEW_LESSONS
 from surebayes.pool.engine import Engine
 from surebayes.server.layers import OpenLayers
@@ -133,7 +133,7 @@ def test_a_layer_or_its_base_is_killed(site, tmp_path):
 _PERSONS = """
 import gc, os, sys
 import surebayes as sb
-from surebayes.filter.layers.persons import Persons
+from surebayes.filter.persons import Persons
 from surebayes.pool.engine import Engine
 from surebayes.server.layers import OpenLayers
 from surebayes.synthetic import mail_stream

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from running import Server
 
-from surebayes.filter.lean.verdict import Verdict
+from surebayes.filter.verdict import Verdict
 from surebayes.server.limits import TooLarge
 from surebayes.server.mail.spamd import (
     UNPACKED,

@@ -118,8 +118,8 @@ class Person:
     """
 
     def __init__(self, users: str, name: str, site: str | None, means: str) -> None:
-        from surebayes.filter.layers.names import person_named
-        from surebayes.filter.layers.persons import folder_of, judging_folder, own_folder
+        from surebayes.filter.person_names import person_named
+        from surebayes.filter.persons import folder_of, judging_folder, own_folder
 
         if person_named(name) is None:
             folder_of(users, name)  # says why not

@@ -38,7 +38,7 @@ def is_flag(name: str) -> bool:
 
 def limit(opened: Filter, quota: Mapping[str, int] | None) -> None:
     """Hold a filter to the quota of persons, if it is for one or a quota is given."""
-    from surebayes.filter.layers.persons import Quota
+    from surebayes.filter.persons import Quota
 
     if quota is not None and (quota["quota_lessons"] or quota["quota_bytes"]):
         opened.limit(Quota(quota["quota_lessons"], quota["quota_bytes"]))
@@ -49,8 +49,8 @@ def opened_to_teach(model: str, renew: bool, quota: Mapping[str, int] | None) ->
     """Lend a filter, or the layer of a person, which is made at the first lesson: without one none is left."""
     from surebayes.filter import settings
     from surebayes.filter.filter import Filter
-    from surebayes.filter.layers.persons import Persons, folder_of, has_layer
     from surebayes.filter.new_folder import remove_unused
+    from surebayes.filter.persons import Persons, folder_of, has_layer
 
     meant, unused = person(), None
     if meant is not None and quota is not None:

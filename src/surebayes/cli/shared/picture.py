@@ -11,7 +11,7 @@ from surebayes.cli.shared import show as _show
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from surebayes.filter.lean.verdict import Verdict
+    from surebayes.filter.verdict import Verdict
     from surebayes.pool.explanation import PoolExplanation, ViewShare
 
 _BAR = 20  # letters of the longest bar

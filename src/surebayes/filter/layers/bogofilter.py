@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from surebayes.errors import BadInput
-from surebayes.filter.disk.transfer import DUMP, VERSION, restore
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.transfer import DUMP, VERSION, restore
 from surebayes.kernels import kernel
 from surebayes.kernels.reference.pool import key_bits
 from surebayes.mail.header_tokens import words

@@ -6,7 +6,7 @@ import shlex
 from typing import NamedTuple
 
 from surebayes.errors import NoModel
-from surebayes.filter.layers.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of
+from surebayes.filter.base import ALONE, ON_BASE, ON_LAST, ON_PART, identity_of
 from surebayes.filter.state import State
 
 _UNREADABLE = "?"

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from surebayes.errors import BadInput, BadModel
-from surebayes.filter.layers.base import identity_of, link_to, open_whole
-from surebayes.filter.layers.link import check_weight
+from surebayes.filter.base import identity_of, link_to, open_whole
+from surebayes.filter.base_link import check_weight
+from surebayes.filter.model import Model
 from surebayes.filter.session import Session
 from surebayes.pool.specs import views_of
 
@@ -20,7 +21,7 @@ def create_layer(
 ) -> Session:
     """Make a layer on a base; BadInput where it was asked for with another reader, classes or views than the base's."""
     own_weight = check_weight(own_weight)
-    below = open_whole(base, path)
+    below = open_whole(base, path, Model.open)
     engine, names = below.model.engine, below.model.names
     theirs = {"classes": list(names), "reader": engine.reader}
     for name, value in theirs.items():
@@ -54,7 +55,7 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     link = state.settings.base
     if link is None:
         raise BadInput(f"{session.path!r} is no layer: it was made without a base, and what it learnt is whole.")
-    below = open_whole(base, session.path, state.engine)
+    below = open_whole(base, session.path, Model.open, state.engine)
     if list(below.model.names) != list(state.names):
         raise BadModel(f"The base {base!r} has other classes: {below.model.names!r}, not {state.names!r}.")
     wanted = link_to(below, session.path, link.own_weight if own_weight is None else own_weight)

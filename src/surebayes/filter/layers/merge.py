@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from surebayes.errors import BadInput
 from surebayes.filter import tuning
-from surebayes.filter.disk.events import Event
-from surebayes.filter.disk.journal import Journal
 from surebayes.filter.features import batch_of
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.store.events import Event
+from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import in_order, turns_of

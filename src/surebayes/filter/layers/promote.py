@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import Any
 
 from surebayes.errors import BadInput
-from surebayes.filter.disk import contents
-from surebayes.filter.disk.bodies import unpack_content
 from surebayes.filter.features import Features
 from surebayes.filter.session import Session
 from surebayes.filter.state import State
+from surebayes.filter.store import contents
+from surebayes.filter.store.bodies import unpack_content
 from surebayes.filter.transaction import Transaction
 
 

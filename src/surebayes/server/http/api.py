@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from surebayes.filter.memory.listing import OTHERS
+from surebayes.filter.verdicts.listing import OTHERS
 from surebayes.server.http import calls
 from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
 

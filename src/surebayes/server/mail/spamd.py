@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surebayes.errors import SurebayesError
-from surebayes.filter.lean.fields import ascii_line
+from surebayes.filter.header_fields import ascii_line
 from surebayes.server.limits import TooLarge
 from surebayes.server.marks import marked, symbol_of
 from surebayes.server.scale import REQUIRED

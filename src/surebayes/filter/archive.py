@@ -1,0 +1,232 @@
+"""A filter as one file with its whole history: written whole or not at all, and unpacked with nothing taken on trust.
+
+An archive may come from anybody. It may hold a filter's files and no others, unpacks to a bounded size, and is opened
+and checked as any filter before a file of it gets to its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from surebayes.errors import BadModel
+from surebayes.filter import settings
+from surebayes.filter.manifest import Manifest
+from surebayes.filter.session import Session
+from surebayes.filter.settings import NAME as CONFIG
+from surebayes.filter.store.journal_file import NAME as JOURNAL
+from surebayes.filter.verdicts.database import NAME as VERDICTS
+from surebayes.filter.verdicts.database import Database
+from surebayes.persist.folder import adopt_named, checked_entry, flush_folder, locked, make_private, put, put_pieces
+from surebayes.persist.leftovers import new_file, scratch_folder
+from surebayes.persist.manifest import MAX_MANIFEST, dumped, seal
+from surebayes.persist.manifest import NAME as MANIFEST
+
+MAX_RATIO = 100
+"""How many times its size an archive may unpack to: a filter's files shrink to a third, a bomb to a thousandth."""
+_ALWAYS = 2**24  # small archives may unpack to this whatever their size
+_MAX_CONFIG = 2**20
+_PIECE = 2**20
+_BROKEN = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- out
+
+
+def export(session: Session, archive: str) -> None:
+    """See `Filter.export`."""
+    session.absorb(None)
+    with session.exclusive(), contextlib.ExitStack() as stack:
+        copy = stack.enter_context(_copied(session.path, JOURNAL))
+        session.open_journal().copy_to(copy)
+        names = [checked_entry(entry)[0] for entry in session.folder.manifest().files.values()]
+        files = {name: os.path.join(session.path, name) for name in (MANIFEST, *names)} | {JOURNAL: copy}
+        if os.path.isfile(os.path.join(session.path, CONFIG)):
+            files[CONFIG] = os.path.join(session.path, CONFIG)
+        if os.path.isfile(os.path.join(session.path, VERDICTS)):
+            files[VERDICTS] = stack.enter_context(_copied(session.path, VERDICTS))
+            memory = Database(session.path)
+            memory.copy_to(files[VERDICTS])
+            memory.close()
+        _pack(files, archive)
+
+
+@contextlib.contextmanager
+def _copied(folder: str, name: str) -> Iterator[str]:
+    """Lend the path of an empty file for a copy; who writes to the folder next removes what a killed process left."""
+    path = os.path.join(folder, f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{name}")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield path
+    finally:
+        for each in (path, f"{path}-wal", f"{path}-shm", f"{path}-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each)
+
+
+def _pack(files: dict[str, str], archive: str) -> None:
+    """Write an archive beside its place, flush it to disk, and put it there."""
+    beside = os.path.dirname(os.path.abspath(archive))
+    partial, handle = new_file(beside)
+    try:
+        with open(handle, "wb") as out:
+            with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+                for name, source in files.items():
+                    packed.write(source, name)
+            out.flush()
+            os.fsync(out.fileno())
+            os.replace(partial, archive)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+    flush_folder(beside)
+
+
+# ---------------------------------------------------------------------- in
+
+
+def import_(archive: str, path: str) -> Session:
+    """See `Filter.import_`."""
+    check_new(path)
+    beside = os.path.dirname(os.path.abspath(path))
+    os.makedirs(beside, exist_ok=True)
+    with scratch_folder(beside, "import") as scratch:
+        try:
+            with zipfile.ZipFile(archive) as file:
+                _unpack(file, os.stat(archive).st_size, scratch)
+        except _BROKEN as error:
+            if isinstance(error, BadModel):
+                raise
+            raise BadModel(f"{archive} is damaged, or no archive of a filter: {error}.") from error
+        _check(scratch)
+        put_in_place(scratch, path)
+    return Session.open(path)
+
+
+def _check(folder: str) -> None:
+    """Check all of an unpacked filter: its tables, every row of its journal, and that they belong together."""
+    copy = Session.open(folder)
+    try:
+        copy.loaded()
+        journal = copy.reading()
+        for _ in journal.heads():
+            pass
+        problems = journal.problems()
+        if problems:
+            raise BadModel(problems[0])
+    finally:
+        copy.close()
+
+
+def settings_of(archive: str) -> tuple[list[str], list[str]]:
+    """Return the names of the settings in an archive that `import_` takes, and of those that it leaves out."""
+    with zipfile.ZipFile(archive) as file:
+        if CONFIG not in file.namelist():
+            return [], []
+        values = settings.parsed(file.read(CONFIG))
+    taken = settings.of_model(values)
+    return list(taken), [name for name in values if name not in taken]
+
+
+def _unpack(file: zipfile.ZipFile, size: int, folder: str) -> None:
+    """Write the files of an archive to a folder, flushed."""
+    entries = {info.filename: info for info in file.infolist()}
+    if MANIFEST not in entries or len(entries) != len(file.infolist()):
+        raise BadModel(f"The archive has no {MANIFEST}, or a file twice.")
+    unpacked = sum(info.file_size for info in entries.values())
+    if unpacked > max(MAX_RATIO * size, _ALWAYS):
+        raise BadModel(f"The archive of {size:,} bytes would unpack to {unpacked:,}: no archive of a filter.")
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
+        raise BadModel("The archive is compressed in a way that no archive of a filter is.")
+    if entries[MANIFEST].file_size > MAX_MANIFEST or (CONFIG in entries and entries[CONFIG].file_size > _MAX_CONFIG):
+        raise BadModel(f"{MANIFEST} or {CONFIG} in the archive is too large to be one.")
+    if CONFIG in entries:  # before the manifest, which has what the filter command needs of it
+        with file.open(CONFIG) as source:
+            values = settings.of_model(settings.parsed(source.read(_MAX_CONFIG + 1)))
+        if values:
+            put(folder, CONFIG, settings.as_toml(values).encode())
+    put_pieces(folder, MANIFEST, _pieces(file, MANIFEST))
+    try:
+        described = Manifest.read(folder).files
+        sizes = {name: size for name, size, _ in map(checked_entry, described.values())}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadModel(f"The archive's manifest lacks {error}.") from error
+    _set_gist(folder)
+    if entries.keys() - {CONFIG, VERDICTS} != {MANIFEST, JOURNAL, *sizes}:
+        raise BadModel(f"The archive holds other files than a filter's: {sorted(entries)}.")
+    for name, size_said in sizes.items():
+        if entries[name].file_size != size_said:
+            raise BadModel(f"{name} in the archive has another size than its manifest says.")
+    for name in (*sizes, JOURNAL, *(entries.keys() & {VERDICTS})):
+        put_pieces(folder, name, _pieces(file, name))
+    if VERDICTS in entries:
+        memory = Database(folder)
+        problems = memory.problems()
+        memory.close()
+        if problems:
+            raise BadModel(problems[0])
+
+
+def _set_gist(folder: str) -> None:
+    """Have the manifest say what the settings that were taken say: it has the gist of those of its maker."""
+    manifest = Manifest.read(folder).values
+    gist = settings.compiled(folder)
+    if manifest.get("config", gist) != gist:
+        body = {name: value for name, value in manifest.items() if name != "crc32"}
+        put(folder, MANIFEST, seal(dumped({**body, "config": gist})))
+
+
+def _pieces(file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with file.open(name) as source:
+        while piece := source.read(_PIECE):
+            yield piece
+
+
+def put_in_place(scratch: str, path: str) -> None:
+    """Put the files of a checked filter in their place, the manifest last: without it there is no filter."""
+    made = make_private(path)
+    moved: list[str] = []
+    try:
+        with locked(path):
+            check_new(path)  # somebody else may have been quicker
+            names = [name for name in os.listdir(scratch) if name not in (MANIFEST, "lock")]
+            if os.path.exists(os.path.join(path, CONFIG)):  # settings that were there before stay, and hold
+                names = [name for name in names if name != CONFIG]
+                os.utime(os.path.join(path, CONFIG))
+            for name in names:
+                os.replace(os.path.join(scratch, name), os.path.join(path, name))
+                moved.append(name)
+            adopt_named(path, *names)
+            flush_folder(path)
+            os.replace(os.path.join(scratch, MANIFEST), os.path.join(path, MANIFEST))
+            moved.clear()
+            adopt_named(path, MANIFEST)
+            flush_folder(path)
+            flush_folder(os.path.dirname(os.path.abspath(path)))
+    except BaseException:
+        for name in moved:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(path, name))
+        if made:
+            _remove_empty(path)
+        raise
+
+
+def _remove_empty(path: str) -> None:
+    """Remove a folder that holds nothing but a lock."""
+    with contextlib.suppress(OSError):
+        if os.listdir(path) == ["lock"]:
+            os.unlink(os.path.join(path, "lock"))
+        os.rmdir(path)
+
+
+def check_new(path: str) -> None:
+    """Refuse a folder that holds anything but a lock and settings."""
+    if os.path.isdir(path) and set(os.listdir(path)) - {"lock", CONFIG}:
+        raise FileExistsError(f"{path!r} is not empty. Use a new or empty folder.")

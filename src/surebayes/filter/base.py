@@ -1,0 +1,320 @@
+"""What a layer stands on: the filter below it, opened to read, picked up anew when it changes, never written.
+
+A layer is a filter whose settings name a base. It judges by the base's counts and, many times, its own; weights are
+the base's and the steps of own lessons, second stages are the base's, and so is the threshold until the layer has one
+of its own. Where the base can't be read, judging goes on with the base as it was last read by this process, else by
+the own counts alone, and says so. The base may itself be a layer.
+
+This module is on the way of `surebayes filter`: no numpy, no typing.
+"""
+
+import os
+from math import isfinite
+
+from surebayes.errors import BadModel, StoreError
+from surebayes.filter.base_counts import lacking, no_steps, over, stepped
+from surebayes.filter.base_link import BaseLink, check_weight
+from surebayes.filter.manifest import Manifest
+from surebayes.pool.engine import Engine
+from surebayes.pool.weights import PoolWeights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from surebayes.filter.model import Model
+
+    OpenModel = Callable[[str, bool, "Model | None", "tuple[str, ...]"], Model]
+
+DEEPEST = 8
+"""Layers that may stand on one another."""
+ON_BASE, ON_LAST, ON_PART, ALONE = "base", "last base", "part of the base", "own layer"
+"""By what a layer's verdict was found: the base as it is, as it was when it could last be read, without what the base
+itself stands on, or without it."""
+
+
+def stamp_of(folder: str) -> "tuple[int, int]":
+    """Return what changes when a folder's manifest is replaced; zeros where there is none."""
+    try:
+        stat = os.stat(os.path.join(folder, "manifest.json"))
+    except OSError:
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_ino
+
+
+class Base:
+    """A base, as it was last read.
+
+    Attributes
+    ----------
+    folder : str
+        Its folder.
+    model : Model
+        Its model, which may stand on another one.
+    rows : int
+        The rows of its journal that the model has.
+    """
+
+    __slots__ = ("__weakref__", "folder", "model", "rows", "stamp")
+
+    def __init__(
+        self, folder: str, hold: bool, above: "tuple[str, ...]", open_model: "OpenModel", before: "Base | None" = None
+    ) -> None:
+        self.folder, self.stamp = folder, stamp_of(folder)
+        self.model: Model = open_model(folder, hold, None if before is None else before.model, above)
+        self.rows = self.model.rows
+
+    @property
+    def version(self) -> str:
+        """The version of its model, and of those below it."""
+        return self.model.version
+
+    @property
+    def tuned(self) -> str:
+        """What changes when it, or what is below it, is weighed anew: steps from other weights mean nothing then."""
+        return self.model.tuned
+
+    @property
+    def problem(self) -> str:
+        """Why something that it stands on can't be read; "" if all can."""
+        return "" if self.model.standing is None else self.model.standing.problem
+
+    @property
+    def folders(self) -> "list[str]":
+        """The folders that it stands on itself."""
+        return [] if self.model.standing is None else self.model.standing.folders
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it, and what is below it, is as it was when it was read."""
+        return self.stamp == stamp_of(self.folder) and self.model.is_current
+
+
+def opened(
+    folder: str, link: BaseLink, layer: Engine, hold: bool, open_model: "OpenModel",
+    above: "tuple[str, ...]" = (), before: "Base | None" = None,
+) -> Base:  # fmt: skip
+    """Open the base of a layer in a folder; StoreError, BadModel or OSError where it can't be its base any more."""
+    problem: Exception | None = None
+    for place in link.places(folder):
+        try:
+            if identity_of(place) != link.id:
+                raise BadModel(f"{place!r} is another filter than the one that this layer was made on.")
+            return open_base(place, folder, layer, hold, open_model, above, before)
+        except (StoreError, OSError) as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def identity_of(folder: str) -> str:
+    """Return what tells a filter from any other, however often it is taught or moved."""
+    return Manifest.read(folder).place.id
+
+
+def open_base(
+    place: str, folder: str, layer: "Engine | None", hold: bool, open_model: "OpenModel",
+    above: "tuple[str, ...]" = (),
+    before: "Base | None" = None,
+) -> Base:  # fmt: skip
+    """Open a filter as the base of a layer; BadModel where it stands on the layer itself, or is of another kind."""
+    here = os.path.realpath(folder)
+    below = os.path.realpath(place)
+    chain = (*above, here)
+    if below in chain:
+        raise BadModel(f"{place!r} can't be the base of {folder!r}: it is that layer itself, or stands on it.")
+    if len(chain) >= DEEPEST:
+        raise BadModel(f"At most {DEEPEST} layers can stand on one another; {place!r} would be one more.")
+    last = before if before is not None and before.folder == place else None
+    base = _shared(place, below, chain, open_model, last) if hold else Base(place, hold, chain, open_model, last)
+    if layer is not None:
+        _check_same(base, layer)
+    return base
+
+
+_open: "dict[str, Any]" = {}
+"""Bases that layers of this process hold, by their real paths: weak references, so that the last layer lets them go."""
+
+
+def _shared(place: str, real: str, chain: "tuple[str, ...]", open_model: "OpenModel", before: "Base | None") -> Base:
+    """Return a base that other layers of this process may stand on too; its tables are read once for all of them."""
+    from weakref import ref
+
+    known: Base | None = _open[real]() if real in _open else None
+    if known is not None and known.folder == place and known.is_current and _may_stand_below(known, chain):
+        return known
+    base = Base(place, True, chain, open_model, before or known)
+    _open[real] = ref(base, lambda gone: _open.pop(real, None) if _open.get(real) is gone else None)
+    return base
+
+
+def _may_stand_below(base: Base, chain: "tuple[str, ...]") -> bool:
+    """Whether a base that was opened for one layer can be another one's, with all that it stands on itself."""
+    below = [os.path.realpath(folder) for folder in base.folders]
+    return not base.problem and len(chain) + 1 + len(below) <= DEEPEST and not any(each in chain for each in below)
+
+
+def open_whole(place: str, folder: str, open_model: "OpenModel", layer: "Engine | None" = None) -> Base:
+    """Open a filter that is to become the base of a layer; BadModel also where something below it is wrong."""
+    base = open_base(place, folder, layer, True, open_model)
+    if base.problem:
+        raise BadModel(f"{place!r} can't be a base: {base.problem}")
+    return base
+
+
+def _check_same(base: Base, layer: Engine) -> None:
+    theirs = base.model.engine
+    for what, mine, other in (
+        ("reader", layer.reader, theirs.reader),
+        ("number of classes", layer.classes, theirs.classes),
+        ("views", layer.views, theirs.views),
+    ):
+        if mine != other:
+            shown = "" if what == "views" else f" ({other!r}, not {mine!r})"
+            raise BadModel(
+                f"The base {base.folder!r} has another {what} than the layer{shown}.".replace("another v", "other v")
+            )
+
+
+# ---------------------------------------------------------------------- judging on it
+
+
+def steps_of(layer: Engine, link: BaseLink, base: Base) -> PoolWeights:
+    """Return the steps of own lessons; none where the base has been weighed anew since."""
+    if link.tuned != base.tuned:
+        return no_steps(len(layer.contrasts), layer.n_experts)
+    return layer.weights
+
+
+def pool_on(base: Base, layer: Engine, link: BaseLink, lacks: "list[int] | None" = None) -> Engine:
+    """Return the pool that a layer judges by."""
+    engine = over(base.model.engine, layer, link.own_weight, lacks)
+    engine.weights = stepped(base.model.engine.weights, steps_of(layer, link, base).units)
+    return engine
+
+
+def pool_alone(layer: Engine) -> Engine:
+    """Return the pool that a layer judges by without its base: all experts weighed the same, and own steps."""
+    engine = Engine(layer.reader, layer.views, layer.classes, layer.sums)
+    engine.documents = layer.documents
+    engine.weights = stepped(engine.weights, layer.weights.units)
+    return engine
+
+
+def thresholds_of(noted: object) -> "dict[str, float]":
+    """Return the thresholds of a base as a layer's manifest has them; none where it has none."""
+    values = noted.get("thresholds") if isinstance(noted, dict) else None
+    fits = isinstance(values, dict) and all(isinstance(value, float) and isfinite(value) for value in values.values())
+    return values if fits else {}  # type: ignore[return-value]
+
+
+class Standing:
+    """A layer's base as far as it can be had: the base, or the last one that could be read, or none, and why.
+
+    Attributes
+    ----------
+    base : Base or None
+        The base.
+    problem : str
+        Why it isn't the one of now; "" if it is.
+    """
+
+    __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
+
+    def __init__(
+        self, folder: str, link: BaseLink, layer: Engine, hold: bool, open_model: "OpenModel",
+        above: "tuple[str, ...]" = (),
+        before: "Standing | None" = None,
+    ) -> None:  # fmt: skip
+        self.folder, self.link, self.hold, self._above = folder, link, hold, above
+        self.base: Base | None = None
+        self.problem, self._is_last = "", False
+        self._looked = self._stamps()
+        last = before.base if before is not None and before.link.id == link.id else None
+        if last is not None and last.is_current:
+            self.base, self.problem = last, last.problem
+            return
+        try:
+            self.base = opened(folder, link, layer, hold, open_model, above, last)
+            self.problem = self.base.problem
+        except (StoreError, OSError, ValueError) as error:
+            self.base, self.problem, self._is_last = last, str(error), True
+
+    def _stamps(self) -> "list[tuple[int, int]]":
+        return [stamp_of(place) for place in self.link.places(self.folder)]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed below; where the base couldn't be read, whether that is still so."""
+        if self.base is None or self._is_last:
+            return self._looked == self._stamps()
+        return self.base.is_current
+
+    @property
+    def basis(self) -> str:
+        """By what verdicts are found."""
+        if self.base is None:
+            return ALONE
+        return ON_LAST if self._is_last else ON_PART if self.problem else ON_BASE
+
+    @property
+    def folders(self) -> "list[str]":
+        """The folders below, the nearest first."""
+        return [] if self.base is None else [self.base.folder, *self.base.folders]
+
+    def pool(self, layer: Engine, lacks: "list[int] | None" = None) -> Engine:
+        """Return the pool to judge by."""
+        return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, lacks)
+
+    def judging(self, own: "Model", noted: object) -> "tuple[dict[str, float], Sequence[float] | None, str]":
+        """Return thresholds, map to probabilities and version of a layer: its own, or the base's until it has some.
+
+        Parameters
+        ----------
+        own : Model
+            The layer without its base.
+        noted : dict, optional
+            What `note` returned when the base could be read.
+        """
+        below = self.base.model if self.base is not None else None
+        last = below.thresholds if below is not None else thresholds_of(noted)
+        probability = own.probability if own.probability is not None or below is None else below.probability
+        version = own.version if below is None else f"{own.version}/{below.version}"
+        return own.thresholds or last, probability, version
+
+    def status(self) -> "dict[str, Any]":
+        """Return how a layer stands, as plain values."""
+        version = None if self.base is None else self.base.version
+        return {
+            "path": self.link.path, "own_weight": self.link.own_weight, "version": version, "basis": self.basis,
+            "problem": self.problem or None,
+        }  # fmt: skip
+
+    def note(self, lacks: "list[int] | None") -> "dict[str, Any] | None":
+        """Return what a manifest keeps of the base: which version the numbers of columns are for, and its threshold."""
+        if self.base is None:
+            return None
+        base = self.base
+        return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.model.thresholds}
+
+    def lacks(self, layer: Engine, noted: object) -> "list[int] | None":
+        """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
+        if self.base is None:
+            return None
+        if isinstance(noted, dict) and noted.get("base") == self.base.version:
+            columns = noted.get("lacks")
+            if isinstance(columns, list) and len(columns) == len(layer.views) and all(map(_is_count, columns)):
+                return columns
+        return lacking(self.base.model.engine, layer)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def link_to(base: Base, folder: str, own_weight: int) -> BaseLink:
+    """Return what a layer's settings say of its base."""
+    path = os.path.abspath(base.folder)
+    near = os.path.relpath(path, os.path.abspath(folder))
+    return BaseLink(path, near, identity_of(base.folder), check_weight(own_weight), base.tuned)

@@ -1,1 +1,0 @@
-"""The parts of `Filter`: what it can be asked to do, one class for each kind of request."""

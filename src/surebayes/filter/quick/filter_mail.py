@@ -1,0 +1,339 @@
+"""`surebayes filter`: one mail from standard input to standard output, with header fields that say what it is.
+
+Whatever goes wrong, the mail comes out whole, or the exit code is 75 and the mail server keeps its own copy. So this
+module imports `os` and `sys` alone; the rest is imported where a failing import is caught like any other error.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+HELD = 16 * 1024 * 1024 + 1
+"""Bytes of a mail that are held in memory: one more than the mail reader reads, so that it notices longer mails."""
+_PIECE = 1 << 20
+FAILED = 75
+"""The exit code where the mail did not come out whole, and with --exit-code also where there is no verdict: EX_TEMPFAIL
+of sysexits.h, so a mail server tries again."""
+OWN = b"x-surebayes-"
+_X_SPAM = b"x-spam-"
+
+USAGE = """\
+usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code]
+                        [--x-spam] [--config FILE] < mail > mail
+
+Model a mail and add X-Surebayes-* header fields; the body stays as it is.
+  -m, --model DIR  the filter's folder (or the environment variable
+                   SUREBAYES_MODEL)
+  --users DIR --user NAME
+                   judge by that person's layer in a folder of persons, or by
+                   -m DIR until there is one (or SUREBAYES_USERS,
+                   SUREBAYES_USER)
+  --exit-code      exit with 1 for the positive class, 75 after an error;
+                   otherwise 0, or 75 if the mail was not written
+  --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and
+                   remove those that came with the mail (or SUREBAYES_X_SPAM=1,
+                   or x_spam = true in the filter's config.toml);
+                   --no-x-spam: don't
+  --config FILE    a file of settings (or SUREBAYES_CONFIG); without it,
+                   config.toml in the filter's folder
+"""
+
+
+class Arguments:
+    """What `surebayes filter` was called with; `problem` says what is wrong with it.
+
+    Attributes
+    ----------
+    model : str
+        The filter's folder; "" if neither a flag nor the environment names one.
+    config : str
+        The file of settings that a flag or the environment names; "" for that of the folder.
+    x_spam : bool or None
+        Whether X-Spam-* fields are wanted; None where neither a flag nor the environment says so.
+    users, user : str
+        The folder of persons, and the person that is judged for; "" if nobody is named.
+    exit_code, help : bool
+        Whether those flags were given.
+    problem : str
+        What is wrong; "" if nothing is.
+    """
+
+    __slots__ = ("config", "exit_code", "help", "model", "problem", "user", "users", "x_spam")
+
+    def __init__(self, argv: "list[str]") -> None:
+        self.model = os.environ.get("SUREBAYES_MODEL", "")
+        self.config = os.environ.get("SUREBAYES_CONFIG", "")
+        self.users, self.user = os.environ.get("SUREBAYES_USERS", ""), os.environ.get("SUREBAYES_USER", "")
+        wanted = os.environ.get("SUREBAYES_X_SPAM", "").strip().lower()
+        self.x_spam = wanted not in ("0", "false", "no", "off") if wanted else None
+        self.exit_code = self.help = False
+        self.problem = ""
+        words = iter(argv)
+        for word in words:
+            if word in ("-m", "--model"):
+                self.model = next(words, "")
+            elif word.startswith("--model="):
+                self.model = word[8:]
+            elif word.startswith("-m") and not word.startswith("--"):
+                self.model = word[2:]
+            elif word == "--config":
+                self.config = next(words, "")
+            elif word.startswith("--config="):
+                self.config = word[9:]
+            elif word in ("--users", "--user"):
+                setattr(self, word[2:], next(words, ""))
+            elif word.startswith(("--users=", "--user=")):
+                setattr(self, word[2 : word.index("=")], word[word.index("=") + 1 :])
+            elif word == "--exit-code":
+                self.exit_code = True
+            elif word in ("--x-spam", "--no-x-spam"):
+                self.x_spam = word == "--x-spam"
+            elif word in ("-h", "--help"):
+                self.help = True
+            else:
+                self.problem = f"there is no option {word!r}"
+
+    @property
+    def has_new_settings(self) -> bool:
+        """Whether a file of settings is named, or that of the folder is newer than the manifest, which has its gist."""
+        if self.config:
+            return True
+        if not self.model:
+            return False
+        try:
+            changed = os.stat(os.path.join(self.model, "config.toml")).st_mtime_ns
+            return changed > os.stat(os.path.join(self.model, "manifest.json")).st_mtime_ns
+        except (OSError, ValueError):
+            return False
+
+    def choose_layer(self) -> None:
+        """Model by a person's layer, if they have one."""
+        if not self.users:
+            raise ValueError("--user needs --users: the folder of persons")
+        from surebayes.filter.persons import judging_folder
+
+        self.model = judging_folder(self.users, self.user, self.model)
+
+    def read_settings(self) -> None:
+        """Take from the file of settings what no flag has said; a broken file must not cost a verdict."""
+        try:
+            from surebayes.filter.settings import resolve
+
+            settings = resolve(self.model or None, self.config or None)
+            if self.x_spam is None:
+                self.x_spam = settings["x_spam"].value
+            self.model = self.model or settings["model"].value or ""
+            self.users = self.users or settings["users"].value or ""
+        except Exception as error:
+            _say(f"{_sentence(error)} The mail is judged without these settings.")
+
+
+def main(argv: "list[str]") -> int:
+    """Run `surebayes filter`; return the exit code, which is 0 or 1 only if the whole mail was written."""
+    try:
+        arguments = Arguments(argv)
+        if sys.stdout is None or (sys.stdin is None and not arguments.help):
+            raise OSError("standard input or output is closed")
+        if arguments.help:
+            _write(USAGE.encode())
+            return 0
+        head = _read(HELD)
+        fields, code = _verdict(arguments, head)
+        x_spam = arguments.x_spam or any(name == b"X-Spam-Flag" for name, _ in fields)
+        _pass_on(head, fields, (OWN, _X_SPAM) if x_spam else (OWN,))
+        return code
+    except BaseException as error:
+        _say(f"the mail could not be read or written: {_sentence(error)}")
+        return FAILED
+
+
+def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, bytes]], int]":
+    """Model the mail; return the header fields that say so, and the exit code."""
+    try:
+        if arguments.problem:
+            raise ValueError(arguments.problem)
+        if arguments.has_new_settings:
+            arguments.read_settings()
+        if arguments.user:
+            arguments.choose_layer()
+        if not arguments.model:
+            raise ValueError("it needs a model: -m DIR, or the environment variable SUREBAYES_MODEL")
+        fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
+        return fields, int(positive and arguments.exit_code)
+    except Exception as error:  # a mail is worth more than a verdict on it
+        problem = _sentence(error)
+        _say(f"{problem} The mail is passed on without a verdict." if problem[-1:] in ".?" else
+             f"{problem}; the mail is passed on without a verdict")  # fmt: skip
+        return [_error_field(problem)], FAILED if arguments.exit_code else 0
+
+
+def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
+    """Model a mail; return the header fields that say so, and whether it is of a class that is looked for."""
+    from surebayes.filter.header_fields import header_fields
+    from surebayes.filter.model import Model
+    from surebayes.kernels import kernel
+    from surebayes.pool.document import documents_of
+
+    kernel("pool").end_on_bus_error()
+    model = Model.open(folder)
+    engine, has_budget, writes_x_spam = model.engine, model.has_budget, model.writes_x_spam
+    budgets: dict[str, Any] = {}
+    folders = [] if model.standing is None else model.standing.folders
+    remembers = has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders))
+    (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
+    rows = engine.rows([document])
+    scores, model = engine.scores(rows), model.of(rows)
+    if remembers:
+        from surebayes.filter.verdicts.together import answer_once
+
+        decision, budgets = answer_once(folder, folders, model, list(scores), document.fingerprint, has_budget)
+        label, score, threshold, probability = decision
+    else:
+        label, score, threshold, probability = model.decide(scores)
+    positive, before = model.flags(label), []
+    if writes_x_spam if x_spam is None else x_spam:
+        answer = "Yes" if positive else "No"
+        before = [
+            ("X-Spam-Flag", answer.upper()),
+            ("X-Spam-Score", f"{score:.3f}"),
+            ("X-Spam-Status", f"{answer}, score={score:.3f} required={threshold:.3f}"),
+        ]
+    shown = {name: budget.to_dict() for name, budget in budgets.items()}
+    decision = label, score, threshold, probability
+    fields = header_fields(decision, model.version, model.basis, shown, len(model.names) > 2, before)
+    return fields, positive
+
+
+def _sentence(error: BaseException) -> str:
+    """Return what went wrong; the kind of error too where its text is not written for users."""
+    text = str(error)
+    foreseen = isinstance(error, (ValueError, OSError)) or type(error).__module__ == "surebayes.errors"
+    return text if foreseen and text else f"{type(error).__name__}: {text}"
+
+
+def _error_field(problem: str) -> "tuple[bytes, bytes]":
+    """Return the field that says why there is no verdict, also where next to nothing can be imported."""
+    line = " ".join(problem.split())
+    letters = [c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in line[:500]]
+    return b"X-Surebayes-Error", "".join(letters).encode("ascii")[:900]
+
+
+# ---------------------------------------------------------------------- header fields
+
+
+def _without_fields(raw: bytes, names: "tuple[bytes, ...]") -> bytes:
+    from surebayes.kernels import kernel
+
+    return kernel("mail", "surebayes.mail.readers").without_fields(raw, names)  # type: ignore[no-any-return]
+
+
+def with_fields(raw: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> bytes:
+    r"""Put header fields on top of a mail, after removing those that came with it.
+
+    A mail whose first line starts with a blank would continue the last of our fields: then a field that says so comes
+    last, so that what the sender wrote is no part of a verdict.
+
+    Examples
+    --------
+    >>> with_fields(b"X-Surebayes-Label: ham\r\nSubject: a\r\n\r\nb", [(b"X-Surebayes-Label", b"spam")], (OWN,))
+    b'X-Surebayes-Label: spam\r\nSubject: a\r\n\r\nb'
+    >>> with_fields(b" x\nSubject: a\n\n", [(b"X-Surebayes-Label", b"ham")], (OWN,))
+    b'X-Surebayes-Label: ham\nX-Surebayes-Note: the header began with a continuation line\n x\nSubject: a\n\n'
+    """
+    raw = _without_fields(raw, forged)
+    mark = b"\n" if b"\n" in raw or b"\r" not in raw else b"\r"  # \r alone only where the mail has no other line ends
+    line = raw[: raw.find(mark) + 1]
+    end = b"\r\n" if line.endswith(b"\r\n") else mark
+    envelope = line if line.startswith(b"From ") else b""
+    if raw[len(envelope) : len(envelope) + 1] in (b" ", b"\t"):
+        fields = [*fields, (b"X-Surebayes-Note", b"the header began with a continuation line")]
+    return envelope + b"".join(b"%s: %s%s" % (name, value, end) for name, value in fields) + raw[len(envelope) :]
+
+
+def _cleaned(head: bytes, names: "tuple[bytes, ...]") -> "Iterator[bytes]":
+    """Yield a mail's header, which is longer than what is held, without fields that are not the sender's to write."""
+    searched = 0
+    while not (head.startswith((b"\n", b"\r\n")) or b"\n\n" in head or b"\n\r\n" in head):
+        cut = _last_field(head, searched)
+        if cut:
+            yield _without_fields(head[:cut], names)
+            head = head[cut:]
+        elif len(head) > 2 * HELD:
+            raise ValueError(f"a header field is longer than {HELD:,} bytes")
+        searched = max(len(head) - 1, 0)
+        more = _read(_PIECE)
+        if not more:
+            break
+        head += more
+    yield _without_fields(head, names)
+
+
+def _last_field(head: bytes, start: int) -> int:
+    """Find where the last field begins whose line begins after `start`; 0 if there is none."""
+    end = len(head) - 1
+    while (at := head.rfind(b"\n", start, end)) >= 0:
+        if head[at + 1] not in b" \t":
+            return at + 1
+        end = at
+    return 0
+
+
+# ---------------------------------------------------------------------- standard input, output and error
+
+
+def _pass_on(head: bytes, fields: "list[tuple[bytes, bytes]]", forged: "tuple[bytes, ...]") -> None:
+    """Write the mail: the start with its fields, then whatever is left of the input."""
+    if len(head) < HELD:
+        return _write(with_fields(head, fields, forged))
+    for place, piece in enumerate(_cleaned(head, forged)):
+        _write(piece if place else with_fields(piece, fields, forged))
+    while piece := _read(_PIECE):
+        _write(piece)
+    return None
+
+
+def _read(size: int) -> bytes:
+    """Read so many bytes of standard input; fewer only at its end."""
+    source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+    pieces: list[bytes] = []
+    while size:
+        piece = source.read(min(size, _PIECE))
+        if piece is None:  # a pipe that was set not to block has nothing yet
+            _wait(source, reading=True)
+            continue
+        if not piece:
+            break
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _write(content: bytes) -> None:
+    """Write everything to standard output, also where the system takes it in parts."""
+    sink = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    left = memoryview(content)
+    while left:
+        written = sink.write(left)
+        if written is None:  # a pipe that was set not to block is full
+            _wait(sink, reading=False)
+        else:
+            left = left[written:]
+
+
+def _wait(stream: "Any", reading: bool) -> None:
+    from select import select
+
+    select([stream] if reading else [], [] if reading else [stream], [])
+
+
+def _say(text: str) -> None:
+    """Write a line to standard error, if that can be done."""
+    try:
+        sys.stderr.write(f"surebayes filter: {text}\n")
+        sys.stderr.flush()
+    except Exception:
+        sys.stderr = None  # or Python would try once more at its end, and exit with 120

@@ -1,0 +1,189 @@
+"""`surebayes learn` and `surebayes forget` of one document: what an IMAP server or a hand calls, in milliseconds.
+
+The usual call names a filter, a class and one document. Whatever else a command line says (mailboxes, folders, tables,
+help, mistakes) is left to `surebayes.cli`, before anything is read or done.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # neither typing nor click, json or numpy: together they cost more than the lesson
+if TYPE_CHECKING:
+    pass
+
+TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
+"""How the names of tables end: a test holds it to the registry, which takes longer to import."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""How the names of compressed files end; a table may be in them."""
+_SET_ASIDE = {
+    "already": "judged right, and left there",
+    "learnt": "misjudged: now learnt, and counted there with the scores from before",
+    "forgotten": "until now",
+}
+"""What becomes of a document that a promise rests on, by what a lesson came to."""
+_STARTS = 10  # bytes of a document that tell a mailbox or a compressed file from a document
+_OTHERS = (b"From ", b"\x1f\x8b\x08", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
+"""How files start that may hold more than one document, or a compressed one."""
+
+
+class LessonCall:
+    """A call of `learn` or `forget` with one document.
+
+    Attributes
+    ----------
+    command : {"learn", "forget"}
+        Which of the two.
+    model, label, who, path : str
+        The filter's folder, the class, who says so and the document; "" where the call doesn't say.
+    renew, json : bool or None
+        Whether a stale certificate is renewed, and whether the answer is JSON; None where the call doesn't say.
+    """
+
+    __slots__ = ("command", "json", "label", "model", "path", "renew", "who")
+
+    def __init__(self, command: str) -> None:
+        self.command, self.model, self.label, self.who, self.path = command, "", "", "", ""
+        self.renew: bool | None = None
+        self.json: bool | None = None
+
+    @classmethod
+    def of(cls, argv: list[str]) -> LessonCall | None:
+        """Read a command line; None for one that isn't of this kind.
+
+        Examples
+        --------
+        >>> call = LessonCall.of(["learn", "-m", "f", "--as=spam", "-"])
+        >>> call.model, call.label, call.path
+        ('f', 'spam', '-')
+        >>> LessonCall.of(["learn", "--as", "spam", "a", "b"]) is None
+        True
+        """
+        call, words = cls(argv[0]), iter(argv[1:])
+        names = {"-m": "model", "--model": "model", "--as": "label", "--who": "who"}
+        for word in words:
+            option, equals, value = word.partition("=")
+            if option in names and (equals or option == word):
+                if (option == "--as" and call.command != "learn") or (equals and option == "-m"):
+                    return None
+                setattr(call, names[option], value if equals else next(words, ""))
+            elif word in ("--renew", "--no-renew"):
+                call.renew = word == "--renew"
+            elif word in ("--json", "--no-json"):
+                call.json = word == "--json"
+            elif call.path or not word or (word.startswith("-") and word != "-"):
+                return None
+            else:
+                call.path = word
+        if os.environ.get("SUREBAYES_USER"):  # for the layer of a person, which may have to be made
+            return None
+        call.model = call.model or os.environ.get("SUREBAYES_MODEL", "")
+        complete = call.model and call.path and (call.label or call.command == "forget")
+        return call if complete else None
+
+    @property
+    def is_one_document(self) -> bool:
+        """Whether the path is a document, or standard input that starts as one; nothing of it is taken."""
+        if self.path.lower().endswith((".mbox", *TABLES, *COMPRESSED)) or sys.stdin is None:
+            return False
+        if self.path == "-":
+            start = sys.stdin.buffer.peek(_STARTS)  # type: ignore[union-attr]
+        elif not os.path.isfile(self.path):
+            return False
+        else:
+            with open(self.path, "rb") as file:
+                start = file.read(_STARTS)
+        return len(start) >= _STARTS and not start.startswith(_OTHERS)
+
+    def read(self) -> bytes:
+        """Read the document, as far as one is looked at."""
+        from surebayes.mail.plain import MAX_BYTES
+
+        if self.path != "-":
+            with open(self.path, "rb") as file:
+                return file.read(MAX_BYTES + 1)
+        content: bytes = sys.stdin.buffer.read(MAX_BYTES + 1)
+        while sys.stdin.buffer.read(2**20):
+            pass  # who writes to a closed pipe would be told of an error
+        return content
+
+    def take_settings(self) -> None:
+        """Take from the environment and the filter's file of settings what the call doesn't say."""
+        variables = "SUREBAYES_CONFIG", "SUREBAYES_WHO", "SUREBAYES_RENEW"
+        if any(map(os.environ.get, variables)) or os.path.exists(os.path.join(self.model, "config.toml")):
+            from surebayes.filter.settings import resolve
+
+            settings = resolve(self.model)
+            self.who = self.who or settings["who"].value or ""
+            self.renew = settings["renew"].value if self.renew is None else self.renew
+
+    @property
+    def name(self) -> str:
+        """What the answer calls the document."""
+        return "standard input" if self.path == "-" else self.path
+
+
+def main(argv: list[str]) -> int | None:
+    """Carry out a lesson of one document; return the exit code, or None where `surebayes.cli` has to do it."""
+    try:
+        call = None if os.environ.get("SUREBAYES_DEBUG") else LessonCall.of(argv)
+        if call is None or not call.is_one_document:
+            return None
+    except Exception:  # whatever it is, it is said there
+        return None
+    call.take_settings()
+    _say(call, *_lesson(call))
+    return 0
+
+
+def _lesson(call: LessonCall) -> tuple[str, bool]:
+    """Return what became of the document, and whether it had been set aside for calibration."""
+    from time import time
+
+    from surebayes.filter.plain import text_or_none
+    from surebayes.filter.session import Session
+    from surebayes.filter.store.events import Event
+    from surebayes.filter.verdicts.recorder import Recorder
+    from surebayes.kernels import kernel
+
+    kernel("pool").end_on_bus_error()
+    session = Session.open(call.model, call.renew is not False, brief=True)
+    recorder = Recorder(session)
+    try:
+        state = session.standing()
+        if call.label and call.label not in state.names:
+            there = ", ".join(map(repr, state.names))
+            raise ValueError(f"There is no class {call.label!r}; this filter has {there}.")
+        who, content = text_or_none(call.who or None, "who"), call.read()
+        if not content:
+            from surebayes.errors import NoInput
+
+            raise NoInput("Standard input is empty; a document was expected.")
+        features = state.see(content) if call.command == "learn" else None
+        fingerprint = state.engine.read(content).fingerprint if features is None else features.fingerprint
+        if features is not None:
+            recorder.record(features, call.label, who, None)
+        with session.transaction() as txn:
+            before = txn.known(fingerprint)
+            outcome = txn.forget(fingerprint, who) if features is None else txn.learn(features, call.label, who)
+            if txn.rows:  # a version that one can go back to
+                txn.add(Event("mark", label=f"taught {len(txn.rows)}", time=time()))
+        return outcome, before is not None and before[0] == "reserve"
+    finally:
+        recorder.close()
+        session.close()
+
+
+def _say(call: LessonCall, outcome: str, was_set_aside: bool) -> None:
+    """Print what became of the document, as the commands do."""
+    if call.json if call.json is not None else not sys.stdout.isatty():
+        from _json import encode_basestring_ascii as quoted
+
+        mark = f', "set_aside": {"true" if outcome == "already" else "false"}' if was_set_aside else ""
+        sys.stdout.write(f'{{"path": {quoted(call.name)}, "outcome": "{outcome}"{mark}}}\n')
+    else:
+        sys.stdout.write(f"1 {outcome}\n")
+    sys.stdout.flush()
+    if was_set_aside and sys.stderr is not None:
+        sys.stderr.write(f"1 of them was set aside for calibration, {_SET_ASIDE[outcome]}.\n")

@@ -1,0 +1,522 @@
+"""The journal: every message that was learnt, forgotten or set aside, in the order in which it happened.
+
+SQLite with a write-ahead log and ``synchronous=FULL``: what `append` has returned from is on disk. Rows are only ever
+added. Each carries a checksum of itself, which is checked whenever it is read, and the running checksum over all rows
+up to it, which the model's manifest has too. Messages are found by an index of their fingerprints: to learn one message
+reads its own rows and the last one, however many there are.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import crc32
+
+from surebayes.errors import BadModel, Busy, NewerModel
+from surebayes.filter.store import journal_file
+from surebayes.filter.store.bodies import pack_rows, unpack_rows
+from surebayes.filter.store.events import (
+    COLUMNS,
+    NAMES,
+    REPR,
+    Event,
+    chained,
+    event_of,
+    in_form,
+    number_rows,
+    row_of,
+)
+from surebayes.filter.store.journal_file import NAME, OTHERS, errors_named, open_for_reading, open_for_writing
+from surebayes.mail import mail_kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from surebayes.filter.store.events import Row
+
+__all__ = ["NAME", "Event", "Journal", "chained", "number_rows", "pack_rows", "unpack_rows"]
+
+VERSION = 3
+"""The version of the journal's format: 2 added columns and indexes, 3 the form that a row's checksum was taken of."""
+
+_INSERT = "INSERT INTO events ({}) VALUES ({})".format(
+    ", ".join(NAMES), ", ".join(["nullif(?, 0)" if name == "source" else "?" for name in NAMES])
+)
+_OF_MESSAGE = "('learn', 'forget', 'reserve', 'release')"
+
+Known = tuple[str, str, int]
+"""What is known of a message: "learn" or "reserve", its label, and the row that holds it."""
+
+
+def _hasher(key: str) -> Any:
+    """Return what hashes Message-IDs with a key: each by a copy of it."""
+    from surebayes.mail.message import blake2b
+
+    return blake2b(digest_size=16, key=bytes.fromhex(key))
+
+
+def _hash_of(message_id: str, hasher: Any) -> bytes:
+    hashed = hasher.copy()
+    hashed.update("".join(message_id.split()).encode("utf-8", "surrogatepass"))
+    return bytes(hashed.digest())
+
+
+_NO_SCORES = ("settings", "mark", "reserve", "release", "judged", "unjudged")
+"""Actions after which scores are the same, but for settings of weights."""
+
+
+class Journal:
+    """The journal of one filter.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Start a new one.
+    write : bool
+        Whether rows are to be added; False leaves no trace in the folder, and needs no more than to read it.
+    page : int
+        Bytes of a page of a new one.
+
+    Attributes
+    ----------
+    id : str
+        The journal's name for itself.
+    keeps_content : bool
+        Whether rows keep what views read of a message; else they keep its columns.
+    """
+
+    def __init__(self, folder: str, create: bool = False, write: bool = True, page: int = journal_file.PAGE) -> None:
+        self.path = os.path.join(folder, NAME)
+        self.folder, self.writes = folder, write
+        if not create:
+            try:
+                os.stat(self.path)
+            except FileNotFoundError:
+                raise BadModel(f"{self.path} is missing. Restore it from a copy.") from None
+        self._db = open_for_writing(folder, create, page) if write else open_for_reading(folder)
+        stat = os.stat(self.path)
+        self._place = stat.st_dev, stat.st_ino
+        self.version = VERSION
+        try:
+            self._check(create)
+        except BaseException:
+            self._db.close()
+            raise
+        self._begun_at = 0  # the last row when the transaction began
+        self._hasher: Any = None
+
+    # ---- the file
+
+    def _check(self, create: bool) -> None:
+        """Read the journal's facts; an error if it is not one of ours, or a later release's."""
+        with errors_named(self.path, is_known=False):
+            if create:
+                self._create()
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise NewerModel(
+                    f"{self.path} has format version {version}; this release reads up to {VERSION}. Upgrade surebayes."
+                )
+            made = {tuple(row) for row in self._db.execute("SELECT type, name FROM sqlite_master")}
+            if version < 1:
+                raise BadModel(f"{self.path} is no journal of surebayes.")
+            known = journal_file.MADE_BY_1 if version == 1 else journal_file.MADE
+            if made != known:  # a view or a trigger would run when rows are read
+                raise BadModel(f"{self.path} has tables, views or triggers that no journal of surebayes has.")
+            columns = [name for _, name, *_ in self._db.execute("PRAGMA table_info(events)")]
+            if sorted(columns) != sorted(column.name for column in COLUMNS if column.since <= version):
+                raise BadModel(f"{self.path} has other columns than a journal of surebayes.")
+            if version < VERSION and self.writes:
+                self._upgrade()
+            else:
+                self.version = version
+            facts = dict(self._db.execute("SELECT name, value FROM facts"))
+        if not isinstance(facts.get("id"), str):
+            raise BadModel(f"{self.path} is no journal of surebayes.")
+        self.id = str(facts["id"])
+        self.facts = facts
+
+    def _create(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(journal_file.FACTS)
+        self._db.execute(journal_file.EVENTS)
+        self._db.execute("INSERT INTO facts VALUES ('id', ?)", (os.urandom(4).hex(),))
+        self._make_indexes()
+        self._db.execute(f"PRAGMA user_version={VERSION}")
+        self._db.execute("COMMIT")
+
+    def _upgrade(self) -> None:
+        """Make a journal of an earlier release one of this: rows stay as they are, with their checksums."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version < VERSION:  # nobody was quicker
+                for column in COLUMNS:
+                    if column.since > version:
+                        self._db.execute(f"ALTER TABLE events ADD COLUMN {column.name} {column.declared}")
+                if version == 1:
+                    self._make_indexes()
+                self._db.execute(f"PRAGMA user_version={VERSION}")
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def _make_indexes(self) -> None:
+        for name, about in journal_file.INDEXES.items():
+            self._db.execute(f"CREATE INDEX {name} {about}")
+        self._db.execute("INSERT INTO facts VALUES ('key', ?)", (os.urandom(16).hex(),))
+
+    def _column(self, name: str) -> str:
+        """Return a column as a query names it: NULL where journals of this version don't have it."""
+        (column,) = (column for column in COLUMNS if column.name == name)
+        return name if column.since <= self.version else "NULL"
+
+    @property
+    def keeps_content(self) -> bool:
+        """Whether rows keep what views read of a message; else they keep its columns."""
+        return self.facts.get("content") != "no"
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Write down what the journal as a whole is like."""
+        if self.facts.get(name) != value:
+            with errors_named(self.path):
+                self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+            self.facts[name] = value
+
+    def hashed(self, message_id: str) -> bytes | None:
+        """Return the keyed hash of a Message-ID, by which its rows are found; None for an empty one."""
+        if not message_id:
+            return None
+        if self._hasher is None:
+            self._hasher = _hasher(self.facts["key"])
+        return _hash_of(message_id, self._hasher)
+
+    def hashed_many(self, plain_ids: list[str]) -> list[bytes | None]:
+        """Return what `hashed` does for each of many, which have no white space."""
+        hashed: list[bytes | None] = mail_kernel().hash_names(bytes.fromhex(self.facts["key"]), plain_ids)
+        return hashed
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that Message-IDs are hashed with: the own one, and those of journals that rows were taken from."""
+        return [self.facts["key"], *self.facts.get("other keys", "").split()]
+
+    def know_keys(self, keys: Iterable[str]) -> None:
+        """Take note of the keys of another journal, so that rows taken from there are found by their Message-IDs."""
+        others = {*self.keys[1:], *keys} - {self.facts["key"]}
+        self.set_fact("other keys", " ".join(sorted(others)))
+
+    # ---- adding rows
+
+    def begin(self) -> int:
+        """Begin the transaction that `append` ends, and give the number of the last row; `cancel` ends it without."""
+        self._check_place()
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begun_at = self.last()
+            return self._begun_at
+
+    def _check_place(self) -> None:
+        """Refuse to write to a file that was removed or replaced since it was opened: nobody would find it there."""
+        try:
+            stat = os.stat(self.path)
+        except FileNotFoundError:
+            stat = None
+        if stat is None or (stat.st_dev, stat.st_ino) != self._place:
+            raise BadModel(f"{self.path} was removed or replaced while it was open here: open the filter again.")
+
+    def cancel(self) -> None:
+        """End a transaction that nothing was added in, if there is one."""
+        if self._db.in_transaction:
+            with errors_named(self.path):
+                self._db.execute("ROLLBACK")
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add rows that are numbered already, in one transaction. They are on disk when this returns."""
+        self.append_rows([row_of(event) for event in events])
+
+    def append_rows(self, rows: Sequence[Row], blank: Sequence[int] = ()) -> None:
+        """Do so with rows as the table has them.
+
+        The content of the rows `blank` goes in the same transaction, overwritten with zeros.
+        """
+        many = rows[0][0] == 1 and len(rows) >= journal_file.MANY
+        with errors_named(self.path), journal_file.without_log(self._db, self.folder, many):
+            try:
+                if not self._db.in_transaction:
+                    self.begin()
+                if self._begun_at + 1 != rows[0][0]:
+                    raise Busy(f"{self.path} was changed by a process that doesn't hold its lock.")
+                self._db.executemany(_INSERT, rows)
+                if blank:
+                    self._db.executemany("UPDATE events SET body = x'' WHERE seq = ?", [(seq,) for seq in blank])
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    # ---- rows
+
+    def last(self) -> int:
+        """Return the number of the last row; 0 if there is none."""
+        with errors_named(self.path):
+            return self._db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
+
+    def _events(self, condition: str, values: Sequence[Any] = ()) -> Iterator[Event]:
+        """Yield rows without their bodies, each checked."""
+        columns = ", ".join([self._column(name) for name in NAMES[:-1]])
+        with errors_named(self.path):
+            for row in self._db.execute(f"SELECT {columns} FROM events WHERE {condition}", values):
+                try:
+                    event = event_of(row)
+                    is_right = event.true_form() is not None and (event.chain >= 0 or event.form == REPR)
+                except (TypeError, ValueError, OverflowError):  # a value of another type than was written
+                    is_right = False
+                if not is_right:
+                    raise BadModel(f"Row {row[0]} of {self.path} is damaged. Restore it from a copy.")
+                yield event
+
+    def heads(self, after: int = 0, chain: int | None = None) -> Iterator[tuple[Event, int]]:
+        """Yield rows without their bodies, each checked, with the running checksum up to it.
+
+        `chain` is that of the row `after`, if it is known.
+        """
+        expected = after + 1
+        chain = (self.chain_at(after) or 0) if chain is None else chain
+        for event in self._events("seq > ? ORDER BY seq", (after,)):
+            chain = chained(event, chain)
+            if event.seq != expected or event.chain not in (-1, chain):
+                raise BadModel(f"Row {expected} of {self.path} is damaged or missing. Restore it from a copy.")
+            expected += 1
+            yield event, chain
+
+    def is_undone(self, after: int, until: int) -> bool:
+        """Whether scores are to the last bit what they were at a row: each lesson since was forgotten again.
+
+        A message that was forgotten and learnt again has moved the weights by other steps than before.
+        """
+        learnt: set[str | None] = set()
+        for event in self._events("seq > ? AND seq <= ? ORDER BY seq", (after, until)):
+            if event.action == "learn":
+                learnt.add(event.fingerprint)
+            elif event.action == "forget" and event.fingerprint in learnt:
+                learnt.remove(event.fingerprint)
+            elif event.action not in _NO_SCORES or (event.action == "settings" and event.label == "weights"):
+                return False
+        return not learnt
+
+    def chain_at(self, seq: int) -> int | None:
+        """Return the running checksum up to a row; None if there is no such row."""
+        if not seq:
+            return 0
+        events = list(self._events("seq = ?", (seq,)))
+        if not events or events[0].chain >= 0:
+            return events[0].chain if events else None
+        chain = 0  # a row of an earlier release doesn't have it
+        for event, running in self.heads():
+            chain = running
+            if event.seq == seq:
+                break
+        return chain
+
+    def known(self, fingerprint: str) -> Known | None:
+        """Return what is known of a message; None of one that isn't, or isn't any more."""
+        condition = f"fingerprint = ? AND action IN {_OF_MESSAGE} ORDER BY seq DESC LIMIT 1"
+        for event in self._events(condition, (fingerprint,)):
+            if event.action in ("learn", "reserve"):
+                return event.action, event.label or "", event.source or event.seq
+        return None
+
+    def judged(self, fingerprint: str) -> tuple[str, int] | None:
+        """Return of a message that was set aside, misjudged and learnt its label, and the row that holds its scores."""
+        condition = "fingerprint = ? AND action IN ('judged', 'unjudged') ORDER BY seq DESC LIMIT 1"
+        for event in self._events(condition, (fingerprint,)):
+            if event.action == "judged":
+                return event.label or "", event.source or event.seq
+        return None
+
+    def messages(self, *actions: str) -> dict[str, Known]:
+        """Return what is known of all messages that were learnt or set aside, by fingerprint, as they came.
+
+        With actions (a pair of which one undoes the other, such as "reserve" and "release") only of those.
+        """
+        result: dict[str, Known] = {}
+        wanted = actions or ("learn", "forget", "reserve", "release")
+        some = ", ".join(f"'{action}'" for action in wanted)
+        others = "" if {"learn", "forget"} & set(wanted) else f"{OTHERS} AND "
+        for event in self._events(f"{others}action IN ({some}) ORDER BY seq"):
+            if event.action in ("forget", "release", "unjudged"):
+                result.pop(event.fingerprint or "", None)
+            else:
+                result[event.fingerprint or ""] = event.action, event.label or "", event.source or event.seq
+        return result
+
+    def learnt_together(self) -> set[int]:
+        """Return the rows of messages that were learnt, and moved no weights, after these were last set."""
+        weighed = max([event.seq for event in self.of_actions("settings") if event.label == "weights"], default=0)
+        begins = f"CASE WHEN {self._column('reader')} IS NULL THEN 5 ELSE 1 END"
+        steps = f"substr(body, {begins}, 4)"  # their number
+        rows = f"seq > ? AND action = 'learn' AND source IS NULL AND {steps} = x'00000000'"
+        with errors_named(self.path):
+            return {seq for (seq,) in self._db.execute(f"SELECT seq FROM events WHERE {rows}", (weighed,))}
+
+    def latest(self, fingerprint: str | None = None, limit: int | None = None) -> list[Event]:
+        """Return rows, of one message or all, the latest first."""
+        condition, values = ("fingerprint = ?", [fingerprint]) if fingerprint is not None else ("1", [])
+        return list(self._events(f"{condition} ORDER BY seq DESC LIMIT ?", [*values, -1 if limit is None else limit]))
+
+    def latest_lessons(self, limit: int) -> list[tuple[float, str]]:
+        """Return when messages were taught and forgotten, with the class or "forget", the latest first.
+
+        Of the latest rows; what a training brought along is left out.
+        """
+        rows = "SELECT * FROM (SELECT seq, time, action, label, who FROM events ORDER BY seq DESC LIMIT ?)"
+        query = f"{rows} WHERE action IN ('learn', 'forget') AND who IS NOT 'train' ORDER BY seq DESC"
+        with errors_named(self.path):
+            lessons = self._db.execute(query, (limit,)).fetchall()
+        return [(time, label if action == "learn" else action) for _, time, action, label, _ in lessons]
+
+    def of_actions(self, *actions: str) -> list[Event]:
+        """Return the rows of actions other than learning and forgetting."""
+        some = ", ".join(f"'{action}'" for action in actions)
+        return list(self._events(f"{OTHERS} AND action IN ({some}) ORDER BY seq"))
+
+    def fingerprints_of(self, message_ids: Iterable[str]) -> set[str]:
+        """Return the fingerprints of messages that were learnt or set aside, by their Message-IDs."""
+        from surebayes.mail.message import written_forms
+
+        fingerprints: set[str] = set()
+        if self.version == 1:
+            return fingerprints
+        hashers = [_hasher(key) for key in self.keys]
+        for name in (form for message_id in message_ids for form in written_forms(message_id)):
+            for hasher in hashers:
+                events = self._events(f"{self._column('message_id')} = ?", (_hash_of(name, hasher),))
+                fingerprints.update(event.fingerprint for event in events if event.fingerprint is not None)
+        return fingerprints
+
+    def message_ids(self) -> dict[int, bytes]:
+        """Return the hashed Message-IDs of rows that have one."""
+        return {
+            event.seq: event.message_id
+            for event in self._events(f"{self._column('message_id')} IS NOT NULL")
+            if event.message_id
+        }
+
+    def rows_of(self, fingerprint: str) -> list[Event]:
+        """Return the rows that hold a message, apart from those whose content was erased."""
+        erased = self.erased()
+        holding = "fingerprint = ? AND action IN ('learn', 'reserve') AND source IS NULL ORDER BY seq"
+        return [event for event in self._events(holding, (fingerprint,)) if event.seq not in erased]
+
+    def erased(self) -> set[int]:
+        """Return the rows whose content was erased."""
+        return {event.source or 0 for event in self.of_actions("erase")}
+
+    def body(self, seq: int) -> bytes:
+        """Return the body of a row, checked."""
+        return self.content(seq)[0]
+
+    def content(self, seq: int) -> tuple[bytes, int | None]:
+        """Return the body of a row, checked, and the version of the reader whose content it is."""
+        return next(self.bodies([seq]))
+
+    def bodies(self, rows: Iterable[int]) -> Iterator[tuple[bytes, int | None]]:
+        """Yield what `content` returns for each of many rows."""
+        query = f"SELECT body_check, body, {self._column('reader')} FROM events WHERE seq = ?"
+        with errors_named(self.path):
+            cursor = self._db.cursor()
+            for seq in rows:
+                row = cursor.execute(query, (seq,)).fetchone()
+                if row is not None and row[1] == b"" and row[0] and seq in self.erased():
+                    raise BadModel(f"The content of row {seq} of {self.path} was erased; there is no way back to it.")
+                if row is None or not isinstance(row[1], bytes) or crc32(row[1]) != row[0]:
+                    raise BadModel(
+                        f"The content of row {seq} of {self.path} is damaged or missing. Restore it from a copy."
+                    )
+                yield row[1], row[2]
+
+    def times(self, action: str) -> dict[int, float]:
+        """Return when the rows of an action other than learning and forgetting were written, by their numbers."""
+        with errors_named(self.path):
+            return dict(self._db.execute(f"SELECT seq, time FROM events WHERE {OTHERS} AND action = ?", (action,)))
+
+    def lessons(self) -> tuple[int, float | None]:
+        """Return how many messages are learnt, and when the latest lesson was."""
+        with errors_named(self.path):
+            lessons = "events WHERE action IN ('learn', 'forget')"
+            query = f"SELECT 2 * sum(action = 'learn') - count(*), max(seq), time FROM {lessons}"  # that row's time
+            learnt, _, last = self._db.execute(query).fetchone()
+        return learnt or 0, last
+
+    # ---- the whole
+
+    def settle(self) -> None:
+        """Move the write-ahead log into the main file, as far as readers allow."""
+        with errors_named(self.path):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def problems(self, progress: Callable[[str, int, int | None], None] | None = None) -> list[str]:
+        """Return what SQLite itself finds wrong with the file, and rows whose content isn't what was written."""
+        total, done = self.last(), 0
+        with errors_named(self.path):
+            problems = [
+                f"{self.path} is damaged: {row[0]}."
+                for row in self._db.execute("PRAGMA integrity_check(10)") if row[0] != "ok"
+            ]  # fmt: skip
+            erased = self.erased()
+            for seq, check, body in self._db.execute("SELECT seq, body_check, body FROM events"):
+                done += 1
+                if seq in erased and body == b"":
+                    continue
+                if not isinstance(body, bytes) or crc32(body) != check:
+                    problems.append(f"The content of row {seq} of {self.path} is damaged. Restore it from a copy.")
+                if progress is not None and done % 256 == 0:
+                    progress("checking rows", done, total)
+        return problems
+
+    def unmarked_rows(self) -> dict[int, int]:
+        """Return rows whose checksum was taken of strings of numpy and that don't say so, each with its form."""
+        forms = {event.seq: event.true_form() or REPR for event in self._events("head_check >> 32 = 0 ORDER BY seq")}
+        return {seq: form for seq, form in forms.items() if form != REPR}
+
+    def mark_rows(self) -> int:
+        """Have rows of `unmarked_rows` say what their checksum was taken of; how many. The lock is held.
+
+        The checksums themselves stay, and with them the running one that the model's manifest has.
+        """
+        forms = self.unmarked_rows()
+        if not forms:
+            return 0
+        with errors_named(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "UPDATE events SET head_check = head_check + ? WHERE seq = ? AND head_check >> 32 = 0",
+                    [(in_form(0, form), seq) for seq, form in forms.items()],
+                )
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        return len(forms)
+
+    def vacuum(self) -> None:
+        """Write the file anew without the room that nothing takes any more."""
+        with errors_named(self.path):
+            self._db.execute("VACUUM")
+        self.settle()
+
+    def copy_to(self, path: str) -> None:
+        """Write a consistent copy, while others read and write."""
+        with errors_named(self.path):
+            self._db.execute("VACUUM INTO ?", (path,))  # a file that is there and empty keeps its permissions
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()

@@ -1,0 +1,301 @@
+"""A filter's model on disk: a manifest with everything that judging needs, and a stack of files with tables.
+
+The tables are sorted entries {column and class, count} that `surebayes filter` searches in place; second stages are
+kept the same way. What is learnt goes into a small file on top of the stack, in which forgetting is a count below zero;
+files of like size are merged, so that each has less than half of the one below it. So a lesson costs what it counts,
+whatever the model's size, and there are never more than a dozen files to look a column up in besides the large one.
+
+Equal counts in one file are equal bytes, whatever was learnt and forgotten to get there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from surebayes.filter.manifest import KIND, LARGE, Manifest, Scoring, ViewTables
+from surebayes.filter.store.tables import TableFiles, packed
+from surebayes.filter.store.unjournaled import Learnt
+from surebayes.persist.folder import check_file, put_manifest, read_file, remove_others, write_file
+from surebayes.persist.manifest import dumped
+from surebayes.pool.second_stage import SecondStage
+from surebayes.pool.table import FileTable, Table, file_parts, merged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from surebayes.filter.model import Model
+    from surebayes.pool.engine import Engine
+
+    Item = TypeVar("Item")
+    Result = TypeVar("Result")
+
+SMALLER = 12
+"""Files that may be on top of the large one."""
+TOGETHER = 8
+"""Tables that are merged at a time, where there are many of the same size."""
+_MANY_BYTES = 2**20  # threads take longer to start than fewer to write
+_PARTS = ("entries", "entry_crcs", "fences", "fence_crcs")
+
+TablePlaces = tuple["dict[str, int]", "list[list[int]]", "list[dict[str, Any] | None]"]
+"""Of a view: where its table lies, those on top of it, and those of its second stages."""
+Lesson = list[bytes]
+"""What one message adds to the counts, or takes out of them: the entries of each view."""
+
+
+def write_tables(
+    folder: str, tables: Mapping[str, bytes | bytearray], pack: bool = False
+) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+    """Write the entries of tables as one file; return its manifest entry, and where in it each table's parts lie."""
+    parts: dict[str, bytes | bytearray] = {}
+    places: dict[str, dict[str, int]] = {}
+    prepared = side_by_side(file_parts, list(tables.values()), sum(map(len, tables.values())))
+    for name, (written, about) in zip(tables, prepared):
+        places[name] = {"n": about["n"]}
+        parts.update({f"{name}.{part}": content for part, content in zip(_PARTS, written)})
+    header, starts = _header(parts)
+    for name, about in places.items():
+        about.update({part: starts[f"{name}.{part}"] for part in _PARTS})
+    if not pack:
+        return write_file(folder, "tables", ".safetensors", header, *parts.values()), places
+    whole = b"".join([header, *parts.values()])
+    return {**write_file(folder, "tables", ".table", packed(whole)), "unpacked": len(whole)}, places
+
+
+def _header(parts: Mapping[str, bytes | bytearray]) -> tuple[bytes, dict[str, int]]:
+    """Return the header of a safetensors file of uint32 arrays, one after the other, and where each begins.
+
+    Written here and not by the library, which would copy all of them twice: a model is written every few seconds.
+    """
+    described: dict[str, dict[str, Any]] = {}
+    at = 0
+    for name, part in parts.items():
+        n = len(part) // 4
+        shape = [n // 2, 2] if name.endswith(".entries") else [n]
+        described[name] = {"dtype": "U32", "shape": shape, "data_offsets": [at, at + len(part)]}
+        at += len(part)
+    text = dumped(described)
+    text += b" " * (-len(text) % 8)
+    start = 8 + len(text)
+    return len(text).to_bytes(8, "little") + text, {n: start + d["data_offsets"][0] for n, d in described.items()}
+
+
+class ModelFolder:
+    """The model part of a filter's folder: read, and replaced in one step.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._learnt: tuple[Learnt, int, dict[str, Any]] | None = None  # as it was written last
+        self.packs = False  # whether tables are compressed: those of a layer
+
+    def manifest(self) -> Manifest:
+        """Read the manifest, checked."""
+        return Manifest.read(self.folder)
+
+    def stamp(self) -> tuple[int, int]:
+        """Return what changes when the manifest is replaced."""
+        try:
+            status = os.stat(os.path.join(self.folder, "manifest.json"))
+        except FileNotFoundError:
+            return 0, 0
+        return status.st_mtime_ns, status.st_ino
+
+    def check(self, manifest: Manifest) -> None:
+        """Check the files of tables by their size and SHA-256; BadModel where they differ."""
+        for name in manifest.tables:
+            check_file(self.folder, manifest.files.get(name, {}))
+
+    def read_learnt(self, manifest: Manifest) -> Learnt:
+        """Read which messages were learnt without journal."""
+        entry = manifest.files.get("learnt")
+        if entry is None:
+            return Learnt()
+        learnt = Learnt(read_file(self.folder, entry))
+        self._learnt = learnt, len(learnt), entry
+        return learnt
+
+    def read_pending(self, manifest: Manifest) -> bytearray | None:
+        """Read the rows of the journal that came with the model; None if there are none."""
+        entry = manifest.files.get("pending")
+        return None if entry is None else read_file(self.folder, entry)
+
+    def write(
+        self,
+        model: Model,
+        learnt: Learnt,
+        more: dict[str, Any],
+        pending: bytes = b"",
+        before: Manifest | None = None,
+        lessons: Sequence[Lesson] | None = None,
+        keep_replaced: bool = True,
+    ) -> None:
+        """Replace the model: new tables, then the manifest in one step.
+
+        The files of the model before stay until the next time, for readers that have just read its manifest.
+
+        Parameters
+        ----------
+        model : Model
+            The model.
+        learnt : Learnt
+            What was learnt without journal.
+        more : dict
+            What else the manifest says.
+        pending : bytes
+            Rows of the journal that come to be with this model.
+        before : Manifest, optional
+            The manifest of the model that is replaced.
+        lessons : sequence of lists of bytes, optional
+            What was counted since: only that is written, and files that it is merged with. Without, or with more than
+            the rest of the model, all counts are written as one file.
+        keep_replaced : bool
+            Whether the files of the model before stay until the next time; False removes them at once.
+        """
+        self.packs = more["settings"].get("base") is not None
+        files, places = self._tables(model.engine, before, lessons)
+        if len(learnt):
+            files["learnt"] = self._learnt_file(learnt)
+        if pending:
+            files["pending"] = write_file(self.folder, "pending", ".table", pending)
+        whole = {"scoring": _scoring(model, places).to_json(), "config": self._config(), "files": files}
+        put_manifest(self.folder, KIND, {**whole, **more})
+        replaced = before.files.values() if before is not None and keep_replaced else ()
+        remove_others(self.folder, [entry["file"] for entry in (*files.values(), *replaced)])
+
+    def _config(self) -> dict[str, Any]:
+        """Return what `surebayes filter` needs of the folder's file of settings."""
+        if not os.path.exists(os.path.join(self.folder, "config.toml")):
+            return {"x_spam": False, "budget": False}
+        from surebayes.filter.settings import compiled  # with what reads TOML, a fifth of a lesson by command
+
+        return compiled(self.folder)
+
+    def _learnt_file(self, learnt: Learnt) -> dict[str, Any]:
+        if self._learnt is None or self._learnt[0] is not learnt or self._learnt[1] != len(learnt):
+            entry = write_file(self.folder, "learnt", ".table", learnt.to_bytes())
+            self._learnt = learnt, len(learnt), entry
+        return self._learnt[2]
+
+    # ---- tables
+
+    def _tables(
+        self, engine: Engine, before: Manifest | None, lessons: Sequence[Lesson] | None
+    ) -> tuple[dict[str, Any], list[TablePlaces]]:
+        """Write what is new; return the entries of all files, and what the manifest says of each view's tables."""
+        if before is None or lessons is None:
+            return self._write_whole(engine, [[sums.own] for sums in engine.sums])
+        views = before.scoring.views
+        files = {name: before.files[name] for name in before.tables}
+        places = [(view.table, view.stack, view.stages) for view in views]
+        new = together(lessons, engine.classes)
+        if not any(new):
+            return files, places
+        below, merging = fold(views, len(files), new)
+        opened = TableFiles(self.folder, before, hold=False)
+        stacks = [[table for table, _ in opened.stack(view)] for view in views]
+        tables = [[*stack[below:], FileTable.of_checked(entries)] for stack, entries in zip(stacks, new)]
+        if not below:
+            return self._write_whole(engine, tables)
+        if merging:
+            new = [merged(stack, engine.classes) for stack in tables]
+        entry, written = write_tables(self.folder, {str(v): entries for v, entries in enumerate(new)}, self.packs)
+        files = dict([*list(files.items())[:below], (f"stack.{below}", entry)])
+        for v, (table, stack, stages) in enumerate(places):
+            places[v] = table, [*stack[: below - 1], [written[str(v)]["n"], written[str(v)]["entries"]]], stages
+        return files, places
+
+    def _write_whole(self, engine: Engine, stacks: list[list[Any]]) -> tuple[dict[str, Any], list[TablePlaces]]:
+        """Write all counts and second stages as one file."""
+        wanted: dict[str, tuple[list[Any], int]] = {}
+        for v, (stack, experts) in enumerate(zip(stacks, engine.experts)):
+            wanted[str(v)] = stack, engine.classes
+            for s, stage in enumerate(_stages(experts)):
+                if stage.table is not None:
+                    wanted[f"{v}.stage{s}"] = [stage.table], 1 + len(engine.contrasts)
+        entries = side_by_side(entries_of, list(wanted.values()), 8 * sum(sums.alive for sums in engine.sums))
+        entry, written = write_tables(self.folder, dict(zip(wanted, entries)), self.packs)
+        places: list[TablePlaces] = []
+        for v, experts in enumerate(engine.experts):
+            stages: list[dict[str, Any] | None] = [
+                None
+                if stage.table is None
+                else {"table": written[f"{v}.stage{s}"], "intercepts": list(stage.intercepts)}
+                for s, stage in enumerate(_stages(experts))
+            ]
+            places.append((written[str(v)], [], stages))
+        return {LARGE: entry}, places
+
+
+def fold(views: Sequence[ViewTables], files: int, new: Lesson) -> tuple[int, bool]:
+    """Return how many of the files of a stack stay as they are, and whether the rest is merged with the new tables.
+
+    Each file is to have less than half of the one below it, and there are at most `SMALLER` besides the large one.
+
+    Examples
+    --------
+    >>> from surebayes.pool.specs import views_of
+    >>> def stack(*sizes):
+    ...     (spec,) = views_of("words", "mail", 2, 1024)
+    ...     return [ViewTables(spec, [0, 0], 0, {"n": sizes[0]}, [[n, 0] for n in sizes[1:]])], len(sizes)
+    >>> fold(*stack(1000), [bytes(8 * 10)]), fold(*stack(1000, 100, 10), [bytes(8 * 10)])
+    ((1, False), (2, True))
+    >>> fold(*stack(1000, 100, 40), [bytes(8 * 30)]), fold(*stack(10), [bytes(8 * 30)])
+    ((1, True), (0, True))
+    """
+    sizes = [sum(view.table["n"] for view in views)]
+    sizes += [sum(view.stack[i][0] for view in views) for i in range(files - 1)]
+    size, below = sum(len(entries) for entries in new) // 8, len(sizes)
+    while below and (below > SMALLER or 2 * size >= sizes[below - 1]):
+        below -= 1
+        size += sizes[below]
+    return below, below < len(sizes)
+
+
+def together(lessons: Sequence[Lesson], classes: int) -> Lesson:
+    """Return several lessons as one."""
+    parts = list(lessons)
+    while len(parts) > 1:
+        groups = [parts[i : i + TOGETHER] for i in range(0, len(parts), TOGETHER)]
+        parts = [[merged([FileTable.of_checked(e) for e in view], classes) for view in zip(*group)] for group in groups]
+    return parts[0] if parts else []
+
+
+def side_by_side(function: Callable[[Item], Result], items: list[Item], size: int) -> list[Result]:
+    """Call a function with each item; on threads where there are many bytes to go through."""
+    if size < _MANY_BYTES:
+        return [function(item) for item in items]
+    from surebayes.pool.threads import at_once
+
+    return at_once(function, items)
+
+
+def entries_of(stack_and_each: tuple[Sequence[Table | FileTable], int]) -> bytes | bytearray:
+    """Return the entries of a table in memory, or of tables in files added up, with so many values each."""
+    stack, each = stack_and_each
+    if isinstance(stack[0], Table):
+        return stack[0].entries()
+    if len(stack) == 1 and stack[0].plain is not None:
+        return stack[0].plain
+    return merged([table for table in stack if isinstance(table, FileTable)], each)
+
+
+def _stages(experts: Sequence[object]) -> list[SecondStage]:
+    return [expert for expert in experts if isinstance(expert, SecondStage)]
+
+
+def _scoring(model: Model, places: Sequence[TablePlaces]) -> Scoring:
+    engine = model.engine
+    views = [
+        ViewTables(spec, list(sums.totals), sums.alive, table, stack, stages)
+        for spec, sums, (table, stack, stages) in zip(engine.views, engine.sums, places)
+    ]
+    weights = {"weights": engine.weights.units, "bias": engine.weights.bias}
+    documents, chance = engine.documents, model.probability
+    return Scoring(engine.reader, model.names, documents, model.version, views, weights, model.thresholds, chance)

@@ -1,0 +1,295 @@
+"""What keeps a filter's folder in order: compacting it, counting it anew from the journal, erasing messages."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from surebayes.errors import BadModel, StoreError
+from surebayes.filter.base_link import BaseLink
+from surebayes.filter.new_folder import check_classes
+from surebayes.filter.session import RENEW_AFTER, Session
+from surebayes.filter.state import State
+from surebayes.filter.store import contents
+from surebayes.filter.store.bodies import unpack_content
+from surebayes.filter.store.events import Event
+from surebayes.filter.store.journal import Journal
+from surebayes.filter.store.unjournaled import pack_events
+from surebayes.filter.transaction import Transaction
+from surebayes.persist.folder import adopt_named, is_open_to_all, make_private, size_of
+from surebayes.persist.leftovers import leftovers, remove, remove_leftovers, unfinished
+from surebayes.persist.manifest import dumped, parsed
+from surebayes.pool.document import Document
+from surebayes.pool.specs import ViewSpec, views_of
+
+Progress = Callable[[str, int, "int | None"], None]
+
+
+# ---------------------------------------------------------------------- less room
+
+
+def compact(session: Session) -> dict[str, int]:
+    """See `Filter.compact`."""
+    before = size_of(session.path)
+    with session.exclusive():
+        session.ready_to_write().write_all()
+        session.write_model(keep_replaced=False)
+        session.open_journal().vacuum()
+    return {"before": before, "after": size_of(session.path)}
+
+
+# ---------------------------------------------------------------------- put right
+
+
+def repair(session: Session, pretend: bool) -> dict[str, Any]:
+    """See `Filter.repair`."""
+    found: dict[str, Any] = {"rows": 0, "private": is_open_to_all(session.path)}
+    beside = os.path.dirname(os.path.abspath(session.path))
+    found["leftovers"] = (leftovers if pretend else remove_leftovers)(beside)
+    found["leftovers"] += unfinished(session.path)
+    if pretend:
+        with session.mutex:
+            return {**found, "rows": len(session.reading(refresh=True).unmarked_rows())}
+    if found["private"]:
+        make_private(session.path)
+        adopt_named(session.path, *os.listdir(session.path))
+    with session.exclusive():
+        for path in unfinished(session.path):
+            remove(path)
+        return {**found, "rows": session.open_journal().mark_rows()}
+
+
+# ---------------------------------------------------------------------- without some messages
+
+
+def erase(
+    session: Session, message_ids: Sequence[str], documents: Iterable[bytes | str], who: str | None
+) -> dict[str, int]:
+    """See `Filter.erase`.
+
+    First messages are forgotten and the model is written without them; then their content goes. So nobody needs a
+    content that is gone: who stands before that row of the journal reads the model anew.
+    """
+    engine = session.standing().engine
+    fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
+    if not _knows_any(session, fingerprints, message_ids):
+        return {"messages": 0, "forgotten": 0, "released": 0, "rows": 0}
+
+    done = {"messages": 0, "forgotten": 0, "released": 0}
+    with session.transaction() as txn:
+        wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
+        for fingerprint in sorted(wanted):
+            known = txn.known(fingerprint)
+            if known is not None and known[0] == "bulk":
+                raise ValueError(
+                    f"The message {fingerprint} was learnt without journal: what it counted can't be told from the "
+                    "rest. Train the filter anew without it."
+                )
+            done["messages"] += bool(txn.journal.rows_of(fingerprint))
+            if known is not None:
+                txn.forget(fingerprint, who)
+                done["forgotten" if known[0] == "learn" else "released"] += 1
+    with session.exclusive():
+        state, journal = session.ready_to_write(), session.open_journal()
+        state.write_all()
+        session.write_model(keep_replaced=False)
+        wanted = fingerprints | journal.fingerprints_of(message_ids)
+        rows = [event for fingerprint in sorted(wanted) for event in journal.rows_of(fingerprint)]
+        if rows:
+            txn = Transaction(state, journal)
+            now = time.time()
+            try:
+                txn.add_many([Event("erase", row.fingerprint, row.label, row.seq, now, who) for row in rows])
+                journal.append_rows(txn.rows, blank=[row.seq for row in rows])
+            except BaseException:
+                session.drop_state()  # memory is ahead of the journal: it must not be written
+                raise
+            session.write_model(keep_replaced=False)
+    return {**done, "rows": len(rows)}
+
+
+def _knows_any(session: Session, fingerprints: set[str], message_ids: Sequence[str]) -> bool:
+    """Whether there is anything to erase: where there isn't, the folder stays as it is."""
+    with session.mutex:
+        txn = Transaction(session.fresh_state(), session.reading(refresh=True))
+        wanted = fingerprints | txn.journal.fingerprints_of(message_ids)
+        return any(txn.known(fingerprint) is not None or txn.journal.rows_of(fingerprint) for fingerprint in wanted)
+
+
+# ---------------------------------------------------------------------- counted anew
+
+
+def rebuild(
+    path: str,
+    model: str | None,
+    width: int | None,
+    drop_unjournaled: bool,
+    who: str | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """See `Filter.rebuild`."""
+    session = Session(path)
+    try:
+        with session.exclusive():
+            journal = session.journal = Journal(path)
+            _add_carried_rows(session)
+            reader, names, views, base = _about(session, journal)
+            wanted = _wanted_views(views, reader, names, model, width)
+            other = wanted != views
+            _check_content(journal, wanted, other)
+            empty = State.new(reader, names, wanted)
+            if base is not None:
+                empty.become_layer(base)
+                _check_base(empty, path, other)
+            state = session.state = _counted(journal, empty, other, drop_unjournaled, progress)
+            state.stand(path)
+            txn = Transaction(state, journal)
+            about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
+            txn.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
+                            body=dumped(about)))  # fmt: skip
+            state.reread = state.seq, contents.VERSION
+            if other:
+                txn.weights(who)
+            state.write_all()
+            session.renew_certificate(RENEW_AFTER, txn)
+            session.write_model(pack_events(txn.events))
+            txn.commit()
+            journal.settle()
+        if other:
+            _weigh(session, who)
+        return {"documents": dict(zip(names, session.standing().engine.documents)), "views": len(wanted)}
+    except BaseException:
+        session.drop_state()  # memory may be ahead of the journal: it must not be written
+        raise
+    finally:
+        session.close()
+
+
+def _add_carried_rows(session: Session) -> None:
+    try:
+        manifest = session.folder.manifest()
+    except StoreError:  # damaged: then the journal is all there is
+        return
+    session.add_carried_rows(manifest)
+
+
+def _about(session: Session, journal: Journal) -> tuple[str, list[str], tuple[ViewSpec, ...], BaseLink | None]:
+    """Return what documents are, the classes, the views and the base of a layer.
+
+    All of it is in the journal; where an earlier release wrote it, in the manifest.
+    """
+    try:
+        about: dict[str, Any] = {}
+        if "about" in journal.facts:
+            about = parsed(journal.facts["about"].encode(), "What the journal says of the filter")
+        if "base" not in about:
+            about = _in_manifest(session, needed=not about) | about
+        described = about["views"]
+        for event in journal.of_actions("rebuild"):
+            described = _rebuilt(journal, event)["views"]
+        views = tuple(ViewSpec.from_json(view) for view in described)
+        names = check_classes(about["classes"], max(view.width for view in views))
+        base = about.get("base")
+        return str(about["reader"]), names, views, None if base is None else BaseLink.from_json(base)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise BadModel(f"Nothing in {session.path!r} says what the filter is: {error}. Restore it.") from error
+
+
+def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
+    """Return what the manifest says of the filter; nothing where it is damaged and isn't needed."""
+    try:
+        scoring, base = session.folder.manifest().scoring.to_json(), session.folder.manifest().link
+        return {**scoring, "base": None if base is None else base.to_json()}
+    except (StoreError, KeyError, TypeError, AttributeError):
+        if needed:
+            raise
+        return {}
+
+
+def _check_base(layer: State, path: str, other: bool) -> None:
+    """Refuse other views than those of the base of a layer; a base that can't be read says nothing."""
+    layer.stand(path)
+    standing = layer.standing
+    if other and (standing is None or standing.base is None):
+        raise ValueError(
+            "A layer has the views of its base: rebuild it with other views only after its base, and where that can be "
+            f"read. {'' if standing is None else standing.problem}".rstrip()
+        )
+
+
+def _rebuilt(journal: Journal, event: Event) -> dict[str, Any]:
+    return parsed(journal.body(event.seq), f"Row {event.seq} of the journal")
+
+
+def _wanted_views(
+    views: tuple[ViewSpec, ...], reader: str, names: Sequence[str], model: str | None, width: int | None
+) -> tuple[ViewSpec, ...]:
+    if model is not None:
+        return views_of(model, reader, len(names), views[0].width if width is None else width)
+    return views if width is None else tuple(view.replace(width=width) for view in views)
+
+
+def _check_content(journal: Journal, views: Sequence[ViewSpec], other: bool) -> None:
+    """Refuse other views where messages were kept as columns, or less of them than these views read."""
+    if not other:
+        return
+    columns = short = 0
+    for _, _, row in journal.messages().values():
+        body, version = journal.content(row)
+        if version is None:
+            columns += 1
+        elif not contents.read_kept(unpack_content(body)[0]).is_enough_for(views):
+            short += 1
+    if columns:
+        raise ValueError(
+            f"{columns:,} messages were kept as columns of the views they were learnt with (--no-content, or an "
+            "earlier release): other views can't read them. Train a new filter, or rebuild with the same views."
+        )
+    if short:
+        raise ValueError(
+            f"Of {short:,} messages the journal has less than these views read. Train a new filter, or rebuild with "
+            "views that read as much as those of now, or less."
+        )
+
+
+def _counted(journal: Journal, state: State, other: bool, drop_unjournaled: bool, progress: Progress | None) -> State:
+    """Have a state that has learnt nothing learn what the rows of the journal say, by the reader of this release."""
+    state.belong_to(journal)
+    total, erased = journal.last(), journal.erased()
+    state.reread = total, contents.VERSION
+    # what rows before it say of weights and thresholds is about other views
+    new_since = max([e.seq for e in journal.of_actions("rebuild") if _rebuilt(journal, e)["other"]], default=0)
+    for event, chain in journal.heads():
+        if event.action == "bulk" and not drop_unjournaled:
+            raise ValueError(
+                f"Messages were learnt without journal at row {event.seq}: only the tables have what they counted, and "
+                "it would be lost. Say --drop-unjournaled to go on without them."
+            )
+        counts_only = other or event.seq <= new_since
+        if (event.source or event.seq) in erased or (counts_only and event.action == "settings"):
+            state.note(event, chain)
+        elif counts_only and event.action in ("learn", "forget"):
+            row = event.source or event.seq
+            rows, _ = state.unpack(*journal.content(row), row)
+            state.count(rows, (), event.label or "", row, 1 if event.action == "learn" else -1)
+            state.note(event, chain)
+        else:
+            state.apply(event, journal, chain)
+        state.lessons_since = None
+        if progress is not None and event.seq % 64 == 0:
+            progress("counting lessons", event.seq, total)
+    return state
+
+
+def _weigh(session: Session, who: str | None) -> None:
+    """Weigh the experts of other views anew, where there are enough messages to do it by."""
+    from surebayes.filter.tuning import retune
+
+    try:
+        retune(session, None, who)
+    except ValueError:  # too few: all experts stay the same
+        return

@@ -1,0 +1,200 @@
+"""What a filter has delivered: how often it gave which class to documents of which truth, counted once each.
+
+A count is written in the transaction that writes the truth down, so that whatever ends the process, both are there or
+neither is. Counts stay when verdicts are forgotten. Each document counts once as known, by the first truth that was
+told; those that nobody complained about are counted apart, until they become known.
+"""
+
+import time
+from math import ceil, floor, log10
+
+from surebayes.filter.verdicts.database import Database
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from surebayes.promises.running_audit import AlarmAudit
+
+KNOWN, PRESUMED = -1, -2
+"""What marks a verdict, among the places of budgets that have counted it, as counted here."""
+QUIET = ""
+"""The truth of documents that nobody complained about."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS audits (
+    truth TEXT NOT NULL, given TEXT NOT NULL, person TEXT NOT NULL, documents INTEGER NOT NULL, since REAL NOT NULL,
+    PRIMARY KEY (truth, given, person)
+) WITHOUT ROWID
+"""
+
+
+def _is_there(database: Database) -> bool:
+    return bool(database.rows("SELECT 1 FROM sqlite_master WHERE name = 'audits'"))
+
+
+def count(database: Database, truth: str, given: str, person: str, documents: int = 1) -> None:
+    """Count documents of a truth that were given a class; to be called in a transaction."""
+    if not _is_there(database):  # a filter of an earlier release has no such table until it needs one
+        database.run(_TABLE)
+    database.run(
+        "INSERT INTO audits VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET documents = documents + excluded.documents",
+        (truth, given, person, documents, time.time()),
+    )
+
+
+def known(database: Database, counted: "set[int]", truth: str, given: str, person: str) -> None:
+    """Count a document whose truth is told, the first time; to be called in a transaction."""
+    if KNOWN in counted:
+        return
+    if PRESUMED in counted:
+        count(database, QUIET, given, person, -1)
+    count(database, truth, given, person)
+    counted.add(KNOWN)
+
+
+def presumed(database: Database, due: str, values: "tuple[Any, ...]") -> None:
+    """Count documents that nobody complained about; to be called in a transaction, before they are marked.
+
+    Parameters
+    ----------
+    database : Database
+        The memory.
+    due : str
+        A condition on verdicts.
+    values : tuple
+        Its values.
+    """
+    quiet = database.rows(
+        f"SELECT label, person, count(*) FROM verdicts WHERE {due} AND instr(counted, '-') = 0 GROUP BY 1, 2", values
+    )
+    for given, person, documents in quiet:
+        count(database, QUIET, given, person, documents)
+
+
+def make_anonymous(database: Database, person: str) -> None:
+    """Forget for whom documents were; their counts stay. To be called in a transaction."""
+    if person and _is_there(database):
+        of_person = "SELECT truth, given, documents, since FROM audits WHERE person = ?"
+        for truth, given, documents, since in database.rows(of_person, (person,)):
+            database.run(
+                "INSERT INTO audits VALUES (?, ?, '', ?, ?) ON CONFLICT DO UPDATE "
+                "SET documents = documents + excluded.documents, since = min(since, excluded.since)",
+                (truth, given, documents, since),
+            )
+        database.run("DELETE FROM audits WHERE person = ?", (person,))
+
+
+def _rows(database: Database, person: "str | None") -> "list[Any]":
+    if not _is_there(database):
+        return []
+    which, values = ("", ()) if person is None else (" WHERE person = ?", (person,))
+    return database.rows(f"SELECT truth, given, sum(documents), min(since) FROM audits{which} GROUP BY 1, 2", values)
+
+
+def audits(
+    database: Database, labels: "Sequence[str]", person: "str | None", confidence: float
+) -> "dict[str, dict[str, Any]]":
+    """Return what was delivered, by class; see `Filter.audit`."""
+    rows = _rows(database, person)
+    told = [row for row in rows if row[0] != QUIET and row[2] > 0]
+    quiet = [row for row in rows if row[0] == QUIET]
+    since = min((row[3] for row in rows), default=None)
+    return {label: _audit(label, told, quiet, since, confidence) for label in labels if rows}
+
+
+def _audit(
+    label: str, told: "Iterable[Any]", quiet: "Iterable[Any]", since: "float | None", confidence: float
+) -> "dict[str, Any]":
+    from surebayes.promises.running_audit import AlarmAudit
+
+    def total(rows: "Iterable[Any]") -> int:
+        return sum([int(row[2]) for row in rows])
+
+    negatives = total(row for row in told if row[0] != label)
+    alarms = total(row for row in told if row[0] != label and row[1] == label)
+    given = total(row for row in told if row[1] == label)
+    silent = total(row for row in quiet if row[1] != label)
+    precision = _stated(AlarmAudit.of_counts(given, alarms, confidence))
+    return {
+        "confidence": confidence,
+        "since": since,
+        "known": _stated(AlarmAudit.of_counts(negatives, alarms, confidence)),
+        "presumed": silent,
+        "with_presumed": _stated(AlarmAudit.of_counts(negatives + silent, alarms, confidence)),
+        "precision": {
+            "given": given, "right": given - alarms, "lower": 1 - precision["upper"], "upper": 1 - precision["lower"],
+        },
+    }  # fmt: skip
+
+
+def _stated(audit: "AlarmAudit") -> "dict[str, Any]":
+    return {"n": audit.n, "alarms": audit.alarms, "lower": audit.lower, "upper": audit.upper}
+
+
+# ---------------------------------------------------------------------- in words
+
+
+def in_words(
+    certificates: "Mapping[str, Mapping[str, Any]]",
+    audited: "Mapping[str, Mapping[str, Any]]",
+    budgets: "Mapping[str, Mapping[str, Any]]",
+) -> "dict[str, dict[str, Any]]":
+    """Return what is promised, what was delivered, and what is guaranteed at worst, in a sentence each, by class.
+
+    Parameters
+    ----------
+    certificates, audited, budgets : dict
+        By class, as `Certificate.to_dict`, `Filter.audit` and `Filter.budgets` have them.
+
+    Examples
+    --------
+    >>> in_words({}, {}, {"spam": {"rate": 0.001, "burst": 5.0, "in_flight": 2}})["spam"]["worst"]
+    'in any stretch of n known good documents at most 5 + 0.1% n alarms, whatever comes, and those in flight (2 now)'
+    """
+    words = {}
+    for label in dict.fromkeys((*certificates, *audited, *budgets)):
+        made, delivered, budget = certificates.get(label), audited.get(label), budgets.get(label)
+        promises = [] if made is None or made["goal"] == "budget" else made["promises"][:1]
+        words[label] = {
+            "state": made["state"] if made is not None and promises else None,
+            "renewed": made["renewed"] if made is not None and promises else None,
+            "promised": promises[0] if promises else None,
+            "delivered": None if delivered is None else _delivered(delivered),
+            "worst": None if budget is None else _worst(budget),
+        }
+    return words
+
+
+def _delivered(audited: "Mapping[str, Any]") -> str:
+    """Say what was delivered: by known truths, and with those that nobody complained about where there are some."""
+    known, presumed, since = audited["known"], audited["presumed"], audited["since"][:10]
+    first = _bounds(known, audited["confidence"])
+    if not presumed:
+        return f"since {since} {first}, learning all the while"
+    second = _bounds(audited["with_presumed"], audited["confidence"])
+    return f"since {since}, learning all the while: {first}; with {presumed:,} that nobody complained about {second}"
+
+
+def _bounds(reading: "Mapping[str, Any]", confidence: float) -> str:
+    if not reading["n"]:
+        return "no truth is known"
+    ends = [f"{100 * each:.2g}%" for each in (_outwards(reading["lower"], -1), _outwards(reading["upper"], 1))]
+    of = f"{reading['alarms']:,} of {reading['n']:,}, confidence {100 * confidence:g}%"
+    return f"a true rate of false alarms of {ends[0]} to {ends[1]} ({of})"
+
+
+def _outwards(rate: float, way: int) -> float:
+    """Round to two digits, away from what lies between the bounds."""
+    if not 0 < rate < 1:
+        return rate
+    unit = 10.0 ** (floor(log10(rate)) - 1)
+    return (floor if way < 0 else ceil)(round(rate / unit, 9)) * unit
+
+
+def _worst(budget: "Mapping[str, Any]") -> str:
+    return (
+        f"in any stretch of n known good documents at most {budget['burst']:g} + {100 * budget['rate']:g}% n alarms, "
+        f"whatever comes, and those in flight ({budget['in_flight']:,} now)"
+    )

@@ -1,0 +1,325 @@
+"""Budgets of alarms in the file of remembered verdicts: debt, the scores that calibrate, the threshold in force.
+
+The rules are those of :mod:`surebayes.promises.budget` and :mod:`surebayes.promises.prequential`; here their state is
+rows of a file that several processes share. A budget's row also holds what follows from it (the threshold in force,
+lift, what is left), so that who judges one mail reads a single row and computes nothing.
+"""
+
+import time
+from math import inf
+
+from surebayes.filter.verdicts.database import Database
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from surebayes.promises.budget import AlarmBudget
+
+CONFIDENCE = 0.5
+"""With which the threshold keeps to the rate on scores like those so far: the budget makes up for the rest."""
+CALM = 0.5
+"""Up to this share of the burst known negatives move the threshold: an attack leaves no trace once it is paid."""
+RECENT = 2000
+"""Positives whose quantiles place the lift."""
+SPARE = 1000
+"""Negatives kept beyond four times those that the threshold may be placed on."""
+MOST_ROWS = 20_000
+"""Rows of the ledger that are kept."""
+MOST_BURST = 1_000_000.0
+_TRIM_EVERY = 64
+
+
+class InForce:
+    """What a budget says at a moment.
+
+    Attributes
+    ----------
+    label : str
+        The class whose alarms are counted.
+    place : int
+        Which of a document's scores is that class's.
+    threshold : float
+        What its score must be above by the budget; infinite while it is mute, or while no negative's score is known.
+    debt, lift : float
+        What earlier alarms still cost, and that as a share of the burst.
+    left : int
+        Alarms that may come in a row before it is mute.
+    mute : bool
+        Whether one more alarm would pass the burst.
+    """
+
+    __slots__ = ("debt", "label", "left", "lift", "mute", "place", "threshold")
+
+    def __init__(
+        self, label: str, place: int, threshold: "float | None", units: int, lift: float, left: int, mute: int
+    ) -> None:
+        self.label, self.place, self.threshold = label, place, inf if threshold is None else threshold
+        self.debt, self.lift, self.left, self.mute = units / (1 << 40), lift, left, bool(mute)
+
+    def to_dict(self) -> "dict[str, Any]":
+        """Return debt, lift, left and mute."""
+        return {"debt": self.debt, "lift": self.lift, "left": self.left, "mute": self.mute}
+
+
+def in_force(database: Database) -> "dict[str, InForce]":
+    """Return what every budget says now, by label."""
+    rows = database.rows("SELECT label, place, threshold, debt, lift, spare, mute FROM budgets ORDER BY place")
+    return {row[0]: InForce(*row) for row in rows}
+
+
+def stricter(first: "dict[str, InForce]", second: "dict[str, InForce]") -> "dict[str, InForce]":
+    """Return of two sets of budgets, such as a person's and the site's, the one for each label that allows less.
+
+    Examples
+    --------
+    >>> mine, site = InForce("spam", 0, 2.0, 0, 0.0, 5, 0), InForce("spam", 0, 3.0, 0, 0.0, 2, 0)
+    >>> stricter({"spam": mine}, {"spam": site})["spam"].threshold, list(stricter({"spam": mine}, {}))
+    (3.0, ['spam'])
+    """
+    both = dict(first)
+    for label, budget in second.items():
+        if label not in both or budget.threshold > both[label].threshold:
+            both[label] = budget
+    return both
+
+
+def budgets(database: Database) -> "dict[str, AlarmBudget]":
+    """Return the budgets by label."""
+    return {label: _budget(database, label) for (label,) in database.rows("SELECT label FROM budgets ORDER BY place")}
+
+
+def _budget(database: Database, label: str) -> "AlarmBudget":
+    from surebayes.promises.budget import AlarmBudget
+
+    names = ("rate", "burst", "debt_units", "alarms", "negatives")
+    row = database.rows("SELECT rate, burst, debt, alarms, negatives FROM budgets WHERE label = ?", (label,))[0]
+    try:
+        return AlarmBudget.from_dict(dict(zip(names, row)))
+    except (ValueError, TypeError) as error:
+        from surebayes.errors import BadModel
+
+        raise BadModel(f"{database.path} has a budget that can't be: {error} Restore it from a copy.") from None
+
+
+# ---------------------------------------------------------------------- terms
+
+
+def set_terms(database: Database, label: str, place: int, rate: float, burst: float, who: "str | None" = None) -> None:
+    """Begin a budget, or change its terms; debt stays. To be called in a transaction."""
+    from surebayes.promises.budget import AlarmBudget
+
+    AlarmBudget(rate, burst)
+    if burst > MOST_BURST:
+        raise ValueError(f"burst must be at most {MOST_BURST:,.0f}. Got {burst!r}.")
+    known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
+    if known:
+        database.run("UPDATE budgets SET rate = ?, burst = ? WHERE label = ?", (rate, burst, label))
+    else:
+        database.run(
+            "INSERT INTO budgets VALUES (?, ?, ?, ?, 0, 0, 0, NULL, 0, 0.0, 0, 0, -1, 0, NULL, 0, 0)",
+            (label, place, rate, burst),
+        )
+    _calibrate_from(database, label, float(rate))
+    settle(database, label)
+    _enter(database, label, "terms", 0, None, who)
+
+
+def _calibrate_from(database: Database, label: str, rate: float) -> None:
+    """Find anew how many of the negatives that were counted may lie above the threshold."""
+    from surebayes.promises.order_statistics import allowed_errors, negatives_needed
+
+    scored = database.rows("SELECT scored FROM budgets WHERE label = ?", (label,))[0][0]
+    allowed = allowed_errors(scored, rate, CONFIDENCE)
+    next_at = negatives_needed(rate, CONFIDENCE, allowed=allowed + 1)
+    database.run("UPDATE budgets SET allowed = ?, next_at = ? WHERE label = ?", (allowed, next_at, label))
+
+
+def calibrate(database: Database, label: str, negatives: "list[float]", positives: "list[float]") -> None:
+    """Let scores of documents that were never learnt place the threshold, instead of those so far."""
+    database.run("DELETE FROM scores WHERE label = ?", (label,))
+    rate = _budget(database, label).rate
+    highest = sorted(negatives)[-(SPARE + 4 * int(rate * len(negatives) + 1)) :]
+    for positive, scores in ((0, highest), (1, positives[-RECENT:])):
+        database.connection.executemany(
+            "INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)",
+            [(label, positive, float(score)) for score in scores],
+        )
+    dropped = sorted(negatives)[-len(highest) - 1] if len(highest) < len(negatives) else None
+    database.run(
+        "UPDATE budgets SET scored = ?, dropped = ?, told = 0, presumed = 0 WHERE label = ?",
+        (len(negatives), dropped, label),
+    )
+    _calibrate_from(database, label, rate)
+    settle(database, label)
+
+
+def end(database: Database, label: str, who: "str | None") -> bool:
+    """End a budget; False if there is none. Its debt goes with it."""
+    known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
+    if known:
+        _enter(database, label, "ended", 0, None, who)
+        database.run("DELETE FROM budgets WHERE label = ?", (label,))
+        database.run("DELETE FROM scores WHERE label = ?", (label,))
+    return bool(known)
+
+
+# ---------------------------------------------------------------------- documents whose truth becomes known
+
+
+def record(database: Database, label: str, alarm: bool, fingerprint: "str | None", who: "str | None") -> None:
+    """Count a document that is known to be negative."""
+    budget = _budget(database, label)
+    budget.record(alarm)
+    _keep(database, label, budget)
+    if not alarm:
+        database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
+    settle(database, label)
+    _enter(database, label, "alarm" if alarm else "paid", 1, fingerprint if alarm else None, who if alarm else None)
+
+
+def hear(database: Database, label: str) -> None:
+    """Note that truths are told, by one about a document that nobody had judged: it pays nothing back."""
+    database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
+
+
+def presume(database: Database, label: str, documents: int) -> None:
+    """Count documents that nobody complained about, all of them unflagged."""
+    budget = _budget(database, label)
+    budget.pay(documents)
+    _keep(database, label, budget)
+    database.run("UPDATE budgets SET presumed = presumed + ? WHERE label = ?", (documents, label))
+    settle(database, label)
+    _enter(database, label, "presumed", documents, None, None)
+
+
+def _keep(database: Database, label: str, budget: "AlarmBudget") -> None:
+    state = budget.to_dict()
+    database.run(
+        "UPDATE budgets SET debt = ?, alarms = ?, negatives = ? WHERE label = ?",
+        (state["debt_units"], state["alarms"], state["negatives"], label),
+    )
+
+
+def observe(database: Database, label: str, score: float, positive: bool) -> None:
+    """Let the score of a document that was judged before its truth was known move the threshold, where it may.
+
+    Only where most truths are told: who tells mistakes alone tells high scores of negatives and low ones of positives.
+    Those that nobody complained about speak for what lies below the threshold and never count here.
+    """
+    complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
+    if complaints <= presumed or (lift > CALM and not positive):
+        return
+    database.run("INSERT INTO scores (label, positive, score) VALUES (?, ?, ?)", (label, int(positive), float(score)))
+    if positive:
+        _drop_old_positives(database, label)
+        return
+    database.run("UPDATE budgets SET scored = scored + 1 WHERE label = ?", (label,))
+    scored, allowed, next_at = database.rows("SELECT scored, allowed, next_at FROM budgets WHERE label = ?", (label,))[
+        0
+    ]
+    if scored >= next_at:
+        _calibrate_from(database, label, _budget(database, label).rate)
+    if scored % _TRIM_EVERY == 0:
+        _drop_low_negatives(database, label, SPARE + 4 * (allowed + 1))
+
+
+def _drop_old_positives(database: Database, label: str) -> None:
+    database.run(
+        "DELETE FROM scores WHERE label = ? AND positive AND id <= (SELECT id FROM scores WHERE label = ? AND positive "
+        "ORDER BY id DESC LIMIT 1 OFFSET ?)",
+        (label, label, RECENT),
+    )
+
+
+def _drop_low_negatives(database: Database, label: str, most: int) -> None:
+    highest = "SELECT score FROM scores WHERE label = ? AND NOT positive ORDER BY score DESC LIMIT 1 OFFSET ?"
+    below = database.rows(highest, (label, most))
+    if below:
+        database.run("DELETE FROM scores WHERE label = ? AND NOT positive AND score <= ?", (label, below[0][0]))
+        database.run("UPDATE budgets SET dropped = max(coalesce(dropped, ?1), ?1) WHERE label = ?2",
+                     (below[0][0], label))  # fmt: skip
+
+
+# ---------------------------------------------------------------------- what follows
+
+
+def settle(database: Database, label: str) -> None:
+    """Write down what follows from a budget's debt and scores."""
+    budget = _budget(database, label)
+    threshold = None if budget.mute else lifted_threshold(database, label, budget.lift)
+    database.run(
+        "UPDATE budgets SET threshold = ?, mute = ?, lift = ?, spare = ? WHERE label = ?",
+        (threshold, int(budget.mute), budget.lift, budget.left, label),
+    )
+
+
+def base_threshold(database: Database, label: str) -> "float | None":
+    """Return the calibrated threshold, without debt; None while no negative's score is known."""
+    allowed, dropped = database.rows("SELECT allowed, dropped FROM budgets WHERE label = ?", (label,))[0]
+    rows = database.rows(
+        "SELECT score FROM scores WHERE label = ? AND positive = 0 ORDER BY score DESC LIMIT 1 OFFSET ?",
+        (label, max(allowed, 0)),
+    )
+    if not rows:
+        return None if dropped is None else float(dropped)
+    score = float(rows[0][0])
+    return score if dropped is None else max(score, float(dropped))
+
+
+def lifted_threshold(database: Database, label: str, lift: float) -> "float | None":
+    """Return the threshold raised by the debt, as :func:`surebayes.promises.budget.lifted` raises it."""
+    from surebayes.promises.budget import lifted_place
+
+    base = base_threshold(database, label)
+    positives = database.rows("SELECT count(*) FROM scores WHERE label = ? AND positive = 1", (label,))[0][0]
+    if base is None or lift <= 0 or not positives:
+        return base
+    place = lifted_place(lift, positives)
+    quantile = database.rows(
+        "SELECT score FROM scores WHERE label = ? AND positive = 1 ORDER BY score LIMIT 1 OFFSET ?", (label, place)
+    )
+    return max(base, float(quantile[0][0]))
+
+
+def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]":
+    """Return how many of the latest positives lie above a threshold, and how many there are."""
+    row = database.rows(
+        "SELECT coalesce(sum(score > ?), 0), count(*) FROM scores WHERE label = ? AND positive = 1", (threshold, label)
+    )
+    return row[0][0], row[0][1]
+
+
+# ---------------------------------------------------------------------- the ledger
+
+
+def _enter(
+    database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", who: "str | None"
+) -> None:
+    """Add to the ledger; quiet documents in a row share an entry."""
+    debt, lift, left = database.rows("SELECT debt, lift, spare FROM budgets WHERE label = ?", (label,))[0]
+    now = time.time()
+    if kind in ("paid", "presumed"):
+        last = database.rows("SELECT id, kind FROM ledger WHERE label = ? ORDER BY id DESC LIMIT 1", (label,))
+        if last and last[0][1] == kind:
+            database.run(
+                "UPDATE ledger SET time = ?, documents = documents + ?, debt = ?, lift = ?, spare = ? WHERE id = ?",
+                (now, documents, debt / (1 << 40), lift, left, last[0][0]),
+            )
+            return
+    database.run(
+        "INSERT INTO ledger (time, label, kind, documents, debt, lift, spare, fingerprint, who) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (now, label, kind, documents, debt / (1 << 40), lift, left, fingerprint, who),
+    )
+    database.run("DELETE FROM ledger WHERE id <= (SELECT max(id) FROM ledger) - ?", (MOST_ROWS,))
+
+
+def ledger(database: Database, limit: "int | None" = 50) -> "list[dict[str, Any]]":
+    """Return what happened to the budgets, the latest first."""
+    names = ("time", "label", "kind", "documents", "debt", "lift", "left", "fingerprint", "who")
+    rows = database.rows(
+        "SELECT time, label, kind, documents, debt, lift, spare, fingerprint, who FROM ledger ORDER BY id DESC LIMIT ?",
+        (-1 if limit is None else limit,),
+    )
+    return [dict(zip(names, row)) for row in rows]

@@ -1,0 +1,249 @@
+"""The file of remembered verdicts: SQLite in the filter's folder, shared by its processes; without numpy.
+
+A write-ahead log, and two kinds of commit: what may become an alarm is flushed to disk before it is answered
+(``FULL``), what only pays back is left to the system (``NORMAL``). Whoever writes does so in a transaction that begins
+by locking the file, so that no two processes spend the same alarm.
+"""
+
+import os
+import sqlite3
+
+from surebayes.filter.plain import plain_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+NAME = "verdicts.sqlite"
+VERSION = 1
+LOG_PAGES = 200
+"""Pages of the log after which it is moved into the main file: a process that finds a log reads it whole."""
+_TIMEOUT, _MOMENT = 20.0, 0.5
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value);
+CREATE TABLE verdicts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, fingerprint TEXT NOT NULL, person TEXT NOT NULL, time REAL NOT NULL,
+    model TEXT NOT NULL, label TEXT NOT NULL, flagged INTEGER NOT NULL, score REAL NOT NULL, threshold REAL NOT NULL,
+    scores TEXT NOT NULL, asked INTEGER NOT NULL, truth TEXT, told REAL, who TEXT, counted TEXT NOT NULL DEFAULT '',
+    taught TEXT, sender TEXT, subject TEXT, message_id TEXT, UNIQUE (fingerprint, person)
+);
+CREATE INDEX unknown ON verdicts (flagged, time) WHERE truth IS NULL;
+CREATE INDEX truths ON verdicts (truth, told, flagged, label) WHERE truth IS NOT NULL AND asked = 1;
+CREATE INDEX in_time ON verdicts (time);
+CREATE INDEX by_person ON verdicts (person, time);
+CREATE INDEX by_label ON verdicts (label, time);
+CREATE INDEX by_message_id ON verdicts (message_id) WHERE message_id IS NOT NULL;
+CREATE TABLE contents (
+    id INTEGER PRIMARY KEY REFERENCES verdicts ON DELETE CASCADE, content BLOB NOT NULL
+);
+CREATE TABLE theirs (
+    id INTEGER NOT NULL REFERENCES verdicts ON DELETE CASCADE, field TEXT NOT NULL, score REAL NOT NULL, threshold REAL,
+    verdict INTEGER, PRIMARY KEY (id, field)
+) WITHOUT ROWID;
+CREATE TABLE budgets (
+    label TEXT PRIMARY KEY, place INTEGER NOT NULL, rate REAL NOT NULL, burst REAL NOT NULL, debt INTEGER NOT NULL,
+    alarms INTEGER NOT NULL, negatives INTEGER NOT NULL, threshold REAL, mute INTEGER NOT NULL, lift REAL NOT NULL,
+    spare INTEGER NOT NULL, scored INTEGER NOT NULL, allowed INTEGER NOT NULL, next_at INTEGER NOT NULL, dropped REAL,
+    told INTEGER NOT NULL, presumed INTEGER NOT NULL
+);
+CREATE TABLE scores (id INTEGER PRIMARY KEY, label TEXT NOT NULL, positive INTEGER NOT NULL, score REAL NOT NULL);
+CREATE INDEX ranks ON scores (label, positive, score);
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, label TEXT NOT NULL, kind TEXT NOT NULL,
+    documents INTEGER NOT NULL, debt REAL NOT NULL, lift REAL NOT NULL, spare INTEGER NOT NULL, fingerprint TEXT,
+    who TEXT
+);
+"""
+_ALARMS = """
+CREATE TABLE IF NOT EXISTS alarms (
+    fingerprint TEXT NOT NULL, person TEXT NOT NULL, label TEXT NOT NULL, answers INTEGER NOT NULL,
+    known INTEGER NOT NULL, PRIMARY KEY (fingerprint, person, label)
+) WITHOUT ROWID
+"""
+"""Alarms that outlive their verdicts: a filter of an earlier release has no such table until it needs one."""
+_STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+
+
+class Database:
+    """A connection to the file of a folder.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Make the file if it isn't there.
+    """
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        self.path = os.path.join(folder, NAME)
+        self._flushes: bool | None = None
+        self._has_alarms = False
+        if create and not os.path.exists(self.path):
+            _make(folder, self.path)
+        try:
+            self.connection = _connected(self.path)
+            self._check()
+        except FileNotFoundError:
+            from surebayes.errors import BadModel
+
+            raise BadModel(
+                f"{self.path} is missing: the filter has a budget of alarms, and its debt was kept there. Restore it, "
+                "or begin anew with `surebayes calibrate --budget`."
+            ) from None
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def _check(self) -> None:
+        """Refuse a file that is not of this release: a view or a trigger would run when rows are read or added."""
+        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == VERSION and not self.connection.execute(_STRANGE).fetchone()[0]:
+            return
+        self.connection.close()
+        from surebayes.errors import BadModel, NewerModel
+
+        if version > VERSION:
+            raise NewerModel(f"{self.path} has format version {version}; this release reads up to {VERSION}.")
+        raise BadModel(f"{self.path} is no file of remembered verdicts, or has views or triggers. Restore it.")
+
+    @property
+    def has_alarms(self) -> bool:
+        """Whether there is a table of alarms that outlived their verdicts."""
+        if not self._has_alarms:
+            self._has_alarms = bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'alarms'"))
+        return self._has_alarms
+
+    def make_alarms(self) -> None:
+        """Make the table of alarms; to be called in a transaction."""
+        if not self.has_alarms:
+            self.run(_ALARMS)
+
+    def use(self, flush: bool) -> None:
+        """Set whether a transaction is flushed, and how long it waits for others: a moment for what can be left out."""
+        if flush is not self._flushes:
+            self.run(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
+            self.run(f"PRAGMA busy_timeout={int(1000 * (_TIMEOUT if flush else _MOMENT))}")
+            self._flushes = flush
+
+    def rows(self, query: str, values: "tuple[Any, ...] | dict[str, Any]" = ()) -> "list[Any]":
+        """Return the rows of a query."""
+        try:
+            return self.connection.execute(query, _plain(values)).fetchall()
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def run(self, statement: str, values: "tuple[Any, ...]" = ()) -> int:
+        """Run a statement; return how many rows it changed."""
+        try:
+            return self.connection.execute(statement, _plain(values)).rowcount
+        except sqlite3.Error as error:
+            self.failed(error)
+
+    def writing(self, flush: bool = True) -> "_WriteScope":
+        """Return a context: what is written in it is there whole or not at all, and on disk at its end if `flush`."""
+        return _WriteScope(self, flush)
+
+    def failed(self, error: "sqlite3.Error") -> "NoReturn":
+        """Raise an error of ours for one of SQLite's."""
+        from surebayes.filter.store.journal_file import errors_named
+
+        with errors_named(self.path):
+            raise error
+        raise AssertionError  # the context above raises
+
+    def copy_to(self, path: str) -> None:
+        """Write a consistent copy, while others read and write."""
+        self.run("VACUUM INTO ?", (path,))
+        copy = _connected(path)
+        copy.execute("PRAGMA journal_mode=WAL")
+        copy.close()
+
+    def bytes_taken(self) -> int:
+        """Return how many bytes the rows take, without room that is free."""
+        pages, free, size = [
+            self.rows(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return int((pages - free) * size)
+
+    def settle(self) -> None:
+        """Move the log into the main file, as far as readers allow: what was deleted is then gone from both."""
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def problems(self) -> "list[str]":
+        """Return what SQLite finds wrong with the file."""
+        return [f"{self.path}: {text}" for (text,) in self.rows("PRAGMA quick_check") if text != "ok"]
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+
+class _WriteScope:
+    """A transaction that locks the file at its beginning."""
+
+    def __init__(self, database: Database, flush: bool) -> None:
+        self.database, self.flush = database, flush
+
+    def __enter__(self) -> None:
+        self.database.use(self.flush)
+        self.database.run("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            try:
+                self.database.connection.execute("COMMIT")
+                return
+            except sqlite3.Error as failure:
+                self._undo()
+                self.database.failed(failure)
+        self._undo()
+
+    def _undo(self) -> None:
+        if self.database.connection.in_transaction:
+            self.database.connection.execute("ROLLBACK")
+
+
+def _plain(values: "tuple[Any, ...] | dict[str, Any]") -> "tuple[Any, ...] | dict[str, Any]":
+    """Return values as SQLite takes them: a label may come out of an array, and a number too."""
+    if isinstance(values, dict):
+        return {name: plain_value(value, name) for name, value in values.items()}
+    return tuple([plain_value(value, "a value") for value in values])
+
+
+def _connected(path: str) -> "sqlite3.Connection":
+    os.stat(path)  # SQLite would make a file that isn't there
+    connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+    connection.execute("PRAGMA foreign_keys=ON")  # with a verdict goes what is kept of its document
+    connection.execute("PRAGMA secure_delete=ON")
+    return connection
+
+
+def _make(folder: str, path: str) -> None:
+    """Make the file whole under another name, then give it its own, unless somebody else was quicker."""
+    from contextlib import suppress
+
+    from surebayes.persist.folder import adopt_named, flush_folder, locked
+
+    name = f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{NAME}"
+    beside = os.path.join(folder, name)
+    with locked(folder):  # who holds it may remove what others left half done
+        if os.path.exists(path):
+            return
+        try:
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            adopt_named(folder, name)
+            connection = _connected(beside)
+            try:
+                connection.executescript(_SCHEMA)
+                connection.execute(f"PRAGMA user_version={VERSION}")
+                connection.execute("PRAGMA journal_mode=WAL")
+            finally:
+                connection.close()
+            os.rename(beside, path)
+            flush_folder(folder)
+        finally:
+            for each in (beside, f"{beside}-wal", f"{beside}-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(each)

@@ -1,0 +1,246 @@
+"""Remembered verdicts listed: by sender, subject, day, person or label; and beside what other filters said."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from surebayes.mail.headers import Headers
+from surebayes.mail.score_headers import header_score
+
+if TYPE_CHECKING:
+    from surebayes.filter.verdicts.database import Database
+    from surebayes.filter.verdicts.memory import Memory
+
+MOST_CONTENT = 64 * 1024
+"""Bytes, compressed, of the largest document that is kept with its verdict."""
+OTHERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
+KEPT_FIELDS = re.compile(
+    rb"^(?:From|%b)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*" % b"|".join(name.encode() for name in OTHERS),
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The header fields that something is kept of, each with its folded lines."""
+"""Header fields in which SpamAssassin, rspamd and bogofilter say what they think."""
+_COLUMNS = (
+    "id, fingerprint, time, model, label, flagged, score, threshold, truth, told, who, person, sender, subject, "
+    "message_id, EXISTS (SELECT 1 FROM contents WHERE contents.id = verdicts.id)"
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What another filter said of a document: its header field, score, threshold, and whether it called it positive."""
+
+    field: str
+    score: float
+    threshold: float | None
+    positive: bool | None
+
+
+@dataclass(frozen=True)
+class RememberedVerdict:
+    """A verdict that is remembered.
+
+    Attributes
+    ----------
+    id : int
+        What names it; `Filter.tell` takes it.
+    fingerprint, time, model, label, score, threshold
+        The document, when it was judged, by which model, and what was said.
+    positive : bool
+        Whether that is a class that is looked for.
+    truth : str or None
+        Its true label once it was told; "" if nobody complained for long enough; None while it isn't known.
+    told : str or None
+        When that became known.
+    who : str or None
+        Who said so.
+    person, sender, subject, message_id : str or None
+        For whom it was judged, who wrote it, what about and its name, where that is kept.
+    kept : bool
+        Whether what the views read of the document is kept, so that it can be learnt by its number.
+    theirs : list of Said
+        What other filters said of it.
+    """
+
+    id: int
+    fingerprint: str
+    time: str
+    model: str
+    label: str
+    score: float
+    threshold: float
+    positive: bool
+    truth: str | None
+    told: str | None
+    who: str | None
+    person: str | None
+    sender: str | None
+    subject: str | None
+    message_id: str | None
+    kept: bool
+    theirs: list[Said]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as values that JSON knows."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class OtherFilter:
+    """How remembered verdicts compare with those of another filter on the same mails.
+
+    Attributes
+    ----------
+    field : str
+        The header field in which it speaks.
+    mails : int
+        Mails that both have judged.
+    both, neither, only_ours, only_theirs : int
+        How many of them both called positive, neither did, or one of the two.
+    known, our_alarms, their_alarms, our_misses, their_misses : int
+        Mails whose truth was told, and how many of those each called positive wrongly, or failed to.
+    """
+
+    field: str
+    mails: int
+    both: int
+    neither: int
+    only_ours: int
+    only_theirs: int
+    known: int
+    our_alarms: int
+    their_alarms: int
+    our_misses: int
+    their_misses: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as values that JSON knows."""
+        return asdict(self)
+
+
+def said_by_others(headers: Headers) -> list[tuple[str, float, float | None, bool | None]]:
+    r"""Return what other filters have written into a mail: header field, score, threshold, verdict.
+
+    Examples
+    --------
+    >>> said_by_others(Headers.read(b"X-Spam-Status: Yes, score=7.1 required=5.0 tests=BAYES_99\n\n"))
+    [('X-Spam-Status', 7.1, 5.0, True)]
+    """
+    opinions = []
+    for field in OTHERS:
+        score = header_score(headers, field)
+        if score is not None and "SUREBAYES_" not in (headers.get(field) or ""):
+            opinions.append((field, score.score, score.threshold, score.verdict))
+    return opinions
+
+
+def remembered(
+    memory: Memory,
+    *,
+    sender: str | None = None,
+    subject: str | None = None,
+    day: date | str | None = None,
+    person: str | None = None,
+    label: str | None = None,
+    known: bool | None = None,
+    differs: str | None = None,
+    agrees: str | None = None,
+    number: int | None = None,
+    limit: int = 50,
+    before: int | None = None,
+    least_sure: bool = False,
+    skip: int = 0,
+) -> list[RememberedVerdict]:
+    """Return remembered verdicts, the latest first; see `Filter.remembered`."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
+    wanted: list[str] = ["asked = 1"]
+    values: list[Any] = []
+    for column, part in (("sender", sender), ("subject", subject)):
+        if part is not None:
+            fold = "lower" if part.isascii() else "casefold"
+            wanted.append(f"instr({fold}({column}), ?) > 0")
+            values.append(part.lower() if part.isascii() else part.casefold())
+    for column, exact in (("person", person), ("label", label), ("id", number)):
+        if exact is not None:
+            wanted.append(f"{column} = ?")
+            values.append(exact)
+    if known is not None:
+        wanted.append("truth IS NOT NULL" if known else "truth IS NULL")
+    if day is not None:
+        wanted.append("time >= ? AND time < ?")
+        values += _ends(day)
+    for field, sign in ((differs, "!="), (agrees, "=")):
+        if field is not None:
+            there = f"theirs.id = verdicts.id AND lower(field) = ? AND verdict {sign} flagged"
+            wanted.append(f"EXISTS (SELECT 1 FROM theirs WHERE {there})")
+            values.append(field.lower())
+    if before is not None:
+        wanted.append("(time, id) < (SELECT time, id FROM verdicts WHERE id = ?)")
+        values.append(before)
+    order = "abs(score - threshold), id DESC" if least_sure else "time DESC, id DESC"
+    chosen = f"SELECT id FROM verdicts WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT ? OFFSET ?"
+    query = f"SELECT {_COLUMNS} FROM verdicts WHERE id IN ({chosen}) ORDER BY {order}"
+
+    def look(database: Database) -> list[RememberedVerdict]:
+        if not all(part is None or part.isascii() for part in (sender, subject)):
+            database.connection.create_function("casefold", 1, _casefold, deterministic=True)
+        rows = database.rows(query, (*values, limit, skip))
+        numbers = tuple(row[0] for row in rows)
+        some = ",".join("?" * len(numbers))
+        said = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
+        theirs: dict[int, list[Said]] = {}
+        for row, field, score, threshold, verdict in database.rows(said, numbers):
+            positive = None if verdict is None else bool(verdict)
+            theirs.setdefault(row, []).append(Said(field, score, threshold, positive))
+        return [_verdict(row, theirs.get(row[0], [])) for row in rows]
+
+    return memory.search(look)
+
+
+def _casefold(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
+
+
+def _ends(day: date | str) -> tuple[float, float]:
+    """Return when a day begins and ends, in UTC."""
+    try:
+        which = date.fromisoformat(day) if isinstance(day, str) else day
+        start = datetime(which.year, which.month, which.day, tzinfo=UTC)
+        return start.timestamp(), (start + timedelta(days=1)).timestamp()
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise ValueError(f"day must be a date such as 2026-03-01. Got {day!r}.") from None
+
+
+def _verdict(row: Any, theirs: list[Said]) -> RememberedVerdict:
+    number, fingerprint, when, model, label, flagged, score, threshold, truth, told, who, *others = row
+    person, sender, subject, message_id, has_content = others
+    return RememberedVerdict(
+        number, fingerprint, _when(when), model, label, score, threshold, bool(flagged), truth,
+        None if told is None else _when(told), who, person or None, sender, subject, message_id, bool(has_content),
+        theirs,
+    )  # fmt: skip
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def compared(memory: Memory, first: str, person: str | None = None) -> list[OtherFilter]:
+    """Return how verdicts compare with those of others; `first` is the class that nobody looks for."""
+    told = "truth IS NOT NULL AND truth != ''"
+    cells = (
+        "1", "flagged AND verdict", "NOT flagged AND NOT verdict", "flagged AND NOT verdict", "NOT flagged AND verdict",
+        told, f"{told} AND truth = :first AND flagged", f"{told} AND truth = :first AND verdict",
+        f"{told} AND truth != :first AND NOT flagged", f"{told} AND truth != :first AND NOT verdict",
+    )  # fmt: skip
+    counted = ", ".join(f"sum({cell})" for cell in cells)
+    query = (
+        f"SELECT field, {counted} FROM theirs JOIN verdicts USING (id) WHERE verdict IS NOT NULL "
+        "AND (:person IS NULL OR person = :person) GROUP BY field ORDER BY field"
+    )
+    rows = memory.search(lambda database: database.rows(query, {"first": first, "person": person}))
+    return [OtherFilter(*row) for row in rows]

@@ -1,0 +1,484 @@
+"""Remembered verdicts: what was said of which document, until the truth is known or time has passed."""
+
+import os
+import time
+from math import inf
+
+from surebayes.errors import StoreError
+from surebayes.filter.verdicts import alarms as _alarms
+from surebayes.filter.verdicts import audits as _audits
+from surebayes.filter.verdicts import budgets as _budgets
+from surebayes.filter.verdicts.about import MOST_TEXT, About, Told
+from surebayes.filter.verdicts.budgets import InForce, in_force, stricter
+from surebayes.filter.verdicts.database import NAME, Database
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from threading import Timer
+    from typing import Any, TypeVar
+
+    from surebayes.filter.model import Decision, Model
+
+    Result = TypeVar("Result")
+
+DAY = 86_400.0
+SOON, TOGETHER = 0.5, 256
+"""Seconds after which verdicts that no budget counts are written, and how many at most wait for that."""
+FACTS_LAST = 1.0
+"""Seconds for which what the memory is set to isn't looked up again."""
+PRESUME_AFTER = 7.0
+"""Days after which a document that nobody complained about counts as good, unless a filter is set otherwise."""
+KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
+"""How long, how many verdicts are remembered, and how many bytes they may take."""
+PRESUME_AT_ONCE = 20
+"""Quiet documents that are due before a process that judges a single one counts them; one is enough while mute."""
+_TRIM_EVERY, _AT_ONCE = 256, 10_000
+_DEFAULTS = {
+    "presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "keep_bytes": KEEP_BYTES,
+    "details": 0, "always": 0,
+}  # fmt: skip
+
+
+_NOTHING_ELSE = About()
+
+
+def is_there(folder: str) -> bool:
+    """Whether a folder has remembered verdicts."""
+    return os.path.exists(os.path.join(folder, NAME))
+
+
+class _NoLock:
+    """What a process with one thread locks."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+def _thread_lock() -> "AbstractContextManager[object]":
+    from threading import RLock
+
+    return RLock()
+
+
+def _thread_timer(seconds: float, call: "Callable[[], None]") -> "Timer":
+    from threading import Timer
+
+    timer = Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+class Memory:
+    """The remembered verdicts of a filter, and its budgets of alarms.
+
+    Parameters
+    ----------
+    folder : str
+        The filter's folder.
+    create : bool
+        Begin to remember, if nothing is there.
+    one_shot : bool
+        Whether this process judges a single document: then it leaves to others what can wait.
+    """
+
+    def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:
+        self.database = Database(folder, create)
+        self.one_shot, self._folder = one_shot, folder
+        self.lock: AbstractContextManager[object] = _NoLock() if one_shot else _thread_lock()
+        self._searches: Database | None = None
+        self._searching: AbstractContextManager[object] = _NoLock() if one_shot else _thread_lock()
+        self._waiting: list[tuple[Any, ...]] = []
+        self._timer: Timer | None = None
+        self._facts: dict[str, Any] = {}
+        self._looked = -inf
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self.flush()
+        with self.lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.database.close()
+        with self._searching:
+            if self._searches is not None:
+                self._searches.close()
+
+    def search(self, look: "Callable[[Database], Result]") -> "Result":
+        """Return what a function finds, which gets a connection of its own: nobody who judges waits for a search."""
+        self.flush()
+        with self._searching:
+            if self._searches is None:
+                self._searches = Database(self._folder)
+            return look(self._searches)
+
+    def flush(self) -> None:
+        """Write verdicts that wait to be written together."""
+        with self.lock:
+            waiting, self._waiting = self._waiting, []
+            try:
+                if waiting:
+                    with self.database.writing(flush=False):
+                        for verdict in waiting:
+                            self._remember(*verdict)
+            except (OSError, StoreError):
+                pass  # without it a quiet document pays nothing back; the verdicts were right all the same
+
+    def _flush_late(self) -> None:
+        with self.lock:
+            self._timer = None
+            if self._waiting:
+                self.flush()
+
+    # ---- settings
+
+    def facts(self) -> "dict[str, Any]":
+        """Return what the memory is set to; by another process, a second ago."""
+        now = time.monotonic()
+        if now - self._looked > FACTS_LAST:
+            known = dict(self.database.rows("SELECT name, value FROM facts"))
+            self._facts = {name: known.get(name, value) for name, value in _DEFAULTS.items()}
+            self._looked = now
+        return dict(self._facts)
+
+    def set(self, **facts: "Any") -> None:
+        """Change what the memory is set to."""
+        with self.database.writing():
+            for name, value in facts.items():
+                self.database.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        self._looked = -inf
+
+    # ---- judging
+
+    def answer(
+        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None,
+        beside: "dict[str, InForce] | None" = None,
+    ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
+        """Decide by the thresholds in force, and remember the verdict before it is answered.
+
+        `beside` are budgets that hold as well, such as the site's for a person: of two for a class the stricter does.
+        """
+        with self.lock:
+            return self._answer(model, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
+
+    def _answer(
+        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
+    ) -> "tuple[Decision, dict[str, InForce]]":
+        force_here = in_force(self.database)
+        if not force_here and not self.facts()["always"]:
+            return model.decide(scores, beside or None), beside
+        now = time.time()
+        if force_here and self.presume(now):
+            force_here = in_force(self.database)
+        force = stricter(force_here, beside)
+        decision = model.decide(scores, force)
+        if decision[0] in force_here:  # it may become an alarm: what others did meanwhile counts, and it is flushed
+            with self.database.writing():
+                force_here = in_force(self.database)
+                force = stricter(force_here, beside)
+                decision = model.decide(scores, force)
+                self._remember(decision, model, scores, fingerprint, about, now, force_here)
+        else:
+            self._remember_calmly(decision, model, scores, fingerprint, about, now, force_here)
+        return decision, force
+
+    def note(
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About
+    ) -> None:
+        """Remember what was decided elsewhere, by the stricter of two budgets."""
+        with self.lock:
+            force, now = in_force(self.database), time.time()
+            if decision[0] in force:
+                with self.database.writing():
+                    self._remember(decision, model, scores, fingerprint, about, now, force)
+            elif force or self.facts()["always"]:
+                self._remember_calmly(decision, model, scores, fingerprint, about, now, force)
+
+    def _remember_calmly(
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
+        now: float, force: "dict[str, InForce]",
+    ) -> None:  # fmt: skip
+        """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
+        self._waiting.append((decision, model, list(scores), fingerprint, about, now, force))
+        if self.one_shot or force or len(self._waiting) >= TOGETHER:
+            self.flush()
+        elif self._timer is None:
+            self._timer = _thread_timer(SOON, self._flush_late)
+
+    def _remember(
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
+        now: float, force: "dict[str, InForce]", times: int = 1,
+    ) -> int:  # fmt: skip
+        """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
+        label, score, threshold, _ = decision
+        flagged = int(label in force if force else model.flags(label))
+        by_class = " ".join([repr(float(value)) for value in scores])
+        known = self.database.rows(
+            "SELECT id, truth, flagged, label FROM verdicts WHERE fingerprint = ? AND person = ?",
+            (fingerprint, about.person),
+        )
+        if known:
+            row, truth, was_flagged, label_before = known[0]
+            if not flagged and (truth is not None or was_flagged):
+                return int(row)
+            if was_flagged and label != label_before:
+                _alarms.keep(self.database, "id = ?", (row,))
+            self.database.run(
+                "UPDATE verdicts SET time = ?, model = ?, label = ?, flagged = ?, score = ?, threshold = ?, "
+                "scores = ?, asked = ?, truth = NULL, taught = NULL WHERE id = ?",
+                (now, model.version, label, flagged, score, threshold, by_class, times, row),
+            )
+            return int(row)
+        label_before = _alarms.take(self.database, fingerprint, about.person, label if flagged else None)
+        if label_before is not None and not flagged:
+            flagged, label = 1, label_before
+        self.database.run(
+            "INSERT INTO verdicts (fingerprint, person, time, model, label, flagged, score, threshold, scores, asked, "
+            "sender, subject, message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (fingerprint, about.person, now, model.version, label, flagged, score, threshold, by_class, times,
+             about.sender, about.subject, about.message_id),
+        )  # fmt: skip
+        row = self.database.rows("SELECT last_insert_rowid()")[0][0]
+        if about.content is not None:
+            self.database.run("INSERT INTO contents VALUES (?, ?)", (row, about.content))
+        for opinion in about.theirs:
+            self.database.run("INSERT INTO theirs VALUES (?, ?, ?, ?, ?)", (row, *opinion))
+        if row % _TRIM_EVERY == 0:
+            self._forget_old(now)
+        return int(row)
+
+    def _forget_old(self, now: float) -> None:
+        """Keep the memory within its bounds; what may still become an alarm goes last, and its fingerprint stays."""
+        facts = self.facts()
+        self._drop("time < ?", (now - facts["keep_days"] * DAY,))
+        known = self.database.rows("SELECT count(*) FROM verdicts")[0][0]
+        beyond = known - facts["keep_most"]
+        _alarms.trim(self.database, facts["keep_bytes"])
+        of_alarms = _alarms.bytes_taken(self.database)
+        taken, allowed = self.database.bytes_taken() - of_alarms, facts["keep_bytes"] - of_alarms
+        if taken > allowed:  # as many of the rows as of the bytes, and some to spare
+            beyond = max(beyond, int(known * (1 - 0.95 * allowed / taken)))
+        if beyond > 0:
+            oldest = "SELECT id FROM verdicts ORDER BY truth IS NULL AND flagged, time LIMIT ?"
+            rows = [str(row) for (row,) in self.database.rows(oldest, (beyond + _TRIM_EVERY,))]
+            for start in range(0, len(rows), _AT_ONCE):
+                self._drop(f"id IN ({','.join(rows[start : start + _AT_ONCE])})")
+
+    def _drop(self, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> int:
+        """Delete verdicts but for the fingerprints of alarms; return how many."""
+        _alarms.keep(self.database, which, values, with_person)
+        return self.database.run(f"DELETE FROM verdicts WHERE {which}", values)
+
+    def erase(
+        self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
+    ) -> int:
+        """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many.
+
+        Of what may still become an alarm the fingerprint stays, and not for whom it was: debt is not forgiven.
+        """
+        from surebayes.mail.message import written_forms
+
+        wanted: list[tuple[str, tuple[str, ...]]] = [("fingerprint = ?", (each,)) for each in fingerprints]
+        names = [form[:MOST_TEXT] for each in message_ids for form in written_forms(each)]
+        wanted += [("message_id = ?", (name,)) for name in names]
+        if not wanted and person is not None:
+            wanted = [("1", ())]
+        self.flush()
+        also, of = ("", ()) if person is None else (" AND person = ?", (person,))
+        with self.lock:
+            with self.database.writing():
+                erased = sum([self._drop(f"{which}{also}", (*values, *of), False) for which, values in wanted])
+                if person is not None and not fingerprints and not message_ids:
+                    _audits.make_anonymous(self.database, person)
+                for which, values in wanted:
+                    if not which.startswith("message_id"):
+                        _alarms.make_anonymous(self.database, f"{which}{also}", (*values, *of))
+            self.database.settle()
+        return erased
+
+    def size(self) -> int:
+        """Return how many verdicts are remembered."""
+        self.flush()
+        with self.lock:
+            return int(self.database.rows("SELECT count(*) FROM verdicts")[0][0])
+
+    # ---- truths
+
+    def presume(self, now: "float | None" = None) -> bool:
+        """Let documents pay back that nobody complained about for long enough; whether there were some."""
+        self.flush()
+        now = time.time() if now is None else now
+        days = self.facts()["presume_days"]
+        if not days:
+            return False
+        due = "truth IS NULL AND flagged = 0 AND asked = 1 AND time <= ?"
+        before = (now - days * DAY,)
+        enough = 1
+        if self.one_shot:
+            states = self.database.rows("SELECT debt, mute FROM budgets")
+            if not any(debt for debt, _ in states):
+                enough = 50 * PRESUME_AT_ONCE
+            elif not any(mute for _, mute in states):
+                enough = PRESUME_AT_ONCE
+        if not self.database.rows(f"SELECT 1 FROM verdicts WHERE {due} LIMIT 1 OFFSET ?", (*before, enough - 1)):
+            return False
+        with self.database.writing(flush=False):
+            force = in_force(self.database)
+            counted = _written({budget.place for budget in force.values()} | {_audits.PRESUMED})
+            _audits.presumed(self.database, due, before)
+            quiet = self.database.run(
+                "UPDATE verdicts SET truth = '', told = ?, counted = iif(instr(counted, '-'), counted || ' ', '') || ? "
+                f"WHERE {due}",
+                (now, counted, *before),
+            )
+            for label in force:
+                _budgets.presume(self.database, label, quiet)
+        return True
+
+    def tell(
+        self,
+        fingerprint: str,
+        truth: str,
+        judged: "tuple[Model, Sequence[float]] | None" = None,
+        who: "str | None" = None,
+        person: "str | None" = None,
+        flush: bool = True,
+    ) -> Told:
+        """Take a truth that has become known; it is on disk when this returns.
+
+        Parameters
+        ----------
+        fingerprint : str
+            The document.
+        truth : str
+            Its class.
+        judged : (Model, scores), optional
+            What to judge it by first, where no verdict on it is remembered.
+        who : str, optional
+            Who says so.
+        person : str, optional
+            Only the verdict that this person was given.
+        flush : bool
+            Whether it must be on disk; without a budget it need not, and waits only a moment for others who write.
+        """
+        self.flush()
+        with self.lock, self.database.writing(flush):
+            rows, alarms = self._said_of(fingerprint, person)
+            if not rows and not alarms and judged is not None:
+                model, scores = judged
+                force = in_force(self.database)
+                decision = model.decide(scores, force)
+                about = About(person or "")
+                row = self._remember(decision, model, scores, fingerprint, about, time.time(), force, 0)
+                if (label := _alarms.suspected(self.database, truth, force)) is not None:
+                    self.database.run("UPDATE verdicts SET flagged = 1, label = ? WHERE id = ?", (label, row))
+                rows = self._verdicts_on(fingerprint, person)
+            return self._known(rows, alarms, fingerprint, truth, who)
+
+    def content(self, number: int) -> "bytes | None":
+        """Return what is kept of the document of a verdict; None if nothing is."""
+        with self.lock:
+            rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
+        return rows[0][0] if rows else None
+
+    def told(self, number: int, truth: str, who: "str | None", before: str) -> None:
+        """Note that a verdict's truth was told and learnt, and what its document was learnt as before ("": nothing)."""
+        with self.lock, self.database.writing():
+            self.database.run(
+                "UPDATE verdicts SET taught = coalesce(taught, ?), truth = ?, who = ?, told = coalesce(told, ?) "
+                "WHERE id = ?",
+                (before, truth, who, time.time(), number),
+            )
+
+    def untold(self, number: int) -> "str | None":
+        """Take back a truth; return what the document was learnt as before it was told, None if nothing was learnt."""
+        with self.lock, self.database.writing():
+            rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
+            statement = "UPDATE verdicts SET truth = NULL, told = NULL, who = NULL, taught = NULL WHERE id = ?"
+            self.database.run(statement, (number,))
+        return rows[0][0] if rows else None
+
+    def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> Told:
+        """Take the truths of documents on which there are verdicts; of others nothing is counted."""
+        alarm, documents = False, 0
+        self.flush()
+        with self.lock, self.database.writing():
+            for fingerprint, truth in truths:
+                rows, alarms = self._said_of(fingerprint, None)
+                if rows or alarms:
+                    consequence = self._known(rows, alarms, fingerprint, truth, who)
+                    alarm, documents = alarm or consequence.alarm, documents + consequence.documents
+        return Told(alarm, documents)
+
+    def _said_of(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
+        """Return the verdicts on a document and the alarms that outlived theirs.
+
+        Those that a person was given; where there are none, those that were given to nobody in particular.
+        """
+        rows, alarms = self._verdicts_on(fingerprint, person), _alarms.of(self.database, fingerprint, person)
+        if person and not rows and not alarms:
+            return self._verdicts_on(fingerprint, ""), _alarms.of(self.database, fingerprint, "")
+        return rows, alarms
+
+    def _verdicts_on(self, fingerprint: str, person: "str | None") -> "list[Any]":
+        query = "SELECT id, label, flagged, scores, truth, counted, asked, person FROM verdicts WHERE fingerprint = ?"
+        if person is None:
+            return self.database.rows(query, (fingerprint,))
+        return self.database.rows(f"{query} AND person = ?", (fingerprint, person))
+
+    def _known(self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None") -> Told:
+        """Count a truth for the verdicts on a document, and for the alarms that outlived theirs.
+
+        What was judged only because its truth was told may be an alarm, and never pays back.
+        """
+        force, any_alarm, became_known = in_force(self.database), False, 0
+        for row, label, flagged, scores, before, counted_before, asked, person in rows:
+            counted = {int(place) for place in counted_before.split()}
+            _audits.known(self.database, counted, truth, label, person)
+            values = [float(value) for value in scores.split()]
+            for budgeted, budget in force.items():
+                positive, alarm = truth == budgeted, bool(flagged) and label == budgeted
+                if before is None and budget.place < len(values):
+                    _budgets.observe(self.database, budgeted, values[budget.place], positive)
+                if positive or (budget.place in counted and not (before is None and alarm)):
+                    continue
+                if alarm or asked:
+                    _budgets.record(self.database, budgeted, alarm, fingerprint, who)
+                else:
+                    _budgets.hear(self.database, budgeted)
+                any_alarm = any_alarm or alarm
+                counted.add(budget.place)
+            became_known += before is None
+            self.database.run(
+                "UPDATE verdicts SET truth = ?, told = ?, who = ?, counted = ? WHERE id = ?",
+                (truth, time.time(), who, _written(counted), row),
+            )
+        for person, label, answers, known in alarms:
+            if not known:
+                _audits.count(self.database, truth, label, person, answers)
+        false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, who)
+        return Told(any_alarm or false_alarm, became_known + more)
+
+    # ---- budgets
+
+    def in_force(self) -> "dict[str, InForce]":
+        """Return what every budget says now, by label, with what nobody complained about in time."""
+        with self.lock:
+            if not self.one_shot:
+                self.presume()
+            return in_force(self.database)
+
+    def in_flight(self, label: str) -> int:
+        """Return how many answers of a class are remembered whose truth isn't known."""
+        self.flush()
+        query = "SELECT count(*) FROM verdicts WHERE truth IS NULL AND flagged = 1 AND label = ?"
+        return int(self.database.rows(query, (label,))[0][0]) + _alarms.in_flight(self.database, label)
+
+
+def _written(places: "set[int]") -> str:
+    return " ".join([str(place) for place in sorted(places)])

@@ -1,0 +1,189 @@
+"""Verdicts and truths of an open filter, recorded in its memory and in those of the filters below it.
+
+Single lessons by command import this module: no typing, no numpy.
+"""
+
+from __future__ import annotations
+
+import os
+
+from surebayes.errors import StoreError
+from surebayes.filter.transaction import Transaction
+from surebayes.filter.verdicts import together
+from surebayes.filter.verdicts.about import About, Told
+from surebayes.filter.verdicts.memory import Memory, is_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from surebayes.filter.features import Features
+    from surebayes.filter.model import Decision, Model
+    from surebayes.filter.session import Session
+    from surebayes.filter.verdicts.budgets import InForce
+    from surebayes.pool.specs import ViewSpec
+
+
+class Recorder:
+    """Records verdicts and truths, where a filter has a budget of alarms or was asked to.
+
+    Parameters
+    ----------
+    session : Session
+        The filter.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._memory: Memory | None = None
+        self._site: Recorder | None = None
+        self._below: dict[str, Memory] = {}
+        self._names_budget: bool | None = None
+
+    # ---- memories
+
+    @property
+    def memory(self) -> Memory | None:
+        """The filter's memory, if there is one: another process may have begun it.
+
+        Raises
+        ------
+        BadModel
+            If the settings name a budget and the memory is gone: its debt is not forgiven.
+        """
+        if self._memory is None and (is_there(self._session.path) or self._must_have_budget):
+            self._memory = Memory(self._session.path)
+        return self._memory
+
+    @property
+    def _usable(self) -> Memory | None:
+        """The memory; a damaged one stops nobody from judging and learning, unless there is a budget."""
+        try:
+            return self.memory
+        except (StoreError, OSError):
+            if self._must_have_budget:
+                raise
+            return None
+
+    @property
+    def _must_have_budget(self) -> bool:
+        """Whether the filter's own settings named a budget when this was first asked."""
+        if self._names_budget is None:
+            file = os.path.join(self._session.path, "config.toml")
+            self._names_budget = False
+            if os.path.exists(file):
+                from surebayes.filter import settings  # with what reads TOML
+
+                self._names_budget = settings.read(file).get("budget") is not None
+        return self._names_budget
+
+    def begin(self) -> Memory:
+        """Return the memory, made where there is none."""
+        if self._memory is None:
+            self._memory = Memory(self._session.path, create=True)
+        return self._memory
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the file."""
+        memory = self.memory
+        return [] if memory is None else memory.database.problems()
+
+    def close(self) -> None:
+        """Close the files."""
+        for memory in (self._memory, *self._below.values()):
+            if memory is not None:
+                memory.close()
+        self._memory = None
+        self._below.clear()
+
+    def share(self, site: Recorder) -> None:
+        """Use the memory of a base that is open in this process."""
+        self._site = site
+
+    def _memories_below(self) -> list[Memory]:
+        """Return the memories of the filters below a layer: budgets of the site hold for its persons too."""
+        memories = []
+        for folder in self._session.bases():
+            memory = self._below.get(folder)
+            if self._site is not None and folder == self._site._session.path:
+                memory = self._site.memory
+            elif memory is None and (memory := together.opened(folder)) is not None:
+                self._below[folder] = memory
+            if memory is not None:
+                memories.append(memory)
+        return memories
+
+    def _person_in(self, memory: Memory, person: str | None, is_layer: bool) -> str | None:
+        """Return the person of a verdict as a memory keeps it: a layer has one owner, and omits the name in its own."""
+        if not is_layer:
+            return person
+        return None if memory is self._memory else person or together.name_of(self._session.path)
+
+    # ---- verdicts and truths
+
+    def decide(
+        self, model: Model, scores: Any, features: Features, remember: bool, person: str | None
+    ) -> tuple[Decision, dict[str, InForce]]:
+        """Decide by the thresholds in force, and remember the verdict before it is answered.
+
+        A document that is only looked at (`remember` is False) is judged by the same thresholds. Of the budgets of a
+        layer and of the filters below the stricter holds, and each remembers the verdict.
+        """
+        own, below = self._usable, self._memories_below() if model.basis else []
+        if own is None and not below:
+            return model.decide(scores), {}
+        if not remember:
+            force = together.in_force(own, below)
+            return model.decide(scores, force), force
+
+        def about(memory: Memory) -> About:
+            return _about(memory, features, self._person_in(memory, person, bool(below)), model.engine.views)
+
+        return together.answer(own, below, model, scores, features.fingerprint, about)
+
+    def record(self, features: Features, label: str, who: str | None, person: str | None) -> Told | None:
+        """Count a truth before it is learnt; a document without a remembered verdict is judged first.
+
+        A document that was learnt before has no honest score any more, and was counted then.
+        """
+        own, below = self._usable, self._memories_below()
+        if own is None and not below:
+            return None
+        with self._session.mutex:
+            state = self._session.fresh_state()
+            known = Transaction(state, self._session.reading(refresh=True)).known(features.fingerprint)
+            is_new = known is None or known[0] == "reserve"
+            judged = (state.model.of(features.rows), list(state.ask(features).scores)) if is_new else None
+        result = None
+        for memory in (*(() if own is None else (own,)), *below):
+            name = self._person_in(memory, person, bool(below))
+            try:
+                told = memory.tell(features.fingerprint, label, judged, who, name, bool(memory.in_force()))
+            except (StoreError, OSError):
+                if memory.in_force():
+                    raise
+                continue  # only a list of verdicts depends on it
+            result = told if result is None else Told(result.alarm or told.alarm, result.documents)
+        return result
+
+    def record_many(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
+        """Return a function that counts truths (fingerprint, label) of a training; None without a memory."""
+        memory = self.memory
+        return None if memory is None else lambda truths: memory.tell_many(truths, who)
+
+
+def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> About:
+    """Return what a memory keeps with a verdict."""
+    if not memory.facts()["details"] or features.document is None:
+        return About(person or "")
+    from surebayes.filter.verdicts.listing import KEPT_FIELDS, MOST_CONTENT, said_by_others
+
+    message = features.document.message
+    content = features.kept(views)
+    content_to_keep = content if len(content) <= MOST_CONTENT else None
+    if message is None:
+        return About(person or "", content=content_to_keep)
+    headers = message.some_headers(KEPT_FIELDS)
+    sender, others = headers.get("from"), said_by_others(headers)
+    return About(person or "", sender, message.subject, features.document.message_id, content_to_keep, others)

@@ -1,0 +1,81 @@
+"""Several memories at once: a person's budget and the site's, of which the stricter holds; without numpy."""
+
+import os
+
+from surebayes.errors import StoreError
+from surebayes.filter.verdicts.about import About
+from surebayes.filter.verdicts.budgets import stricter
+from surebayes.filter.verdicts.memory import Memory, is_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from surebayes.filter.model import Decision, Model
+    from surebayes.filter.verdicts.budgets import InForce
+
+
+def name_of(folder: str) -> str:
+    """Return whose layer a folder is, for what it stands on."""
+    return os.path.basename(os.path.abspath(folder))
+
+
+def opened(folder: str, one_shot: bool = False) -> "Memory | None":
+    """Open the memory of what a layer stands on; None where there is none, or none for this user to read."""
+    try:
+        return Memory(folder, one_shot=one_shot) if is_there(folder) else None
+    except (StoreError, OSError):  # `doctor` of the base says what is wrong with it
+        return None
+
+
+def in_force(memory_here: "Memory | None", below: "Sequence[Memory]") -> "dict[str, InForce]":
+    """Return the budgets that hold for a layer."""
+    force = {} if memory_here is None else memory_here.in_force()
+    for memory in below:
+        force = stricter(force, memory.in_force())
+    return force
+
+
+def answer(
+    memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
+    fingerprint: str, about: "Callable[[Memory], About]",
+) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
+    """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
+
+    Parameters
+    ----------
+    memory_here : Memory or None
+        The filter's own.
+    below : sequence of Memory
+        Those of what it stands on.
+    model, scores, fingerprint
+        As in `Memory.answer`.
+    about : callable
+        What else a memory is to keep with the verdict.
+    """
+    first, others = (memory_here, below) if memory_here is not None else (below[0], below[1:])
+    beside = in_force(None, others)
+    decision, force = first.answer(model, scores, fingerprint, about(first), beside)
+    for memory in others:
+        memory.note(decision, model, scores, fingerprint, about(memory))
+    return decision, force
+
+
+def answer_once(
+    folder: str, folders: "Sequence[str]", model: "Model", scores: "Sequence[float]", fingerprint: str, has_budget: bool
+) -> "tuple[Decision, dict[str, InForce]]":
+    """Do what `answer` does for a process that judges a single document, with the memories of these folders.
+
+    Raises
+    ------
+    BadModel
+        If the filter `has_budget` and its memory is gone.
+    """
+    memory_here = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
+    below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]
+    if memory_here is None and not below:
+        return model.decide(scores), {}
+    name = name_of(folder)
+    return answer(
+        memory_here, below, model, scores, fingerprint, lambda memory: About("" if memory is memory_here else name)
+    )
