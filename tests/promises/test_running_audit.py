@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.promises.running_audit import _EXPONENTS, log_mixture
+from surebayes.promises.running_audit import _LOWER, _UPPER, log_mixture
 
 
 @pytest.mark.parametrize(
     ("n", "alarms", "lower", "upper"),
-    [(3_000, 0, 0.0, 0.0021), (8_000, 28, 0.0017, 0.0062), (100_000, 100, 0.0007, 0.00138)],
+    [(3_000, 0, 0.0, 0.00156), (8_000, 28, 0.0017, 0.00616), (100_000, 100, 0.0007, 0.00138)],
 )
 def test_bounds(n, alarms, lower, upper):
     audit = sb.AlarmAudit().add(np.arange(n) < alarms)
@@ -71,13 +71,27 @@ def test_bounds_hold_at_all_times(rates):
         k += generator.random(streams) < p
         if n % 25 == 0 or n < 50:
             mean = (total / n)[:, None]
-            for exponents in (_EXPONENTS, -_EXPONENTS):
-                terms = exponents * k[:, None] - n * np.log1p(mean * np.expm1(exponents))
-                broken |= np.logaddexp.reduce(terms, axis=1) - math.log(len(exponents)) >= enough
+            for mixture in (_LOWER, _UPPER):
+                exponents, log_weights = mixture
+                terms = exponents * k[:, None] - n * np.log1p(mean * np.expm1(exponents)) + log_weights
+                broken |= np.logaddexp.reduce(terms, axis=1) >= enough
     assert broken.mean() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / streams)
-    assert log_mixture(length, int(k[0]), float(mean[0, 0]), exponents) == pytest.approx(
-        float(np.logaddexp.reduce(terms[0]) - math.log(len(exponents)))
+    assert log_mixture(length, int(k[0]), float(mean[0, 0]), mixture) == pytest.approx(
+        float(np.logaddexp.reduce(terms[0]))
     )
+
+
+def test_weights_of_a_mixture_add_up_to_one():
+    for exponents, log_weights in (_LOWER, _UPPER):
+        assert np.exp(log_weights).sum() == pytest.approx(1, abs=1e-12)
+        assert len(exponents) == len(log_weights)
+    assert (_LOWER[0] > 0).all()
+    assert (_UPPER[0] < 0).all()
+
+
+@given(n=st.integers(100, 10**7))
+def test_without_alarms_the_bound_is_below_five_of_all(n):
+    assert sb.AlarmAudit.of_counts(n, 0).upper <= 5 / n
 
 
 @pytest.mark.parametrize("bad", [0.5, [0, 2], "yes", [[True]], [None]])
