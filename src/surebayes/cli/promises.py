@@ -14,7 +14,7 @@ from surebayes.cli.shared.command import Command, ParamType, setting
 
 if TYPE_CHECKING:
     from surebayes.promises.certificate import Certificate
-    from surebayes.research.audit import Audit, ObservedRate
+    from surebayes.research.audit import Audit, Budgeted, Delivered, ObservedRate
 
 
 class _MislabelledCounts(ParamType):
@@ -162,13 +162,25 @@ def _print_certificate(certificate: Certificate) -> None:
          "bogofilter's scores, with a picture."),
         ("surebayes audit --ham ham/ --spam spam/ --by X-My-Score --threshold 7.5 --no-beside",
          "Any header with a number in it, without a filter of ours for comparison."),
+        ("surebayes audit --scores scores.csv --threshold 0.5 --over-time audit.png",
+         "A column of scores from the first row to the last, with a picture over time."),
     ),
 )  # fmt: skip
-@click.option("--ham", type=click.Path(readable=False), multiple=True, required=True, help=(
+@click.option("--ham", type=click.Path(readable=False), multiple=True, help=(
     "Good mail: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
 ))  # fmt: skip
-@click.option("--spam", type=click.Path(readable=False), multiple=True, required=True, help="Spam. May be repeated.")
-@click.option("--by", required=True, metavar="HEADER", help=(
+@click.option("--spam", type=click.Path(readable=False), multiple=True, help="Spam. May be repeated.")
+@click.option("--scores", "table", metavar="FILE", type=click.Path(readable=False), help=(
+    "Instead of mail a table (CSV, TSV, JSON lines or Parquet) with a score and a true label in each row, in the order "
+    "of time."
+))  # fmt: skip
+@click.option("--score", default="score", metavar="COL", help="Its column or key of the score. Default: score.")
+@setting("label")
+@click.option("--positive", metavar="LABEL", help=(
+    "Its label whose false alarms are counted. Default: of two, the one called spam, junk, 1, true, yes or the like."
+))  # fmt: skip
+@click.option("--group", metavar="COL", help="Its column or key of what belongs together and counts as one.")
+@click.option("--by", metavar="HEADER", help=(
     "The header with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), X-Bogosity "
     "(bogofilter), or any other, whose first number counts."
 ))  # fmt: skip
@@ -177,38 +189,89 @@ def _print_certificate(certificate: Certificate) -> None:
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="Of the promise and of the intervals.")
+@click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
+    "What counts as one independent mail: each; those of equal or nearly equal text; beside these a thread, or all "
+    "of a sender. Default: near."
+))  # fmt: skip
+@click.option("--burst", type=float, default=5.0, metavar="N", help=(
+    "Alarms that may come at once in the budget that is tried on the scores. Default: 5."
+))  # fmt: skip
+@click.option("--over-time", metavar="FILE", type=click.Path(readable=False, dir_okay=False), help=(
+    "Draw false alarms and the bounds on their true rate over time into a PNG, SVG or PDF file (needs the extra "
+    "`plots`)."
+))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
     "Whether a surebayes filter judges the same mail, learning as it goes, for comparison. Default: yes."
 ))  # fmt: skip
 @_PLOT
 @_show.output_options
 def audit(
-    ham: tuple[str, ...], spam: tuple[str, ...], by: str, plots: tuple[str, ...], as_json: bool | None, **options: Any
+    ham: tuple[str, ...],
+    spam: tuple[str, ...],
+    table: str | None,
+    by: str | None,
+    plots: tuple[str, ...],
+    over_time: str | None,
+    as_json: bool | None,
+    **options: Any,
 ) -> None:
     """Measure the scores that another filter left in your mail, and certify a threshold for them.
 
-    The rate of false alarms that its threshold really has, with an interval; the threshold that can be vouched for; how
-    much spam is found while few false alarms are made; and beside it a surebayes filter that starts empty and judges
-    each mail before it learns it, in the order of time. Mails without the header are left out and counted.
+    From the first mail to the last: the rate of false alarms that its threshold really has, with an interval, and with
+    bounds that hold at all times at once, whatever that filter learnt; the threshold that can be vouched for; what a
+    budget of alarms on its scores would have done; how much spam is found while few false alarms are made; and beside
+    it a surebayes filter that starts empty and judges each mail before it learns it. Mails without the header are left
+    out and counted. With --scores the same from a table.
     """
+    from surebayes.filter.evaluation import check_picture, draw_roc
+    from surebayes.research import audit as audits
+
+    for path in (*plots, *([over_time] if over_time else [])):
+        check_picture(path)
+    of_table = {name: options.pop(name) for name in ("score", "label", "positive", "group")}
+    if table is not None:
+        if ham or spam or by:
+            raise click.UsageError("--scores takes the place of --ham, --spam and --by.")
+        report = _audit_of_table(table, of_table, options)
+    elif not (ham and spam and by):
+        raise click.UsageError("Give --ham, --spam and --by, or a table with --scores.")
+    else:
+        report = _audit_of_mail(ham, spam, by, options)
+    curves = {ranking.system: ranking.roc for ranking in report.rankings}
+    mark = report.in_use.false_alarms.value if report.in_use else None
+    for path in plots:
+        draw_roc(curves, path, mark=mark)
+    if over_time:
+        audits.draw_over_time(report, over_time)
+    pictures = [*plots, *([over_time] if over_time else [])]
+    if _show.wants_json(as_json):
+        _show.print_json({**report.to_dict(), "plots": pictures})
+        return
+    _print_audit(report)
+    for path in pictures:
+        _show.say(f"drawn: {path}")
+
+
+def _audit_of_mail(ham: tuple[str, ...], spam: tuple[str, ...], by: str, options: dict[str, Any]) -> Audit:
     from surebayes.datasets.sources import Source, Sources
-    from surebayes.filter.evaluation import draw_roc
     from surebayes.research.audit import audit as audited
 
     mails = Sources([Source(path, "ham") for path in ham] + [Source(path, "spam") for path in spam])
     with _show.progress("reading", _inputs.total(_inputs.Inputs(mails)), "mails") as counter:
         pairs = ((_raw(mail), str(mail.label)) for mail in _show.tracked(mails, counter))
-        audit = audited(pairs, by, progress=counter.step, **options)
-    curves = {ranking.system: ranking.roc for ranking in audit.rankings}
-    mark = audit.in_use.false_alarms.value if audit.in_use else None
-    for path in plots:
-        draw_roc(curves, path, mark=mark)
-    if _show.wants_json(as_json):
-        _show.print_json({**audit.to_dict(), "plots": list(plots)})
-        return
-    _print_audit(audit)
-    for path in plots:
-        _show.say(f"drawn: {path}")
+        return audited(pairs, by, progress=counter.step, **options)
+
+
+def _audit_of_table(path: str, columns: dict[str, Any], options: dict[str, Any]) -> Audit:
+    from surebayes.datasets.score_tables import positive_label, read_scores
+    from surebayes.datasets.sources import Source
+    from surebayes.research.audit import audit_scores
+
+    score, label = columns["score"], columns["label"]
+    scores, labels, groups = read_scores(Source(path, text=score, label_column=label), columns["group"])
+    name, _ = positive_label(labels, columns["positive"], path)
+    known = {key: options[key] for key in ("max_fpr", "confidence", "threshold", "burst")}
+    return audit_scores(scores, [truth == name for truth in labels], score, groups=groups, **known)
 
 
 def _raw(mail: Any) -> bytes:
@@ -230,11 +293,18 @@ def _print_audit(audit: Audit) -> None:
         _show.say("Such filters compare with >=: give them a number just above this threshold.")
     else:
         _show.say(f"No threshold can be certified: {audit.too_few}", indent=2)
+    if audit.anytime is not None:
+        _show.say(f"At all times at once: above {audit.anytime.threshold:.6g}.", indent=2)
+    elif audit.anytime_too_few and audit.certificate is not None:
+        _show.say(f"At all times at once: {audit.anytime_too_few}", indent=2)
+    if audit.budgeted is not None:
+        _print_budget(audit.budgeted)
     click.echo()
     rows = [_ranking_row(ranking) for ranking in audit.rankings]
     columns = ("recall at", "0.01%", "0.1%", "1%", "the same alarms", "AUC_0.1")
     later = "Spam found at so many false alarms, on the mail after the first third"
-    _show.print_table(columns, rows, f"{later} (surebayes starts empty and learns as it goes):")
+    beside = " (surebayes starts empty and learns as it goes)" if len(rows) > 1 else ""
+    _show.print_table(columns, rows, f"{later}{beside}:")
     if audit.ours is not None:
         _show.say(f"surebayes: {audit.ours}.", indent=2)
     mark = audit.in_use.false_alarms.value if audit.in_use else None
@@ -242,6 +312,31 @@ def _print_audit(audit: Audit) -> None:
     click.echo(roc_text(audit.rankings[0].roc, width=52, mark=mark))
     if mark is not None and mark <= 0.1:
         click.echo("       ▲ the threshold in use")
+
+
+def _print_budget(budget: Budgeted) -> None:
+    bound = f"{budget.burst:g} + {_show.percent(budget.rate)} n"
+    mute = f"; nothing could be flagged for {budget.mute:.1%} of the mail" if budget.mute else ""
+    _show.say(
+        f"A budget of {bound} alarms on these scores, after the first third: {budget.alarms:,} of {budget.ham:,} ham "
+        f"flagged, recall {budget.recall:.4f}{mute}. In no stretch of n ham it is more than {bound}, whatever comes."
+    )
+
+
+def _print_delivered(delivered: Delivered, confidence: float) -> None:
+    _show.say(
+        f"Delivered so far, whatever it learnt: {delivered.alarms:,} false alarms in {delivered.n:,} ham; a true rate "
+        f"of {delivered.lower:.3%} to {delivered.upper:.3%}, at all times at once with confidence {confidence:g}."
+    )
+    shown = delivered.points[:: max(len(delivered.points) // 8, 1)][-9:]
+    if shown[-1] != delivered.points[-1]:
+        shown.append(delivered.points[-1])
+    most = max(alarms for _, _, alarms, _, _ in shown) or 1
+    rows = [
+        (day or "", f"{n:,}", f"{alarms:,}", f"{low:.3%} to {high:.3%}", "█" * round(12 * alarms / most))
+        for day, n, alarms, low, high in shown
+    ]
+    _show.print_table(("day", "ham", "alarms", "true rate", ""), rows, "Over time:")
 
 
 def _print_in_use(audit: Audit) -> None:
@@ -255,6 +350,8 @@ def _print_in_use(audit: Audit) -> None:
         _rate_row("recall", "spam called spam", audit.in_use.recall),
     ]
     _show.print_table(("", "rate", ends, "mails", ""), rows, f"The threshold in use{stated}:")
+    if audit.delivered is not None:
+        _print_delivered(audit.delivered, audit.confidence)
 
 
 def _rate_row(name: str, about: str, rate: ObservedRate) -> tuple[str, ...]:

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from surebayes import metrics
 from surebayes.errors import BadInput, TooFewDocuments
-from surebayes.mail.message import fingerprint_of
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
 from surebayes.metrics.significance import rate_interval
-from surebayes.pool.document import Document
+from surebayes.promises.budgeted_threshold import BudgetedThreshold
 from surebayes.promises.certificate import EXACT, PREQUENTIAL, Certificate
 from surebayes.promises.certifying import certify
-from surebayes.promises.independent import Groups, numbered
+from surebayes.promises.independent import Groups, checked_groups, equal_scores
+from surebayes.promises.running_audit import AlarmAudit
 from surebayes.research import trec
+from surebayes.research.mail_groups import MailGroups
 
+POINTS = 50
+"""Times at which the running audit is kept."""
 LOW_RATES = (0.0001, 0.001, 0.01)
 WARM_UP = 3  # both filters are compared on the mail after the first third, which teaches ours
 
@@ -100,6 +105,12 @@ class Audit:
         The other filter, and ours, on the mail after the first third.
     ours : Certificate or None
         The threshold that ours would have, from scores before each mail was learnt.
+    anytime : Certificate or None
+        The threshold that is certified at all times at once, in the order of time; `anytime_too_few` says why not.
+    delivered : Delivered or None
+        What its own verdicts delivered, with bounds at all times at once.
+    budgeted : Budgeted or None
+        What a budget of alarms on its scores would have done; None where the first third has mail of one class only.
     """
 
     header: str
@@ -112,6 +123,10 @@ class Audit:
     rankings: list[Ranking]
     ours: Certificate | None
     confidence: float
+    anytime: Certificate | None = None
+    anytime_too_few: str | None = None
+    delivered: Delivered | None = None
+    budgeted: Budgeted | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the curves as plain values."""
@@ -133,24 +148,81 @@ class Audit:
             "too_few": self.too_few,
             "rankings": [ranking.to_dict() for ranking in self.rankings],
             "surebayes": None if self.ours is None else self.ours.to_dict(),
+            "anytime": None if self.anytime is None else self.anytime.to_dict(),
+            "anytime_too_few": self.anytime_too_few,
+            "delivered": None if self.delivered is None else asdict(self.delivered),
+            "budget": None if self.budgeted is None else asdict(self.budgeted),
         }
 
 
-def name_of_text(raw: bytes) -> str:
-    """Return what names the subject and text of a mail, the same for copies that were delivered apart."""
-    return fingerprint_of(Document(raw, "mail").text)
+@dataclass(frozen=True)
+class Delivered:
+    """What the other filter's verdicts delivered on the way through the mail, whatever it learnt meanwhile.
+
+    Attributes
+    ----------
+    n, alarms : int
+        Ham, and of it what was called spam.
+    lower, upper : float
+        Bounds on the true rate of false alarms, at all times at once.
+    points : list of (when, n, alarms, lower, upper)
+        The same on the way, at most fifty times.
+    """
+
+    n: int
+    alarms: int
+    lower: float
+    upper: float
+    points: list[tuple[str | None, int, int, float, float]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """What a budget of alarms on the same scores would have done on the mail after the first third.
+
+    Attributes
+    ----------
+    rate, burst : float
+        The budget.
+    ham, alarms : int
+        Ham, and of it what would have been called spam; at most burst + rate n in any stretch of n ham.
+    recall : float
+        Share of the spam that would have been called so.
+    mute : float
+        Share of the mail that came while nothing could be called spam.
+    """
+
+    rate: float
+    burst: float
+    ham: int
+    alarms: int
+    recall: float
+    mute: float
+
+
+class _Scores(ClassifierMixin, BaseEstimator):
+    """A classifier whose only column is the score."""
+
+    def fit(self, X: Any, y: Any) -> _Scores:
+        """Learn nothing."""
+        self.classes_ = np.array([False, True])
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the column."""
+        return np.asarray(X, dtype=np.float64)[:, 0]
 
 
 class _Mails:
     """Mails that have a score, kept in a temporary file: an archive may be larger than the memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, together: MailGroups) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the audit
         self._ends = [0]
         self.labels: list[str] = []
         self.scores: list[HeaderScore] = []
         self.times: list[float | None] = []
-        self.texts: list[str] = []
+        self.together = together
 
     def add(self, raw: bytes, label: str, score: HeaderScore, when: float | None) -> None:
         self._file.write(raw)
@@ -158,7 +230,7 @@ class _Mails:
         self.labels.append(label)
         self.scores.append(score)
         self.times.append(when)
-        self.texts.append(name_of_text(raw))
+        self.together.add(raw)
 
     def read(self, place: int) -> bytes:
         self._file.seek(self._ends[place])
@@ -176,6 +248,8 @@ def audit(
     confidence: float = 0.95,
     threshold: float | None = None,
     beside: bool = True,
+    group_by: str = "near",
+    burst: float = 5.0,
     progress: Callable[[str, int, int | None], None] = lambda what, done, total: None,
 ) -> Audit:
     """Measure the scores that a filter left in mail, and compare them with those of a new filter of ours.
@@ -192,6 +266,10 @@ def audit(
         From which score on the other filter calls mail spam, where its header doesn't say.
     beside : bool, default=True
         Whether a filter of ours judges and learns the same mails.
+    group_by : str, default="near"
+        What counts as one independent mail: see `surebayes.research.mail_groups.BY`.
+    burst : float, default=5
+        Of the budget, whose rate is `max_fpr`.
     progress : callable, optional
         Called with what is done, how much of it and of how much.
 
@@ -204,7 +282,7 @@ def audit(
     BadInput
         If a class has no mail with that header.
     """
-    scored, without = _Mails(), {"ham": 0, "spam": 0}
+    scored, without = _Mails(MailGroups(group_by)), {"ham": 0, "spam": 0}
     try:
         for raw, label in mails:
             head = header_block(raw)
@@ -214,7 +292,7 @@ def audit(
             else:
                 scored.add(raw, label, score, arrival(head))
         _check_both(scored.labels, without, by)
-        return _audited(scored, without, by, max_fpr, confidence, threshold, beside, progress)
+        return _audited(scored, without, by, max_fpr, confidence, threshold, beside, burst, progress)
     finally:
         scored.close()
 
@@ -227,27 +305,172 @@ def _audited(
     confidence: float,
     threshold: float | None,
     beside: bool,
+    burst: float,
     progress: Callable[[str, int, int | None], None],
 ) -> Audit:
     truth = np.array([label == "spam" for label in mails.labels])
     scores = np.array([score.score for score in mails.scores])
-    in_use = _in_use(mails.scores, truth, threshold, confidence)
-    groups = numbered(mails.texts)
-    certificate, too_few = _certified(scores, truth, groups, max_fpr, confidence, EXACT)
     order = _order_of_time(mails.labels, mails.times)
+    together = mails.together.groups()
+    found = _in_turn(mails.scores, scores, truth, together, order, by, max_fpr, confidence, threshold, burst)
+    found = replace(found, without_score=without, delivered=_dated(found.delivered, truth, order, mails.times))
+    if not beside:
+        return found
+    later = order[len(order) // WARM_UP :]
+    our_scores = _own_scores(mails, order, progress)
+    alarms = None if found.in_use is None else found.in_use.false_alarms.value
+    ranking = _ranking("surebayes", truth[later], our_scores[later], alarms)
+    ours, _ = _certified(our_scores[later], truth[later], together[later], max_fpr, confidence, PREQUENTIAL)
+    return replace(found, rankings=[*found.rankings, ranking], ours=ours)
+
+
+def audit_scores(
+    scores: Sequence[float],
+    positive: Sequence[bool],
+    by: str,
+    *,
+    max_fpr: float = 0.001,
+    confidence: float = 0.95,
+    threshold: float | None = None,
+    groups: Sequence[str] | None = None,
+    burst: float = 5.0,
+) -> Audit:
+    """Measure scores that stand in a table, from the first row to the last; see `audit`.
+
+    Parameters
+    ----------
+    scores, positive : sequence of float, of bool
+        Of each row, in the order of time.
+    by : str
+        What the scores are called.
+    max_fpr, confidence, burst : float
+        As in `audit`.
+    threshold : float, optional
+        From which score on the classifier calls a row positive. Without it nothing was delivered.
+    groups : sequence of str, optional
+        What belongs together.
+    """
+    given = [HeaderScore(float(score), threshold, None) for score in scores]
+    values, truth = np.array([each.score for each in given]), np.array(positive, dtype=bool)
+    for label, there in (("positive", truth), ("negative", ~truth)):
+        if not there.any():
+            raise BadInput(f"An audit needs rows of both classes: there is no {label} one in {by}.")
+    together = equal_scores(values) if groups is None else checked_groups(groups, len(values))
+    order = np.arange(len(values))
+    return _in_turn(given, values, truth, together, order, by, max_fpr, confidence, threshold, burst)
+
+
+def _in_turn(
+    given: Sequence[HeaderScore],
+    scores: Floats,
+    truth: Bools,
+    groups: Groups,
+    order: NDArray[np.intp],
+    by: str,
+    max_fpr: float,
+    confidence: float,
+    threshold: float | None,
+    burst: float,
+) -> Audit:
+    """Measure scores in the order of time."""
+    in_use = _in_use(given, truth, threshold, confidence)
+    certificate, too_few = _certified(scores, truth, groups, max_fpr, confidence, EXACT)
+    in_order = scores[order], truth[order], groups[order]
+    anytime, anytime_too_few = _certified(*in_order, max_fpr, confidence, EXACT, anytime=True)
     later = order[len(order) // WARM_UP :]
     alarms = None if in_use is None else in_use.false_alarms.value
-    rankings, ours = [_ranking(by, truth[later], scores[later], alarms)], None
-    if beside:
-        our_scores = _own_scores(mails, order, progress)
-        rankings.append(_ranking("surebayes", truth[later], our_scores[later], alarms))
-        ours, _ = _certified(our_scores[later], truth[later], groups[later], max_fpr, confidence, PREQUENTIAL)
+    rankings = [_ranking(by, truth[later], scores[later], alarms)]
+    delivered = None
+    if in_use is not None:
+        called = np.array(_verdicts(given, threshold), dtype=bool)[order]
+        delivered = _delivered(called[~truth[order]], confidence)
+    budgeted = _budgeted(scores[order], truth[order], max_fpr, burst)
     counts = int((~truth).sum()), int(truth.sum())
-    return Audit(by, *counts, without, in_use, certificate, too_few, rankings, ours, confidence)
+    return Audit(
+        by, *counts, {"ham": 0, "spam": 0}, in_use, certificate, too_few, rankings, None, confidence, anytime,
+        anytime_too_few, delivered, budgeted,
+    )  # fmt: skip
+
+
+def _delivered(alarms: Bools, confidence: float) -> Delivered:
+    """Follow the audit from front to back."""
+    total = np.cumsum(alarms)
+    points: list[tuple[str | None, int, int, float, float]] = []
+    for n in np.unique(np.linspace(1, len(alarms), min(POINTS, len(alarms))).astype(int)).tolist():
+        audit = AlarmAudit.of_counts(n, int(total[n - 1]), confidence)
+        points.append((None, n, audit.alarms, audit.lower, audit.upper))
+    _, n, k, lower, upper = points[-1]
+    return Delivered(n, k, lower, upper, points)
+
+
+def _dated(
+    delivered: Delivered | None, truth: Bools, order: NDArray[np.intp], times: Sequence[float | None]
+) -> Delivered | None:
+    """Add the day of each point, where the mail says it."""
+    if delivered is None:
+        return None
+    when = [times[mail] for mail in order if not truth[mail]]
+    dated = [(_day(when[n - 1]), n, *rest) for _, n, *rest in delivered.points]
+    return replace(delivered, points=[(day, n, k, low, high) for day, n, k, low, high in dated])  # type: ignore[misc]
+
+
+def _day(when: float | None) -> str | None:
+    try:
+        return None if when is None else datetime.fromtimestamp(when, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _budgeted(scores: Floats, truth: Bools, rate: float, burst: float) -> Budgeted | None:
+    """Let a budget of alarms judge by the scores, each truth told at once; the first third warms it up."""
+    start = len(scores) // WARM_UP
+    if truth[:start].all() or not truth[:start].any() or not truth[start:].any():
+        return None
+    budget = BudgetedThreshold(_Scores(), rate=rate, burst=burst).fit(scores[:start, None], truth[:start])
+    flagged, mute = np.zeros(len(scores) - start, bool), 0
+    for place, (score, positive) in enumerate(zip(scores[start:].tolist(), truth[start:].tolist())):
+        mute += budget.budget_.mute
+        flagged[place] = score > budget.threshold_
+        budget.observe([score], [positive], [bool(flagged[place])])
+    later = truth[start:]
+    alarms, recall = int((flagged & ~later).sum()), float(flagged[later].mean())
+    return Budgeted(rate, burst, int((~later).sum()), alarms, recall, mute / len(later))
+
+
+def draw_over_time(report: Audit, path: str) -> None:
+    """Draw false alarms and the bounds on their true rate over time into a PNG, SVG or PDF file."""
+    from surebayes.filter.evaluation import check_picture
+
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("Drawing pictures needs matplotlib: pip install 'surebayes[plots]'") from error
+    suffix = check_picture(path)
+    if report.delivered is None:
+        raise BadInput("There is nothing to draw over time without verdicts: give --threshold.")
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, sharex=True)
+    _, n, alarms, lower, upper = map(list, zip(*report.delivered.points))
+    above.step(n, alarms, where="post", linewidth=1.5)
+    above.set(ylabel="false alarms so far", title=f"{report.header}: ham in the order of time")
+    below.fill_between(n, [100 * each for each in lower], [100 * each for each in upper], alpha=0.3)
+    below.plot(n, [100 * k / m for k, m in zip(alarms, n)], linewidth=1.5)
+    below.set(xlabel="ham", ylabel="false alarms, %", yscale="symlog")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110, metadata={"Date": None} if suffix == ".svg" else None)
 
 
 def _certified(
-    scores: Floats, truth: Bools, groups: Groups, max_fpr: float, confidence: float, assumption: str
+    scores: Floats,
+    truth: Bools,
+    groups: Groups,
+    max_fpr: float,
+    confidence: float,
+    assumption: str,
+    anytime: bool = False,
 ) -> tuple[Certificate | None, str | None]:
     """Return a certificate, or why there is none."""
     try:
@@ -257,6 +480,7 @@ def _certified(
             max_fpr=max_fpr,
             confidence=confidence,
             groups=groups,
+            anytime=anytime,
             assumption=assumption,
             pos_label="spam",
             neg_label="ham",
@@ -273,9 +497,13 @@ def _check_both(labels: Sequence[str], without: dict[str, int], by: str) -> None
             raise BadInput(f"An audit needs ham and spam with the header {by}: {seen}. Name another one with --by.")
 
 
+def _verdicts(scores: Sequence[HeaderScore], threshold: float | None) -> list[bool | None]:
+    return [each.score >= threshold if threshold is not None else each.verdict for each in scores]
+
+
 def _in_use(scores: Sequence[HeaderScore], truth: Bools, threshold: float | None, confidence: float) -> InUse | None:
     """Measure the verdicts that the other filter gave, or that a given threshold gives."""
-    verdicts = [each.score >= threshold if threshold is not None else each.verdict for each in scores]
+    verdicts = _verdicts(scores, threshold)
     if any(verdict is None for verdict in verdicts):
         return None
     called = np.array(verdicts, dtype=bool)
