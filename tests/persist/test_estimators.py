@@ -13,7 +13,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 import surebayes as sb
 from surebayes.errors import BadModel, NewerModel, NoModel
-from surebayes.persist.manifest import seal
+from surebayes.persist import estimators, folder
+from surebayes.persist.manifest import READS, seal
 
 random_state = np.random.default_rng(7)
 X = csr_array(random_state.poisson(0.4, size=(60, 30)))
@@ -278,3 +279,38 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path):
             sb.load(tmp_path / "m")
         files[which].write_bytes(originals[which])
     sb.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("replaced", [0, 1, READS - 1, READS])
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch, replaced):
+    models = [sb.MultinomialNB(smoothing=1.0 + i).fit([[2 + i, 0], [0, 1]], [0, 1]) for i in range(READS + 1)]
+    sb.save(models[0], tmp_path / "m")
+    turns, whole = iter(models[1 : replaced + 1]), estimators.read_arrays
+
+    def read(folder, entry):
+        for model in turns:  # a writer comes between the manifest and its files
+            sb.save(model, tmp_path / "m")
+            break
+        return whole(folder, entry)
+
+    monkeypatch.setattr(estimators, "read_arrays", read)
+    if replaced < READS:
+        assert sb.load(tmp_path / "m").smoothing == 1.0 + replaced
+    else:
+        with pytest.raises((BadModel, FileNotFoundError)):
+            sb.load(tmp_path / "m")
+
+
+def test_files_that_are_missing_are_not_looked_for_again(tmp_path, monkeypatch):
+    sb.save(sb.MultinomialNB().fit([[2, 0], [0, 1]], [0, 1]), tmp_path / "m")
+    calls = []
+    monkeypatch.setattr(estimators, "read_arrays", lambda *_: calls.append(1) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sb.load(tmp_path / "m")
+    monkeypatch.undo()
+    for file in (tmp_path / "m").glob("*.safetensors"):
+        file.unlink()
+    monkeypatch.setattr(estimators, "read_arrays", lambda *a: calls.append(1) or folder.read_arrays(*a))
+    with pytest.raises(BadModel):
+        sb.load(tmp_path / "m")
+    assert len(calls) == 2

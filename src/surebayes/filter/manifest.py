@@ -6,6 +6,7 @@ settings are damaged still judges.
 
 from surebayes._store_errors import BadModel
 from surebayes.persist.manifest import read_manifest
+from surebayes.persist.manifest import stable_read as read_until_stable
 from surebayes.pool.buffers import ints
 from surebayes.pool.specs import READERS, ViewSpec
 from surebayes.record import Record
@@ -330,17 +331,9 @@ def _weights_since(settings: "Any") -> int:
 
 def stable_read(folder: str, read: "Any") -> "Any":
     """Return what `read` makes of a folder's manifest; again, where a writer has replaced its files meanwhile."""
-    for attempt in range(5):
-        manifest = Manifest.read(folder)
-        try:
-            return read(manifest)
-        except (FileNotFoundError, BadModel) as error:
-            if attempt < 4 and Manifest.read(folder) != manifest:
-                continue
-            if isinstance(error, BadModel):
-                raise
-            from os.path import basename
+    try:
+        return read_until_stable(lambda: Manifest.read(folder), read)
+    except FileNotFoundError as error:
+        from os.path import basename
 
-            name = basename(str(error.filename))
-            raise BadModel(f"{name} in {folder!r} is missing. Restore it from a copy.") from None
-    raise AssertionError  # the last attempt returns or raises
+        raise BadModel(f"{basename(str(error.filename))} in {folder!r} is missing. Restore it from a copy.") from None

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from surebayes.errors import BadModel, StoreError
 from surebayes.persist.first_use import check_record, check_settings, use_once
 from surebayes.persist.folder import locked, put_manifest, read_arrays, remove_others, write_arrays
-from surebayes.persist.manifest import NAME, read_manifest
+from surebayes.persist.manifest import NAME, read_manifest, stable_read
 
 __all__ = ["load", "save"]
 
@@ -138,14 +138,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         wrote (NewerModel). Nothing that is read is ever executed.
     """
     folder = os.fspath(path)
-    for attempt in range(3):
-        manifest = read_manifest(folder, KIND)
-        try:
-            arrays = read_arrays(folder, (manifest.get("files") or {}).get("arrays"))
-            break
-        except BadModel:  # a writer may have replaced the files after the manifest was read
-            if attempt == 2 or read_manifest(folder, KIND) == manifest:
-                raise
+    manifest, arrays = stable_read(lambda: read_manifest(folder, KIND), lambda found: (found, _arrays(folder, found)))
     described = manifest.get("estimator")
     if not isinstance(described, dict) or "$estimator" not in described:
         raise BadModel(f"The manifest in {folder!r} describes no estimator.")
@@ -158,6 +151,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     except Exception as error:  # whatever is inconsistent shows as some error of the classes that are built
         why = _OLD if "HashedView" in str(error) else f"doesn't fit together: {error!r}"
         raise BadModel(f"The model in {folder!r} {why}") from error
+
+
+def _arrays(folder: str, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
+    return read_arrays(folder, (manifest.get("files") or {}).get("arrays"))
 
 
 class _Writer:

@@ -13,7 +13,10 @@ from surebayes.kernels import kernel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Named = TypeVar("Named")
+    Read = TypeVar("Read")
 
 FORMAT = "surebayes"
 VERSION = 3
@@ -134,6 +137,36 @@ def read_manifest(folder: str, kind: str | None = None) -> "dict[str, Any]":
     if kind is not None and manifest.get("kind") != kind:
         raise BadModel(f"{folder!r} holds a {manifest.get('kind')!r}; a {kind!r} was expected.")
     return manifest
+
+
+READS = 5
+"""How often a manifest is read while writers replace what it names."""
+
+
+def stable_read(manifest_of: "Callable[[], Named]", read: "Callable[[Named], Read]") -> "Read":
+    """Return what `read` makes of a manifest; of the next one where a writer has replaced the files meanwhile.
+
+    An error of `read` is raised where the manifest is still the same: then the files are missing or damaged.
+
+    Examples
+    --------
+    >>> manifests = iter([1, 2, 2])
+    >>> files = {2: "there"}
+    >>> def look(manifest):
+    ...     if manifest not in files:
+    ...         raise FileNotFoundError(manifest)
+    ...     return files[manifest]
+    >>> stable_read(lambda: next(manifests), look)
+    'there'
+    """
+    for attempt in range(READS):
+        manifest = manifest_of()
+        try:
+            return read(manifest)
+        except (FileNotFoundError, BadModel):
+            if attempt == READS - 1 or manifest_of() == manifest:
+                raise
+    raise AssertionError  # the last attempt returns or raises
 
 
 class _Plain:
