@@ -72,6 +72,14 @@ def test_links_lead_somewhere(page):
             assert (path.parent / target).exists(), f"{path.name} links to {target}, which is not there"
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_paths_that_are_named_are_there(page):
+    named = re.findall(r"`((?:[a-z_0-9-]+/)+(?:[a-z_0-9]+\.[a-z]+)?|[a-z_0-9]+\.py)`", (ROOT / page).read_text())
+    assert len(named) > 10
+    for path in named:
+        assert (ROOT / "src/surebayes" / path).exists() or (ROOT / path).exists(), f"{page} names {path}"
+
+
 @pytest.mark.parametrize(
     "page", ["docs/choosing.md", "docs/tutorials/administrator.md", "docs/tutorials/researcher.md"]
 )
