@@ -81,7 +81,7 @@ def test_headings_of_the_page_use_words_of_the_glossary():
     [
         (".md", "Count it anew.\n", ["anew"]),
         (".md", "```\nanew\n```\n`anew`\n", []),
-        (".md", "<!-- [[[cog\nprint('anew')\n]]] -->\nanew\n<!-- [[[end]]] -->\n", ["anew"]),
+        (".md", "<!-- [[[cog\nprint('anew')\n]]] -->\nanew\n<!-- [[[end]]] -->\nseldom", ["seldom"]),
         (".html", '<p class="others">{% if others %}Said{% endif %}</p>', ["Said"]),
         (".c", "int others; /* the others */", ["others"]),
         (".py", '"""A thing."""\nothers = "others"\ngoes = f"it goes on"  # told\n', ["goes", "told"]),

@@ -12,6 +12,7 @@ from latex2mathml.converter import convert
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import command_pages
 import equations
 
 MOVED = {
@@ -24,11 +25,12 @@ MOVED = {
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
-FOLDERS = {
+FOLDERS: dict[str, list[Any]] = {
     "examples/": [
         "examples/index.md",
         *(f"examples/{path.stem.replace('_', '-')}.md" for path in sorted(ROOT.glob("examples/gallery/*.py"))),
     ],
+    "command/": [{name: f"command/{name}.md"} for name in command_pages.names()],
     "decisions/": [f"decisions/{path.name}" for path in sorted(ROOT.glob("docs/decisions/*.md"))],
 }
 """Folders of the navigation, and the pages that each stands for."""

@@ -1,4 +1,4 @@
-"""The pages of the site that are made of other files: the reference of Python names, the architecture, the changes.
+"""The generated pages of the site: the references of Python and of the commands, the examples, the changes.
 
 Run by mkdocs (plugin gen-files).
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import mkdocs_gen_files
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import command_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,8 +27,8 @@ GROUPS = {
     "Text": ["CountVectorizer", "HashingVectorizer", "TfidfVectorizer", "TextScorer", "Views"],
     "Pools and filters": ["ViewPool", "Filter", "Verdict", "Message", "read_message"],
     "Promises": [
-        "GuaranteedThreshold", "BudgetedThreshold", "AlarmBudget", "certify", "DriftMonitor", "ScoreMonitor",
-        "NotEnoughNegatives",
+        "GuaranteedThreshold", "BudgetedThreshold", "AlarmBudget", "AlarmAudit", "AnytimeCertificate", "certify",
+        "DriftMonitor", "ScoreMonitor", "NotEnoughNegatives",
     ],
     "Models on disk": ["save", "load", "SurebayesError", "StoreError"],
     "Research": ["compare"],
@@ -108,7 +113,7 @@ def inside(text: str, folder: str) -> str:
 
 def main() -> None:
     """Write all of them."""
-    for folder, written in (("api", reference()), ("examples", gallery())):
+    for folder, written in (("api", reference()), ("examples", gallery()), ("command", command_pages.pages())):
         for page, text in written:
             with mkdocs_gen_files.open(f"{folder}/{page}", "w") as file:
                 file.write(text)

@@ -73,7 +73,6 @@ SKIPPED = ("docs/reproduction/", "tests/", "fuzz/regressions/")
 """Beginnings of paths that are not read: results of experiments in the words of the papers, tests."""
 
 FENCE = re.compile(r"^\s*(```|~~~)")
-COG = re.compile(r"<!-- \[\[\[cog.*?\]\]\] -->", re.DOTALL)
 GENERATED = re.compile(r"<!-- \[\[\[cog.*?\]\]\] -->.*?<!-- \[\[\[end\]\]\] -->", re.DOTALL)
 MARKUP = re.compile(r"\{[{%#].*?[#%}]\}|<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL)
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -114,7 +113,7 @@ def passages(path: Path) -> Iterator[Passage]:
     """Return the text of a file that people read: no code, no names, no markup."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
-        yield from enumerated(_blanked(CODE, prose(_blanked(COG, text))))
+        yield from enumerated(_blanked(CODE, prose(_blanked(GENERATED, text))))
     elif path.suffix == ".html":
         yield from enumerated(_blanked(MARKUP, text))
     elif path.suffix in {".c", ".h"}:

@@ -17,7 +17,12 @@ from surebayes.filter.quick import filter_mail as one_shot
 from surebayes.filter.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import command_pages  # noqa: E402
+
 PAGE = ROOT / "docs" / "commands.md"
+PAGES = dict(command_pages.pages())
 ALL = dict(walk(commands))
 LEAVES = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
 CONTRACT = {
@@ -37,7 +42,15 @@ def test_every_command_is_in_the_overview():
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
 def test_every_command_is_documented(words):
-    assert f"\n## surebayes {' '.join(words)}\n" in PAGE.read_text(encoding="utf-8")
+    page = PAGES[f"{words[0]}.md"]
+    assert f"# surebayes {' '.join(words)}\n" in page
+    for parameter in ALL[words].params:
+        assert all(flag in page for flag in parameter.opts if flag.startswith("-"))
+
+
+def test_the_overview_names_every_command():
+    overview = PAGE.read_text(encoding="utf-8").partition("## surebayes\n")[2]
+    assert [name for name in commands.commands if f"\n  {name} " not in overview] == []
 
 
 def test_page_is_what_the_program_says():
