@@ -1,9 +1,11 @@
 """The reproductions: their machinery on small data, every row of the table of results on whole corpora (slow)."""
 
 import json
+import re
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +129,36 @@ def test_files_are_written_and_drawn_alike_each_time(tmp_path):
     ]  # fmt: skip
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_page_of_each_paper_is_written_with_its_plots_beside_it(tmp_path):
+    folder = tmp_path / "pages"
+    assert (
+        command.main(["frank-bouckaert", "--figure", "1", "--cache", str(tmp_path / "cache"), "--pages", str(folder)])
+        == 0
+    )
+    text = (folder / "frank-bouckaert.md").read_text()
+    assert text.startswith("# Frank & Bouckaert 2006")
+    assert "\n## Figure 1: " in text
+    (plot,) = re.findall(r"!\[.*\]\((.*?)\)", text)
+    assert (folder / plot).exists()
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_the_pages_of_the_docs_have_the_figures_of_the_results(paper):
+    """Cell by cell, in the row that the record names."""
+    folder = Path(__file__).parents[2] / "docs" / "reproduction"
+    text = (folder / f"{paper}.md").read_text()
+    rows = {
+        tuple(cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+        for line in text.splitlines()
+        if line[:2] == "| "
+    }
+    shown = {(row[0].replace("\\|", "|"), cell) for row in rows for cell in row[1:]}
+    for record in json.loads((folder / "results.json").read_text()):
+        if record["paper"] == paper:
+            figure = papers.PublishedFigure(**record)
+            assert (figure.row, figure.cell()) in shown, figure
 
 
 def test_missing_corpora_are_told_and_the_command_fails(tmp_path, capsys):

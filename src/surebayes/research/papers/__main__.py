@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments_parser.add_argument("--out", type=Path, help="write Markdown, JSON, CSV, PNG and SVG into this folder")
     arguments_parser.add_argument(
-        "--page", type=Path, help="write one Markdown page of all results; plots go into --out"
+        "--pages", type=Path, help="write a Markdown page of each paper into this folder; plots go into --out, or there"
     )
     arguments_parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     arguments_parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
@@ -45,19 +45,20 @@ def item_of(arguments: argparse.Namespace) -> str | None:
     return f"figure {arguments.figure}" if arguments.figure is not None else arguments.item
 
 
-def page(results: Sequence[papers.Result], plots: str) -> str:
-    """Return one Markdown page of results, paper by paper."""
-    lines = [
-        "# The five papers, reproduced",
-        "",
-        "Each cell is our figure, with the published one in parentheses. Written by",
-        "`python -m surebayes.papers --all`; don't edit.",
-        "",
-    ]
+def pages(results: Sequence[papers.Result], plots: str) -> dict[str, str]:
+    """Return a Markdown page of each paper's results; `plots` is the folder of their plots, relative to the pages."""
+    written = {}
     for paper in dict.fromkeys(result.paper for result in results):
-        lines += [f"## {papers.title(paper)}", ""]
-        lines += [papers.as_markdown(result, plots) for result in results if result.paper == paper]
-    return "\n".join(lines)
+        lines = [
+            f"# {papers.title(paper)}",
+            "",
+            "Each cell is our figure, with the published one in parentheses. Written by",
+            "`python -m surebayes.papers --all --pages docs/reproduction`; don't edit.",
+            "",
+        ]
+        shown = [papers.as_markdown(result, plots) for result in results if result.paper == paper]
+        written[paper] = "\n".join(lines + [text.replace("### ", "## ", 1) for text in shown])
+    return written
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,10 +101,13 @@ def show(results: Sequence[papers.Result], arguments: argparse.Namespace) -> int
     """Print and write results as the arguments ask."""
     if arguments.out is not None:
         papers.write(results, arguments.out)
-    if arguments.page is not None:
-        beside = arguments.out or arguments.page.parent
-        plots = os.path.relpath(beside, arguments.page.parent)
-        arguments.page.write_text(page(results, plots), encoding="utf-8")
+    if arguments.pages is not None:
+        if arguments.out is None:
+            papers.write(results, arguments.pages)
+        plots = os.path.relpath(arguments.out or arguments.pages, arguments.pages)
+        arguments.pages.mkdir(parents=True, exist_ok=True)
+        for paper, text in pages(results, plots).items():
+            (arguments.pages / f"{paper}.md").write_text(text, encoding="utf-8")
     if arguments.json:
         print(papers.as_json(results))
     else:
