@@ -24,7 +24,9 @@ from surebayes import corpora, metrics
 from surebayes.pool.document import Rows
 from surebayes.pool.engine import Engine
 from surebayes.pool.fit import freeze
-from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec
+from surebayes.pool.second_stage import MOST_IN_TURNS
+from surebayes.pool.specs import MAIL, ExpertSpec, ViewSpec, views_of
+from surebayes.pool.weights import weigh
 from surebayes.research import suites
 
 MARGINS = {"AUC_0.1": 0.001, "AUC_0.01": 0.003, "recall": 0.005}
@@ -315,15 +317,156 @@ def choose_mail(cache: Path | None) -> None:
     choose(trials)
 
 
+# ---------------------------------------------------------------------- text
+
+
+TEXT_SPLITS = {"movie_reviews": 3, "sms_spam": 3, "lingspam": 3, "reuters21578": 1, "news20_bydate": 1}
+TOPICS = (0, 3, 6, 9)
+CHARACTERS = {
+    f"characters {low} to {high}": ViewSpec(
+        f"characters {low} to {high}",
+        "text",
+        "char_wb",
+        low,
+        high,
+        (ExpertSpec(1.0, second_stage="idf", least=2, cost=5.0),),
+        times=True,
+    )
+    for low, high in ((2, 4), (3, 5))
+}
+
+
+def text_parts() -> Iterator[Part]:
+    """Return the parts of text; labels are class numbers."""
+    for name, splits in TEXT_SPLITS.items():
+        tasks = suites.text_tasks(name)
+        first, n = tasks[0], len(tasks[0].train)
+        each = {name: first.labels.astype(int)}
+        if first.classes is not None:
+            each = {name: np.unique(first.classes, return_inverse=True)[1]}
+        elif first.one_of_many:
+            each = {f"{name}, topic {i + 1}": tasks[i].labels.astype(int) for i in TOPICS}
+        orders = {f"split {seed}": np.random.default_rng(seed).permutation(n) for seed in range(splits)}
+        if first.one_of_many and first.classes is None:
+            orders["in time"] = np.arange(n)
+        for kind, y in each.items():
+            for how, order in orders.items():
+                train, judge = np.split(order, [2 * n // 3])
+                train = np.random.default_rng(0).permutation(train)
+                documents = [[first.train[i] for i in which] for which in (train, judge)]
+                yield Part(f"{kind}, {how}", documents[0], y[train], documents[1], y[judge])
+
+
+def measure_text(part: Part) -> dict[str, np.ndarray]:
+    """Return the opinions of all experts: of each third of what trains without it, and of what judges."""
+    k = int(part.labels.max()) + 1
+    views = (*views_of("pool", "text", k), *CHARACTERS.values())
+    engine, n = Engine("text", views, k), len(part.train)
+    rows, labels = engine.cut(part.train), part.labels.astype(np.int64)
+    fold, shape = np.zeros(n, np.int64), (-1, len(engine.contrasts), engine.n_experts)
+    for c in range(k):
+        inside = np.flatnonzero(labels == c)
+        fold[inside] = np.arange(len(inside)) * 3 // max(len(inside), 1)
+    held = np.zeros((n, *shape[1:]))
+    for number in range(3):
+        fresh, head = Engine("text", views, k), np.flatnonzero(fold != number)
+        fresh.learn(rows, memoryview(labels), memoryview(head))
+        freeze(fresh, rows, labels, head, most=MOST_IN_TURNS)
+        tail = np.flatnonzero(fold == number)
+        held[tail] = np.reshape(fresh.opinions(rows, memoryview(tail)), shape)
+    engine.learn(rows, memoryview(labels))
+    freeze(engine, rows, labels)
+    names = np.array(engine.names)
+    return {
+        "truth": part.truth,
+        "names": names,
+        "held": held,
+        "labels": labels,
+        "judged": _asked(engine, part.judge),
+    }
+
+
+def text_settings(measured: dict[str, np.ndarray]) -> Iterator[tuple[tuple, np.ndarray]]:
+    """Yield every setting and its scores of the documents that judge, (documents, contrasts)."""
+    names, labels = measured["names"].tolist(), measured["labels"]
+    sets = {"no characters": [not name.startswith("characters") for name in names]}
+    for view in CHARACTERS:
+        sets[f"and {view}"] = [not name.startswith("characters") or name.startswith(view) for name in names]
+        sets[f"{view} for tf-idf of bytes"] = [
+            name != "bytes (second stage on idf)" and (not name.startswith("characters") or name.startswith(view))
+            for name in names
+        ]
+    contrasts = [1] if measured["held"].shape[1] == 1 else list(range(measured["held"].shape[1]))
+    for which, used in sets.items():
+        held, judged = measured["held"][:, :, used], measured["judged"][:, :, used]
+        for t in (None, 4.0, 2.0, 1.0):
+            bounded = "not bounded" if t is None else f"bounded at {t:g} spreads"
+            z, asked = np.empty_like(held), np.empty_like(judged)
+            for k, c in enumerate(contrasts):
+                standard = Standard(held[:, k], labels == c)
+                pair = [(part[:, k] - standard.centre) / standard.spread for part in (held, judged)]
+                z[:, k], asked[:, k] = pair if t is None else (soft(part, t) for part in pair)
+            pooled = {}
+            for how in ("stack", "reliability"):
+                if how == "stack":
+                    pool, _ = weigh(z, labels, contrasts, "stack", turns=3)
+                    weights = np.array([pool.of_contrast(k) for k in range(len(contrasts))])
+                else:
+                    area = [
+                        [metrics.partial_auc(labels == c, z[:, k, e]) for e in range(z.shape[2])]
+                        for k, c in enumerate(contrasts)
+                    ]
+                    weights = (1 / (1 - np.array(area) + 0.005)) ** 2
+                pooled[how] = [np.einsum("nce,ce->nc", part, weights) for part in (z, asked)]
+                yield (
+                    ("before" if t is None and which == "no characters" and how == "stack" else how, bounded, which),
+                    pooled[how][1],
+                )
+            both, decided = np.zeros_like(pooled["stack"][1]), np.zeros_like(pooled["stack"][1])
+            for k, c in enumerate(contrasts):
+                inside, best = labels == c, -1.0
+                for mine, theirs in pooled.values():
+                    standard = Standard(mine[:, k], inside)
+                    both[:, k] += (theirs[:, k] - standard.centre) / standard.spread
+                    area = metrics.partial_auc(inside, mine[:, k], max_fpr=0.01)
+                    if area > best:
+                        best, decided[:, k] = area, theirs[:, k]
+            yield ("both pooled", bounded, which), both
+            yield ("the better by AUC_0.01", bounded, which), decided
+
+
+def choose_text(cache: Path | None) -> None:
+    """Measure the parts of text and choose."""
+    trials: dict[str, dict] = {}
+    for part in text_parts():
+        kept = cache / f"text {part.name}.npz".replace(" ", "_") if cache else None
+        if kept and kept.exists():
+            with np.load(kept) as file:
+                measured = dict(file)
+        else:
+            measured = measure_text(part)
+            if kept:
+                np.savez_compressed(kept, **measured)
+        print(f"{part.name}: {len(part.train)} train; {time.process_time():.0f} s of CPU", file=sys.stderr, flush=True)
+        contrasts = [1] if measured["held"].shape[1] == 1 else range(measured["held"].shape[1])
+        trials[part.name] = {
+            s: tuple(
+                np.mean([figures_of(measured["truth"] == c, scores[:, k]) for k, c in enumerate(contrasts)], axis=0)
+            )
+            for s, scores in text_settings(measured)
+        }
+    choose(trials)
+
+
 def main() -> int:
     """Measure what is missing, and print what is chosen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("mail",))
+    parser.add_argument("kind", choices=("mail", "text"))
     parser.add_argument("--cache", type=Path)
     given = parser.parse_args()
     if given.cache:
         given.cache.mkdir(parents=True, exist_ok=True)
-    choose_mail(given.cache)
+    {"mail": choose_mail, "text": choose_text}[given.kind](given.cache)
     return 0
 
 

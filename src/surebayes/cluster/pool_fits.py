@@ -55,7 +55,9 @@ def _learn(runner: PartsRunner, engine: Engine, how: str, views: tuple[ViewSpec,
     labels, times, have = answer.codes, answer.times, answer.documents
     if have.sum() >= 2**31:
         raise OverflowError("A pool counts up to 2**31 documents; nothing was changed.")
-    held_out = turns(labels, times, bool(engine.stages), have, None if engine.stages else answer.digest)
+    held_out = turns(
+        labels, times, engine.is_held_out_in_turns, have, answer.digest if engine.reader == "mail" else None
+    )
     chosen = kept(labels, held_out, bool(engine.stages), times, None, have)
     meant = chosen.places
     rows = _fetched(runner, engine, answer, meant)

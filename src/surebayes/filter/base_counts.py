@@ -79,7 +79,7 @@ def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = N
 def stepped(weights: PoolWeights, steps: "list[list[int]]") -> PoolWeights:
     """Return weights that were moved by steps, both in units of 2**-40."""
     moved = [[unit + step for unit, step in zip(*both)] for both in zip(weights.units, steps)]
-    return PoolWeights(moved, weights.bias)
+    return PoolWeights(moved, weights.bias, weights.bounds)
 
 
 def no_steps(contrasts: int, experts: int) -> PoolWeights:

@@ -9,7 +9,7 @@ from surebayes.pool.threads import at_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -29,11 +29,16 @@ def is_first(state: State) -> bool:
     """Whether a filter knows and counts nothing, stands on no other, and has nothing that is fitted to counts."""
     engine = state.engine
     counted = any(engine.documents) or any(sums.alive for sums in engine.sums)
-    return not (counted or state.messages or len(state.learnt) or engine.stages) and state.settings.base is None
+    fitted = any(stage.table is not None for stage in engine.stages) or engine.is_held_out_in_turns
+    return not (counted or state.messages or len(state.learnt) or fitted) and state.settings.base is None
 
 
-def count_first(state: State, learnt: Sequence[Batch], held_out: Sequence[Batch]) -> list[Numbers]:
+def count_first(
+    state: State, learnt: Sequence[Batch], held_out: Sequence[Batch], freeze: Callable[[Engine, int], None]
+) -> list[Numbers]:
     """Have a filter that has learnt nothing learn messages; return what is said of those held out without them.
+
+    `freeze` fits the second stages of a pool that has one view only, whose number it is given, before it is asked.
 
     The counts are entries that are searched in place: a few megabytes where tables that grow would take a place for
     every column that there might be. A view is asked as soon as it is counted, about all messages, while its entries
@@ -49,6 +54,11 @@ def count_first(state: State, learnt: Sequence[Batch], held_out: Sequence[Batch]
         if more:
             view = Engine(engine.reader, engine.views[v : v + 1], classes, [without])
             view.documents = documents
+            if view.stages:
+                in_memory = without.in_one_table(engine.views[v].width, documents)
+                view.sums = [in_memory]
+                freeze(view, v)
+                view.sums = [without]
             said[v] += _opinions(view, more)
 
     def size(v: int) -> int:

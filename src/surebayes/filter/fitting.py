@@ -65,6 +65,19 @@ class SpooledDocuments(FitDocuments):
             self._learn()
 
 
+class OneView(SpooledDocuments):
+    """Messages of a training as a pool of one view sees them."""
+
+    def __init__(self, spool: Spool, fingerprints: Sequence[str], labels: Integers, view: int) -> None:
+        super().__init__(spool, fingerprints, labels)
+        self._view = view
+
+    def placed(self, group: SpooledGroup) -> Placed:
+        """Return the rows of that view alone."""
+        rows, meant, at = super().placed(group)
+        return [rows[self._view]], meant, at
+
+
 class CountedDocuments(SpooledDocuments):
     """Messages of a training that are counted already, and what was said of those held out before they were.
 
@@ -84,13 +97,23 @@ class CountedDocuments(SpooledDocuments):
         super().__init__(spool, fingerprints, labels)
         self._asked = asked
 
-    def opinions(self, engine: Engine, which: Integers) -> Opinions:
+    def unlearnt(self, engine: Engine, chosen: KeptRows) -> Opinions:
         """Return what was said."""
-        result = np.empty((len(which), len(engine.contrasts), engine.n_experts))
+        result = np.empty((len(chosen.tail), len(engine.contrasts), engine.n_experts))
         for opinions, group in self._asked:
-            at = np.searchsorted(which, self.placed(group)[2])
+            at = np.searchsorted(chosen.tail, self.placed(group)[2])
             result[at] = np.reshape(opinions, (-1, *result.shape[1:]))
         return result
+
+
+def in_memory(engine: Engine) -> Engine:
+    """Return a pool with the same second stages, and the counts that these are fitted on in memory."""
+    near = Engine(engine.reader, engine.views, engine.classes, list(engine.sums))
+    near.documents, near.experts, near.weights = engine.documents, engine.experts, engine.weights
+    for v, (view, sums) in enumerate(zip(engine.views, engine.sums)):
+        if any(expert.second_stage for expert in view.experts) and not sums.in_memory:
+            near.sums[v] = sums.in_one_table(view.width, engine.documents)
+    return near
 
 
 class JournaledDocuments(FitDocuments):

@@ -136,7 +136,7 @@ class Scoring(Record):
         }
 
 
-WEIGHTS = ("weights", "bias")
+WEIGHTS = ("weights", "bias", "bounds")
 """The entries of a manifest that `PoolWeights.to_json` writes."""
 
 

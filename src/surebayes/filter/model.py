@@ -161,8 +161,8 @@ class Model:
         stages = [part for view in scoring.views for part in _stages_of(view, k, files)]
         for stage, (table, intercepts) in zip(engine.stages, stages):
             stage.table, stage.intercepts = table, intercepts
-        weights, bias = scoring.weights["weights"], scoring.weights["bias"]
-        engine.weights = weights_of(weights, bias, len(engine.contrasts), engine.n_experts)
+        weights, bias, bounds = scoring.weights["weights"], scoring.weights["bias"], scoring.weights.get("bounds")
+        engine.weights = weights_of(weights, bias, len(engine.contrasts), engine.n_experts, bounds)
         return cls(engine, scoring.classes, scoring.thresholds, scoring.probability, scoring.model)
 
     @property

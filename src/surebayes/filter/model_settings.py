@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from surebayes.errors import BadModel
+from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:
     from typing import Any
 
     from surebayes.filter.base_link import BaseLink
+    from surebayes.pool.weights import PoolWeights
 
 
 class Settings:
@@ -18,6 +20,8 @@ class Settings:
     ----------
     weights, bias : list
         The pool's weights, in units of 2**-40 for each contrast and expert, and what is added.
+    bounds : list, or None
+        How large opinions are at most: see `PoolWeights`.
     weights_since : int
         The row of the journal after which lessons have moved these weights.
     second_stage : int
@@ -35,8 +39,8 @@ class Settings:
     """
 
     __slots__ = (
-        "base", "bias", "certificates", "certified_at", "probability", "second_stage", "thresholds", "weights",
-        "weights_since",
+        "base", "bias", "bounds", "certificates", "certified_at", "probability", "second_stage", "thresholds",
+        "weights", "weights_since",
     )  # fmt: skip
 
     def __init__(
@@ -50,16 +54,23 @@ class Settings:
         certificates: dict[str, dict[str, Any]] | None = None,
         certified_at: int = 0,
         base: BaseLink | None = None,
+        bounds: list[list[tuple[float, float]]] | None = None,
     ) -> None:
         self.weights, self.bias, self.weights_since, self.second_stage = weights, bias, weights_since, second_stage
         self.thresholds: dict[str, float] = thresholds or {}
         self.certificates: dict[str, dict[str, Any]] = certificates or {}
         self.probability, self.certified_at = probability, certified_at
-        self.base = base
+        self.base, self.bounds = base, bounds
+
+    def pool_weights(self, contrasts: int, experts: int) -> PoolWeights:
+        """Return the weights of a pool of so many contrasts and experts; BadModel where these are of another one."""
+        return weights_of(self.weights, self.bias, contrasts, experts, self.bounds)
 
     def to_json(self) -> dict[str, Any]:
         """Return them as plain values."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "base"}
+        values = {name: getattr(self, name) for name in self.__slots__ if name not in ("base", "bounds")}
+        if self.bounds is not None:
+            values["bounds"] = self.bounds
         return values if self.base is None else {"base": self.base.to_json(), **values}
 
     def replace(self, change: dict[str, Any]) -> Settings:

@@ -16,7 +16,6 @@ from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
-from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:
@@ -308,7 +307,7 @@ class State:
         """Change settings; `body_of` reads a row of the journal, for the second stages that one may hold."""
         before, self.settings = self.settings.second_stage, self.settings.replace(change)
         engine = self.engine
-        engine.weights = weights_of(self.settings.weights, self.settings.bias, len(engine.contrasts), engine.n_experts)
+        engine.weights = self.settings.pool_weights(len(engine.contrasts), engine.n_experts)
         if self.settings.second_stage != before:
             set_stages(engine, body_of(self.settings.second_stage) if self.settings.second_stage else b"")
             self.write_all()

@@ -18,8 +18,8 @@ from surebayes.filter.store.events import Event, MessageRows
 from surebayes.filter.store.spool import Places, Spool, SpooledGroup
 from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.weighing import WEIGHING, in_order, is_weighable, turns_of
-from surebayes.pool.buffers import Numbers, ints
+from surebayes.filter.weighing import in_order, is_weighable, turns_of
+from surebayes.pool.buffers import ints
 from surebayes.pool.threads import ahead
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from surebayes.filter.session import Session
-    from surebayes.pool.engine import Batch
+    from surebayes.pool.engine import Batch, Engine
 
     Item = TypeVar("Item")
 
@@ -253,16 +253,39 @@ class _Training:
         head = list(spool.grouped(spool.places_without(tail | aside | spool.contradictory)))
         held_out = list(spool.grouped(spool.places_of(tail)))
         batches = [[_batch(group, codes) for group in groups] for groups in (head, held_out)]
-        opinions = count_first(state, *batches)
-        if head and held_out:
-            ordered = sorted(tail, key=in_order(state.engine))
-            self._fit(state, ordered, [range(len(ordered))], asked=list(zip(opinions, held_out)))
+        if weigh:
+            self._count_and_fit(state, batches, held_out, tail)
+        else:
+            count_first(state, batches[0], batches[1], _frozen)
         for groups in head, held_out:
             self._note(groups, codes)
         self._tell(len(aside) + self.done["learnt"])
         if weigh:
             txn.weights(self.who)
         return True
+
+    def _count_and_fit(
+        self, state: State, batches: Sequence[Sequence[Batch]], held_out: Sequence[SpooledGroup], tail: set[str]
+    ) -> None:
+        """Count the first messages of a filter, and weigh the experts by what they said before some were counted."""
+        from surebayes.filter.fitting import CountedDocuments, OneView, chosen_of, in_memory
+        from surebayes.pool.fit import fit, freeze_on
+
+        ordered = sorted([f for f, label in self.spool.labelled() if self.is_new(f, label)], key=in_order(state.engine))
+        turns = [[i for i, fingerprint in enumerate(ordered) if fingerprint in tail]]
+        chosen, labels = chosen_of(state.engine, self._codes(state, ordered), turns)
+        names = [ordered[i] for i in chosen.places]
+
+        def freeze(view: Engine, v: int) -> None:
+            freeze_on(view, OneView(self.spool, names, labels, v), chosen.first)
+
+        opinions = count_first(state, batches[0], batches[1], freeze)
+        documents = CountedDocuments(self.spool, names, labels, list(zip(opinions, held_out)))
+        near = in_memory(state.engine)
+        if len(labels) == len(chosen.tail):  # there was nothing to learn before these: nobody knew anything
+            chosen = chosen._replace(tail=chosen.first)
+        fit(near, documents, chosen, [ints(turns[0])], "auto")
+        state.engine.weights = near.weights
 
     def _weigh(self, txn: Transaction, tail: set[str]) -> None:
         """Weigh the experts on messages that are not learnt yet, learn those too, and fit what is frozen.
@@ -316,20 +339,20 @@ class _Training:
         ordered: Sequence[str],
         turns: Sequence[Sequence[int]],
         learn: Callable[[], None] | None = None,
-        asked: Sequence[tuple[Numbers, SpooledGroup]] | None = None,
     ) -> None:
         """Weigh the experts and fit second stages on messages, of which `learn` learns those that were held out."""
-        from surebayes.filter.fitting import CountedDocuments, SpooledDocuments, chosen_of
+        from surebayes.filter.fitting import SpooledDocuments, chosen_of
         from surebayes.pool.fit import fit
 
         engine = state.engine
         chosen, labels = chosen_of(engine, self._codes(state, ordered), turns)
         names = [ordered[i] for i in chosen.places]
-        if asked is None:
-            documents = SpooledDocuments(self.spool, names, labels, learn)
-        else:
-            documents = CountedDocuments(self.spool, names, labels, asked)
-        fit(engine, documents, chosen, [ints(turn) for turn in turns], WEIGHING[engine.reader])
+        documents = SpooledDocuments(self.spool, names, labels, learn)
+        fit(engine, documents, chosen, [ints(turn) for turn in turns], "auto")
+
+
+def _frozen(view: Engine, v: int) -> None:
+    """Leave a pool without second stages as it is."""
 
 
 def _batch(group: SpooledGroup, codes: Mapping[str, int]) -> Batch:

@@ -199,8 +199,8 @@ class Transaction:
         if any(stage.table is not None for stage in state.engine.stages):
             self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
             change = {"second_stage": state.seq}
-        units, bias = state.engine.weights.units, state.engine.weights.bias
-        self.settings({**change, "weights": units, "bias": bias, "weights_since": state.seq + 1}, who, weights=True)
+        weights = {"bounds": None, **state.engine.weights.to_json()}
+        self.settings({**change, **weights, "weights_since": state.seq + 1}, who, weights=True)
 
     def commit(self) -> None:
         """Write the rows."""

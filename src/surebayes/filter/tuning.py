@@ -12,9 +12,9 @@ from surebayes.filter.state import LEARNING, State
 from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.weighing import HELD_OUT, WEIGHING, in_order, is_weighable, turns_of
+from surebayes.filter.weighing import HELD_OUT, in_order, is_weighable, turns_of
 from surebayes.pool.document import Rows
-from surebayes.pool.weights import HOW, UNIT
+from surebayes.pool.weights import HOW, UNIT, way_to_weigh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
     if session.standing().settings.base is not None:
         raise ValueError("A layer has the weights of its base, and steps of its own lessons: tune the base instead.")
-    how = WEIGHING[session.standing().engine.reader] if how is None else how
+    how = way_to_weigh(how or "auto", session.standing().engine.reader)
 
     with session.transaction() as txn:
         state = txn.state.into_memory()

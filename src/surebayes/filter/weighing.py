@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 HELD_OUT = 1 / 3
 """The share of messages, chosen by fingerprint, that the experts are weighed on."""
-WEIGHING = {"mail": "reliability", "text": "stack"}
-"""How experts are weighed, by what documents are."""
 
 
 def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int]) -> list[list[int]]:
@@ -26,17 +24,16 @@ def turns_of(engine: Engine, fingerprints: Sequence[str], labels: Sequence[int])
 
     from surebayes.pool.choosing import digests_of_names, turns
 
-    staged = bool(engine.stages)
-    deciding = None if staged else digests_of_names(fingerprints, staged)
-    once = np.ones(len(labels), np.int64)
-    return [list(turn) for turn in turns(np.array(labels, np.int64), once, staged, None, deciding)]
+    in_turns, once = engine.is_held_out_in_turns, np.ones(len(labels), np.int64)
+    deciding = None if in_turns else digests_of_names(fingerprints, in_turns)
+    return [list(turn) for turn in turns(np.array(labels, np.int64), once, in_turns, None, deciding)]
 
 
 def in_order(engine: Engine) -> Callable[[str], str]:
     """Return the key of fingerprints by which messages are in the order that `ViewPool.fit` weighs experts in."""
     from surebayes.pool.choosing import name_in_order
 
-    return partial(name_in_order, staged=bool(engine.stages))
+    return partial(name_in_order, staged=engine.is_held_out_in_turns)
 
 
 def is_weighable(state: State) -> bool:

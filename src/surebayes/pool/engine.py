@@ -73,7 +73,7 @@ class Engine:
         self.experts: list[list[ExpertSpec | SecondStage]] = [
             [_stage_of(e, view) if e.second_stage else e for e in view.experts] for view in views
         ]
-        self.weights = PoolWeights.equal(len(self.contrasts), self.n_experts)
+        self.weights = PoolWeights.equal(len(self.contrasts), self.n_experts, self.beside)
 
     @property
     def n_experts(self) -> int:
@@ -89,6 +89,18 @@ class Engine:
     def stages(self) -> "list[SecondStage]":
         """The second stages."""
         return [expert for experts in self.experts for expert in experts if not isinstance(expert, ExpertSpec)]
+
+    @property
+    def beside(self) -> "list[int]":
+        """The experts that stand beside the pool: the machines of mail. Those of text are in it."""
+        if self.reader != "mail":
+            return []
+        return [e for e, expert in enumerate([x for view in self.views for x in view.experts]) if expert.second_stage]
+
+    @property
+    def is_held_out_in_turns(self) -> bool:
+        """Whether each third of the documents weighs the experts, and not one alone: all of few texts do."""
+        return self.reader == "text" and bool(self.stages)
 
     # ---- reading
 
@@ -163,7 +175,7 @@ class Engine:
         """Return the pool's scores, (documents, contrasts)."""
         out = real_zeros(len(opinions) // max(self.n_experts, 1))
         try:
-            _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out)
+            _kernel.weigh(opinions, self.weights.values, reals(self.weights.bias), out, self.weights.bound_values)
         except ValueError as error:
             raise BadModel(f"The model is damaged: {error}. Restore it from a copy.") from None
         return out
@@ -320,8 +332,7 @@ class Engine:
             "tables": [sums.own.entries() for sums in self.sums],
             "stages": [stage.entries() for stage in self.stages],
             "intercepts": [list(s.intercepts) for s in self.stages],
-            "weights": self.weights.units,
-            "bias": list(self.weights.bias),
+            **self.weights.to_json(),
         }
 
     def __setstate__(self, state: "dict[str, Any]") -> None:
@@ -341,4 +352,6 @@ class Engine:
             if intercepts:
                 stage.table = Table.of_entries(bytes(entries), width, 1 + len(self.contrasts))
                 stage.intercepts = reals(intercepts)
-        self.weights = weights_of(state["weights"], state["bias"], len(self.contrasts), self.n_experts)
+        self.weights = weights_of(
+            state["weights"], state["bias"], len(self.contrasts), self.n_experts, state.get("bounds")
+        )

@@ -21,6 +21,7 @@ from surebayes.pool.document import Document, Rows, analyzer_of, read_by
 from surebayes.pool.engine import Engine
 from surebayes.pool.given_views import GivenView
 from surebayes.pool.specs import ExpertSpec, ViewSpec
+from surebayes.pool.weights import PoolWeights
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -162,17 +163,40 @@ def _shown(view: ViewShare) -> str:
 def explain(engine: Engine, document: Document, k: int, top: int | None = None) -> PoolExplanation:
     """Return what each view adds to the score of contrast k, and within it each term or character."""
     bias, first, shares = float(engine.weights.bias[k]), 0, []
-    weights = engine.weights.of_contrast(k)
     silent = engine.asked()[k] < 0
     for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
-        view_weights = weights[first : first + len(view.experts)]
-        first += len(view.experts)
         each, constant = np.zeros(len(_columns(rows))), 0.0
-        if not silent:
-            each, constant = _column_shares(engine, v, rows, k, view_weights)
+        voices = [_Voice(engine.weights, k, first + e) for e in range(len(view.experts))]
+        first += len(view.experts)
+        if silent:
+            constant = sum(voice.counts_as(0.0) for voice in voices)
+        else:
+            each, constant = _column_shares(engine, v, rows, k, voices)
         shares.append(_view_share(view, document, _columns(rows), each, top))
         bias += constant
     return in_order(shares, bias)
+
+
+class _Voice:
+    """What an expert adds to the pool's score of a contrast: its weight times its opinion, bounded."""
+
+    def __init__(self, weights: PoolWeights, k: int, e: int) -> None:
+        self.weight, self.weights, self.place = weights.of_contrast(k)[e], weights, (k, e)
+
+    def counts_as(self, opinion: float) -> float:
+        """Return what an opinion adds to the score."""
+        return self.weight * self.weights.bounded(*self.place, opinion)
+
+    def share(self, opinion: float, without: float) -> float:
+        """Return what each part of an opinion adds for its size; `without` any terms it is this large.
+
+        The terms share what they add together in proportion: with bounds, a chord of the curve.
+        """
+        if self.weights.bounds is None:
+            return self.weight
+        if opinion == without:
+            return 0.0
+        return (self.counts_as(opinion) - self.counts_as(without)) / (opinion - without)
 
 
 def in_order(shares: list[ViewShare], bias: float) -> PoolExplanation:
@@ -185,23 +209,26 @@ def _columns(rows: Rows) -> npt.NDArray[np.int32]:
     return np.frombuffer(rows.columns, np.int32)
 
 
-def _column_shares(engine: Engine, v: int, rows: Rows, k: int, weights: Sequence[float]) -> tuple[FloatArray, float]:
+def _column_shares(engine: Engine, v: int, rows: Rows, k: int, voices: Sequence[_Voice]) -> tuple[FloatArray, float]:
     """Return what each column of one document adds to the pool's score, and what the experts add without any."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
     counts = reference.counts_of(sums, columns)
     times = None if rows.times is None else np.frombuffer(rows.times, np.uint32).tolist()
-    for expert, weight in zip(engine.experts[v], weights):
+    for expert, voice in zip(engine.experts[v], voices):
+        each, without = np.zeros(len(columns)), 0.0
         if isinstance(expert, ExpertSpec):
             log_odds = reference.log_odds(counts, sums, c, expert.smoothing)
             strongest = reference.strongest(log_odds, expert.top)
             lo = np.array([value for _, value in strongest], float)
             if np.abs(lo).sum() > 0:
-                total[[i for i, _ in strongest]] += weight * np.abs(lo) * lo / np.abs(lo).sum()
+                each[[i for i, _ in strongest]] = np.abs(lo) * lo / np.abs(lo).sum()
         elif expert.table is not None:
-            _, length, each = reference.staged(expert, columns, times, len(engine.contrasts))
-            total += weight * np.array([row[k] for row in each], float).reshape(-1) / length
-            constant += weight * expert.intercepts[k]
+            _, length, of_columns = reference.staged(expert, columns, times, len(engine.contrasts))
+            each = np.array([row[k] for row in of_columns], float).reshape(-1) / length
+            without = expert.intercepts[k]
+        total += voice.share(without + float(each.sum()), without) * each
+        constant += voice.counts_as(without)
     return total, constant
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from surebayes.pool.buffers import Numbers, ints, others
+from surebayes.pool.buffers import Numbers, ints
 from surebayes.pool.choosing import Digests, Integers, KeptRows, kept
 from surebayes.pool.document import Rows, joined, taken
 from surebayes.pool.engine import Engine
 from surebayes.pool.specs import ExpertSpec
 from surebayes.pool.threads import ahead
-from surebayes.pool.weights import FEWEST, weigh
+from surebayes.pool.weights import FEWEST, way_to_weigh, weigh
 
 Opinions = npt.NDArray[np.float64]
 Placed = tuple[list[Rows], Integers, Integers]
@@ -67,6 +67,11 @@ class FitDocuments(ABC):
             result[places] = asked
         return result
 
+    def unlearnt(self, engine: Engine, chosen: KeptRows) -> Opinions:
+        """Return what experts say of the documents that are held out, second stages fitted on the others."""
+        freeze_on(engine, self, chosen.first)
+        return self.opinions(engine, chosen.tail)
+
     def learn(self, engine: Engine, which: Integers) -> None:
         """Have a pool learn some of the documents."""
         for rows, meant, at in self.batches(which):
@@ -90,19 +95,30 @@ class KeptDocuments(FitDocuments):
         One batch for each view.
     labels, times
         As for `FitDocuments`.
+    held : ndarray of int64, optional
+        The documents that the rows are of, where they are not of all: those that are held out.
+    staged : list of Rows, optional
+        Where there are such: the rows of all documents, of views with second stages.
     """
 
-    def __init__(self, rows: list[Rows], labels: Integers, times: Integers | None = None) -> None:
+    def __init__(
+        self,
+        rows: list[Rows],
+        labels: Integers,
+        times: Integers | None = None,
+        held: Integers | None = None,
+        staged: list[Rows] | None = None,
+    ) -> None:
         super().__init__(labels, times)
-        self._rows = rows
+        self._rows, self._held, self._staged = rows, held, rows if staged is None else staged
 
     def batches(self, which: Integers) -> Iterable[Placed]:
         """Yield all at once."""
-        return [(self._rows, which, which)]
+        return [(self._rows, which if self._held is None else np.searchsorted(self._held, which), which)]
 
     def rows(self, engine: Engine, which: Integers) -> tuple[list[Rows], Integers]:
         """Return all rows, and which of them are meant."""
-        return self._rows, which
+        return self._staged, which
 
 
 def _staged_views(engine: Engine) -> list[int]:
@@ -142,10 +158,9 @@ def fit(
         _weigh_in_turns(engine, documents, turns, how, fewest)
     elif len(chosen.tail):
         if sum(engine.documents):
-            _freeze(engine, documents, chosen.first)
-            _weigh(engine, documents.opinions(engine, chosen.tail), documents, chosen.tail, how, fewest)
+            _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, fewest)
         documents.learn(engine, chosen.tail)
-    _freeze(engine, documents, chosen.second)
+    freeze_on(engine, documents, chosen.second)
 
 
 def fit_contents(
@@ -175,23 +190,55 @@ def fit_contents(
     truth = np.frombuffer(labels, np.int64)
     times = None if weights is None else np.frombuffer(weights, np.int64)
     chosen = kept(truth, turns, bool(engine.stages), times, digest)
-    _count(engine, contents, truth, times, np.setdiff1d(np.arange(len(truth)), chosen.places))
-    rows, truth = engine.cut([contents[d] for d in chosen.places]), truth[chosen.places]
+    if len(turns) == 1:
+        fit(engine, _counted(engine, contents, truth, times, chosen), chosen, turns, how)
+        return
+    apart = np.setdiff1d(np.arange(len(truth)), chosen.places)
+    for rows, which in _in_parts(engine, contents, apart):
+        engine.learn(rows, memoryview(truth[which]), None, _buffer(times, which))
+    rows = engine.cut([contents[d] for d in chosen.places])
+    engine.learn(rows, memoryview(truth[chosen.places]), None, _buffer(times, chosen.places))
     times = None if times is None else times[chosen.places]
-    known = None if len(turns) != 1 else others(memoryview(chosen.tail), len(truth))
-    engine.learn(rows, memoryview(truth), known, None if times is None else memoryview(times))
-    fit(engine, KeptDocuments(rows, truth, times), chosen, turns, how)
+    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how)
 
 
-def _count(
-    engine: Engine, contents: Sequence[bytes | str], labels: Integers, times: Integers | None, which: Integers
-) -> None:
-    """Learn documents whose rows nobody asks for again: some at a time, in the memory that some take."""
+def _counted(
+    engine: Engine, contents: Sequence[bytes | str], labels: Integers, times: Integers | None, chosen: KeptRows
+) -> KeptDocuments:
+    """Learn all documents but those that are held out, some at a time.
+
+    Kept are the rows of what is held out, and of views with second stages those of all that these are fitted on.
+    """
+    tail, held = chosen.places[chosen.tail], list[list[Rows]]()
+    views, staged = set(_staged_views(engine)), list[list[Rows]]()
+    for rows, which in _in_parts(engine, contents, np.arange(len(labels))):
+        is_held = np.isin(which, tail)
+        head = np.flatnonzero(~is_held)
+        if len(head):
+            engine.learn(rows, memoryview(labels[which]), memoryview(head), _buffer(times, which))
+        held.append([taken(batch, np.flatnonzero(is_held)) for batch in rows])
+        if views:
+            meant = np.flatnonzero(np.isin(which, chosen.places))
+            staged.append([taken(rows[v], meant) if v in views else _NONE for v in range(len(rows))])
+    in_all = [joined(list(of_view)) for of_view in zip(*held)]
+    in_some = [joined(list(of_view)) for of_view in zip(*staged)] if views else None
+    times = None if times is None else times[chosen.places]
+    return KeptDocuments(in_all, labels[chosen.places], times, chosen.tail, in_some)
+
+
+def _in_parts(
+    engine: Engine, contents: Sequence[bytes | str], which: Integers
+) -> Iterable[tuple[list[Rows], Integers]]:
+    """Yield the rows of documents, some at a time, and which they are."""
     done = 0
-    for rows in engine.cut_in_parts([contents[d] for d in which]):
-        part = which[done : done + len(rows[0])]
-        engine.learn(rows, memoryview(labels[part]), None, None if times is None else memoryview(times[part]))
-        done += len(part)
+    for rows in engine.cut_in_parts([contents[d] for d in which]) if len(which) else ():
+        yield rows, which[done : done + len(rows[0])]
+        done += len(rows[0])
+
+
+def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
+    """Return how often documents count, as the kernel takes it."""
+    return None if times is None else memoryview(times[which])
 
 
 # ---------------------------------------------------------------------- weights
@@ -207,7 +254,9 @@ def _weigh(
     if documents.times is not None:
         opinions = np.repeat(opinions, documents.times[tail], axis=0)
         truth = np.repeat(truth, documents.times[tail])
-    engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, not engine.stages, turns)
+    beside, alike = engine.beside, len(engine.beside) == len(engine.stages)
+    how = way_to_weigh(how, engine.reader)
+    engine.weights, _ = weigh(opinions, truth, engine.contrasts, how, fewest, alike, turns, beside)
 
 
 def _weigh_in_turns(
@@ -267,7 +316,7 @@ def _without(engine: Engine, rows: list[Rows], labels: Integers, which: Integers
 # ---------------------------------------------------------------------- second stages
 
 
-def _freeze(engine: Engine, documents: FitDocuments, which: Integers) -> None:
+def freeze_on(engine: Engine, documents: FitDocuments, which: Integers) -> None:
     """Fit the second stages on these documents, whose counts the pool has."""
     if not engine.stages or not len(which):
         return

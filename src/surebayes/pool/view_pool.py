@@ -19,12 +19,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from surebayes.classifiers.parameters import is_count
 from surebayes.core import score
 from surebayes.mail.header_check import HeaderCheck, no_mail
-from surebayes.pool.choosing import HELD_OUT, digests, distinct, turns
+from surebayes.pool.choosing import HELD_OUT, SAMPLE, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
 from surebayes.pool.fit import fit_contents
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
+from surebayes.pool.weights import way_to_weigh
 from surebayes.text.documents import documents_in
 
 FloatArray = npt.NDArray[np.float64]
@@ -47,9 +48,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     views : "mail", "text" or list of (name, vectorizer, classifier), default="mail"
         "mail": documents are mails as they came (bytes, or str that is taken as the source). "text": plain text.
         Vectorizers and classifiers of a list follow scikit-learn's conventions; equal vectorizers are run once.
-    weights : {"reliability", "stack", "equal"}, default="reliability"
+    weights : {"auto", "reliability", "stack", "equal"}, default="auto"
         How experts are weighed on held-out training documents: by the AUC_0.1 of each, by a logistic model with
-        weights of at least 0, or all the same.
+        weights of at least 0, or all the same. "auto" is the best for the documents: a stack for "text", reliability
+        for "mail" and for views of one's own.
     n_features : int, default=2**22
         Hashed columns of each view of "mail" and "text". Only columns that were seen take room.
 
@@ -60,9 +62,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     experts_ : list of str
         The experts' names.
     weights_ : ndarray of shape (n_contrasts, n_experts)
-        What each expert's raw score is multiplied by; one row for two classes, else one for each class.
+        What each expert's score is multiplied by, bounded; one row for two classes, else one for each class.
     bias_ : ndarray of shape (n_contrasts,)
         What is added.
+    bounds_ : ndarray of shape (n_contrasts, n_experts, 2)
+        The centre c of an expert's raw scores, and how large they are at most, t: a score s counts as z / (1 + |z| / t)
+        with z = s - c. Where t is 0 it counts as it is.
 
     Notes
     -----
@@ -70,14 +75,15 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     by their fingerprints, as `Filter` does), learns the others, weighs the experts by their scores on what it held out,
     then learns that as well. Of up to 20,000 texts it holds out each third in turn, and weighs the experts by their
     scores on all documents. So without `order` the order of the documents changes nothing, and copies stay together.
-    Reliability of "mail", whose experts all score in log-odds, is 1 / (1 - AUC_0.1 + .05), on scores that are divided
-    by their spread within the classes, by its root, or left as they are, whichever has the higher AUC_0.01 on what was
-    held out. Where second stages or classifiers of one's own have units of their own it is
-    (1 / (1 - AUC_0.1 + .002))^2, on scores divided by their spread.
+    Reliability of "mail", whose experts all score in log-odds, is (1 / (1 - AUC_0.1 + .005))^2, on scores that are
+    bounded at the median of their spreads: no expert says more than that, however sure it is. A linear machine on words
+    and pairs of words stands beside that pool; the two are divided by their spreads, and weighed by the same measure of
+    their own. For classifiers of one's own, which have units of their own, it is (1 / (1 - AUC_0.1 + .002))^2, on
+    scores divided by their spread.
 
     `partial_fit` judges each document before learning it and moves the weights a step; `forget` leaves the weights
-    alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. What "text" has of
-    a second stage is frozen by `fit`.
+    alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. Second stages, and
+    the machine of "mail", are frozen by `fit`.
 
     More than two classes: each against the rest, with weights of its own.
 
@@ -96,14 +102,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
         "views": "no_validation",
-        "weights": [StrOptions({"reliability", "stack", "equal"})],
+        "weights": [StrOptions({"auto", "reliability", "stack", "equal"})],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
     }
 
     def __init__(
         self,
         views: str | list[tuple[str, Any, Any]] = "mail",
-        weights: str = "reliability",
+        weights: str = "auto",
         n_features: int = 2**22,
     ) -> None:
         self.views = views
@@ -144,15 +150,16 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             if len(np.unique(labels)) < len(self.classes_):
                 raise ValueError("sample_weight leaves a class without documents.")
         reader = self.views if isinstance(self.views, str) else None
-        staged = isinstance(engine, Engine) and bool(engine.stages)
+        in_turns = isinstance(engine, Engine) and engine.is_held_out_in_turns
         if order is not None:
             held_out = [array("q", np.flatnonzero(self._latest(labels, order)).tolist())]
-            digest = digests(documents, reader) if staged else None
+            sampled = isinstance(engine, Engine) and bool(engine.stages) and len(documents) > SAMPLE
+            digest = digests(documents, reader) if in_turns or sampled else None
         else:
             digest = digests(documents, reader)
             apart = distinct(digest, labels, times)
             deciding = digest[apart.first] if reader == "mail" else None
-            held_out = turns(labels[apart.first], apart.times, staged, None, deciding)
+            held_out = turns(labels[apart.first], apart.times, in_turns, None, deciding)
             if isinstance(engine, Engine):  # copies are read once, and the order of documents doesn't show
                 documents = [documents[i] for i in apart.first]
                 labels, digest = labels[apart.first], digest[apart.first]
@@ -163,7 +170,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         if isinstance(engine, Engine):
             fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest)
         else:
-            engine.fit(documents, array("q", labels), held_out, self.weights, weights)
+            engine.fit(documents, array("q", labels), held_out, way_to_weigh(self.weights, None), weights)
         self._show_weights()
         return self
 
@@ -299,6 +306,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         weights = self._engine.weights
         self.weights_ = np.array(weights.values).reshape(len(weights.units), -1)
         self.bias_ = np.array(weights.bias)
+        bounds = weights.bound_values
+        shape = *self.weights_.shape, 2
+        self.bounds_ = np.zeros(shape) if bounds is None else np.array(bounds).reshape(shape)
 
     # ---- scoring
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    Bounds = list[list[tuple[float, float]]]
     FloatArray = npt.NDArray[np.float64]
     BoolArray = npt.NDArray[np.bool_]
 
@@ -32,6 +33,20 @@ HELD_BACK = 1.5
 _MOST_STEPS, _NEAR = 100, 1e-9
 """Steps of Newton's method at most, and a step so small that it is the last."""
 HOW = ("reliability", "stack", "equal")
+"""The ways in which experts are weighed."""
+BEST = {"mail": "reliability", "text": "stack"}
+"""What "auto" is, by what documents are."""
+
+
+def way_to_weigh(how: str, reader: "str | None") -> str:
+    """Return how experts are weighed: "auto" is the best way for these documents.
+
+    Examples
+    --------
+    >>> way_to_weigh("auto", "text"), way_to_weigh("equal", "text"), way_to_weigh("auto", None)
+    ('stack', 'equal', 'reliability')
+    """
+    return BEST.get(reader or "", "reliability") if how == "auto" else how
 
 
 def contrasts_of(n_classes: int) -> "list[int]":
@@ -59,8 +74,22 @@ def logistic(score: float) -> float:
     return power / (1.0 + power)
 
 
+def bounded(opinion: float, centre: float, most: float) -> float:
+    """Return an opinion less its centre, z, as z / (1 + abs(z) / most); as it is where `most` is 0.
+
+    However sure an expert is, it says no more than `most`: in a sum of log-odds one that is very sure overrules all.
+
+    Examples
+    --------
+    >>> bounded(3.0, 1.0, 2.0), bounded(1e9, 0.0, 2.0) < 2.0, bounded(3.0, 0.0, 0.0)
+    (1.0, True, 3.0)
+    """
+    z = opinion - centre
+    return z / (1.0 + abs(z) / most) if most > 0 else opinion
+
+
 class PoolWeights:
-    """The pool's score of a contrast: bias + weights . opinions of the experts.
+    """The pool's score of a contrast: bias + weights . opinions of the experts, bounded.
 
     Parameters
     ----------
@@ -68,17 +97,22 @@ class PoolWeights:
         For each contrast the experts' weights in units of 2**-40; those below 0 count as 0.
     bias : list of float
         What is added.
+    bounds : list of list of (float, float), optional
+        For each contrast and expert the centre of its opinions, and how large they are at most (0: as they are). None:
+        all stay as they are.
     """
 
-    __slots__ = ("bias", "units")
+    __slots__ = ("bias", "bounds", "units")
 
-    def __init__(self, units: "list[list[int]]", bias: "list[float]") -> None:
-        self.units, self.bias = units, bias
+    def __init__(self, units: "list[list[int]]", bias: "list[float]", bounds: "Bounds | None" = None) -> None:
+        self.units, self.bias, self.bounds = units, bias, bounds
 
     @classmethod
-    def equal(cls, contrasts: int, experts: int) -> "PoolWeights":
-        """Return the pool before any evidence: the mean of the opinions, times 2."""
-        return cls([[round(2.0 / experts / UNIT)] * experts for _ in range(contrasts)], [0.0] * contrasts)
+    def equal(cls, contrasts: int, experts: int, beside: "Sequence[int]" = ()) -> "PoolWeights":
+        """Return the pool before any evidence: the mean of the opinions, times 2; without the experts `beside` it."""
+        each = round(2.0 / max(experts - len(beside), 1) / UNIT)
+        units = [0 if e in beside else each for e in range(experts)]
+        return cls([list(units) for _ in range(contrasts)], [0.0] * contrasts)
 
     def of_contrast(self, k: int) -> "list[float]":
         """Return the weights of a contrast as numbers, none below 0."""
@@ -88,6 +122,17 @@ class PoolWeights:
     def values(self) -> Numbers:
         """The weights as numbers, (contrasts, experts)."""
         return reals([weight for k in range(len(self.units)) for weight in self.of_contrast(k)])
+
+    @property
+    def bound_values(self) -> "Numbers | None":
+        """The bounds as numbers, (contrasts, experts, 2)."""
+        if self.bounds is None:
+            return None
+        return reals([value for of_contrast in self.bounds for bound in of_contrast for value in bound])
+
+    def bounded(self, k: int, e: int, opinion: float) -> float:
+        """Return what an expert's opinion of a contrast counts as."""
+        return opinion if self.bounds is None else bounded(opinion, *self.bounds[k][e])
 
     def moves(self, opinions: Numbers, scores: Numbers, label: int, contrasts: "Sequence[int]") -> "list[int]":
         """Return what a document of class `label` moves the weights by: a step of the logistic loss, never below 0.
@@ -104,10 +149,11 @@ class PoolWeights:
             The class that each contrast tells from the rest.
         """
         moved, at = [], 0
-        for c, score, units in zip(contrasts, scores, self.units):
+        for k, (c, score, units) in enumerate(zip(contrasts, scores, self.units)):
             rate = RATE * (float(c == label) - logistic(score))
-            for unit, value in zip(units, opinions[at : at + len(units)]):
-                moved.append(max(round(rate * value / UNIT), -unit if unit > 0 else 0))
+            for e, (unit, value) in enumerate(zip(units, opinions[at : at + len(units)])):
+                step = round(rate * self.bounded(k, e, value) / UNIT)
+                moved.append(max(step, -unit if unit > 0 else 0))
             at += len(units)
         return moved
 
@@ -116,21 +162,28 @@ class PoolWeights:
         if len(by) != sum(map(len, self.units)):
             raise ValueError(f"moves {len(by)} weights; the model has {sum(map(len, self.units))}")
         rest = iter(by)
-        return PoolWeights([[unit + sign * next(rest) for unit in units] for units in self.units], self.bias)
+        units = [[unit + sign * next(rest) for unit in units] for units in self.units]
+        return PoolWeights(units, self.bias, self.bounds)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PoolWeights) and (self.units, self.bias) == (other.units, other.bias)
+        mine = self.units, self.bias, self.bounds
+        return isinstance(other, PoolWeights) and mine == (other.units, other.bias, other.bounds)
 
     __hash__ = None  # type: ignore[assignment]
 
+    def to_json(self) -> "dict[str, Any]":
+        """Return them as plain values: as the scoring part of a manifest, and settings, have them."""
+        values: dict[str, Any] = {"weights": self.units, "bias": self.bias}
+        return values if self.bounds is None else {**values, "bounds": self.bounds}
+
     def __getstate__(self) -> "dict[str, Any]":
-        return {"units": self.units, "bias": self.bias}
+        return {"units": self.units, "bias": self.bias, "bounds": self.bounds}
 
     def __setstate__(self, state: "dict[str, Any]") -> None:
-        self.units, self.bias = state["units"], state["bias"]
+        self.units, self.bias, self.bounds = state["units"], state["bias"], state.get("bounds")
 
 
-def weights_of(units: object, bias: object, contrasts: int, experts: int) -> PoolWeights:
+def weights_of(units: object, bias: object, contrasts: int, experts: int, bounds: object = None) -> PoolWeights:
     """Read pool weights; BadModel where they can't be those of so many contrasts and experts."""
     if (
         not isinstance(units, list)
@@ -141,7 +194,19 @@ def weights_of(units: object, bias: object, contrasts: int, experts: int) -> Poo
         or not all(isinstance(value, (int, float)) and abs(value) < 1e300 for value in bias)
     ):
         raise BadModel(f"The weights of the pool are not those of {experts} experts and {contrasts} contrasts.")
-    return PoolWeights(units, [float(value) for value in bias])
+    if bounds is None:
+        return PoolWeights(units, [float(value) for value in bias])
+    if (
+        not isinstance(bounds, list)
+        or len(bounds) != contrasts
+        or not all(isinstance(row, list) and len(row) == experts for row in bounds)
+        or not all(isinstance(bound, (list, tuple)) and len(bound) == 2 for row in bounds for bound in row)
+        or not all(isinstance(x, (int, float)) and abs(x) < 1e300 for row in bounds for bound in row for x in bound)
+        or not all(bound[1] >= 0 for row in bounds for bound in row)
+    ):
+        raise BadModel(f"The bounds of opinions are not those of {experts} experts and {contrasts} contrasts.")
+    whole = [[(float(centre), float(most)) for centre, most in row] for row in bounds]
+    return PoolWeights(units, [float(value) for value in bias], whole)
 
 
 # ---------------------------------------------------------------------- from held-out documents
@@ -155,6 +220,7 @@ def weigh(
     fewest: int = FEWEST,
     alike: bool = False,
     turns: int = 1,
+    beside: "Sequence[int]" = (),
 ) -> "tuple[PoolWeights, list[int]]":
     """Weigh experts by how they scored held-out documents.
 
@@ -172,9 +238,11 @@ def weigh(
         Documents that both sides of a contrast need for each turn; with fewer its pool is that of no evidence, or with
         "stack" the mean of the other contrasts' pools.
     alike : bool
-        Whether all experts score in one unit, log-odds of the same kind.
+        Whether all experts of the pool score in one unit, log-odds of the same kind.
     turns : int
         In how many turns documents were held out: 3 where each third was.
+    beside : sequence of int
+        The experts that are not in the pool but stand beside it, as a second level.
 
     Returns
     -------
@@ -183,12 +251,15 @@ def weigh(
 
     Notes
     -----
-    Reliability: experts that are `alike` weigh 1 / (1 - AUC_0.1 + .05) times their spread to the power of 1, 1/2 or 0,
-    others (1 / (1 - AUC_0.1 + .002))^2; scores are those divided by their spread.
+    Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
+    of their spreads. The pool of these and each expert beside it are then divided by their spreads and weighed by the
+    same measure of their own, on documents whose label not all of them contradict. For other experts reliability is
+    (1 / (1 - AUC_0.1 + .002))^2, on scores that are divided by their spread and not bounded.
     """
     import numpy as np
 
-    pool, truth = PoolWeights.equal(len(contrasts), opinions.shape[2]), np.asarray(labels)
+    experts, truth = opinions.shape[2], np.asarray(labels)
+    pool, bounds = PoolWeights.equal(len(contrasts), experts, beside), {}
     inside = {k: truth == c for k, c in enumerate(contrasts)}
     few = [k for k, members in inside.items() if min(int(members.sum()), int((~members).sum())) < fewest * turns]
     judged = {k: members for k, members in inside.items() if k not in few}
@@ -197,11 +268,18 @@ def weigh(
         if weighed:
             lent = [np.mean(part, axis=0) for part in zip(*weighed.values())]
             weighed.update({k: (lent[0], float(lent[1])) for k in few})
+    elif how == "reliability" and alike:
+        weighed = {}
+        for k, members in judged.items():
+            weights, bias, bounds[k] = weigh_levels(opinions[:, k], members, beside)
+            weighed[k] = weights, bias
     else:
         weighed = {k: weigh_contrast(opinions[:, k], members, how, alike, turns) for k, members in judged.items()}
     for k, (weights, bias) in weighed.items():
         pool.units[k] = [round(float(weight) / UNIT) for weight in weights]
         pool.bias[k] = bias
+    if bounds:
+        pool.bounds = [bounds.get(k, [(0.0, 0.0)] * experts) for k in range(len(contrasts))]
     return pool, few
 
 
@@ -256,33 +334,90 @@ def weigh_contrast(
     Each expert's scores are centred between the class means and divided by the spread within the classes; so weighed,
     the pool is given the gain and bias of a logistic model of the same documents.
     """
+    import numpy as np
+
+    from surebayes import metrics
+
     standard = _Standard(scores, inside)
     if how == "stack":
         return standard.raw(*logistic_model(standard.z, inside, HELD_BACK * turns))
-    weights = _voices(standard.z, inside, standard.spread, how, alike)
+    if how == "equal":
+        weights = standard.spread if alike else np.ones(scores.shape[1])
+    else:
+        area = np.array([metrics.partial_auc(inside, column) for column in standard.z.T])
+        weights = (1 / (1 - area + 0.002)) ** 2
     weights = weights / weights.sum()
     gain, bias = gain_and_bias(standard.z @ weights, inside)
     return standard.raw(weights * gain, bias)
 
 
-def _voices(z: "FloatArray", inside: "BoolArray", spread: "FloatArray", how: str, alike: bool) -> "FloatArray":
-    """Return the weights of scores that were divided by their spread: all the same, or by reliability.
+# ---------------------------------------------------------------------- two levels
 
-    Where all experts speak in log-odds, one that is surer says so in larger numbers. Whether it should keep that voice
-    depends on the labels: it should where they can be trusted, and with 5% of them wrong it should not. So its spread
-    is left as it is, divided by its root or divided out, whichever pools the held-out documents best.
+OFFSET = 0.005
+"""Reliability is (1 / (1 - AUC_0.1 + this))^2."""
+TRUSTED = 1.0
+"""A label that all levels contradict by so many spreads may be wrong: reliability of levels is measured without."""
+
+
+def weigh_levels(
+    scores: "FloatArray", inside: "BoolArray", beside: "Sequence[int]" = ()
+) -> "tuple[FloatArray, float, list[tuple[float, float]]]":
+    """Weigh experts whose opinions are bounded, and those that stand beside their pool: (weights, bias, bounds).
+
+    See `weigh`, and docs/decisions/bounded-opinions.md for why.
     """
+    import numpy as np
+
+    standard, experts = _Standard(scores, inside), scores.shape[1]
+    pooled = standard.speaks & ~np.isin(np.arange(experts), np.asarray(beside, np.int64))
+    most = float(np.median(standard.spread[pooled])) if pooled.any() else 0.0
+    weights, bias, bounds = np.zeros(experts), 0.0, [(0.0, 0.0)] * experts
+    if pooled.any():
+        z = scores[:, pooled] - standard.centre[pooled]
+        z /= 1.0 + np.abs(z) / most
+        voices = _reliability(z, inside)
+        weights[pooled] = voices / voices.sum()
+        first = z @ weights[pooled]
+        for e in np.flatnonzero(pooled).tolist():
+            bounds[e] = float(standard.centre[e]), most
+        levels = [first]
+    else:
+        levels = []
+    second = [e for e in beside if standard.speaks[e]]
+    levels += [scores[:, e] for e in second]
+    if not levels:
+        return weights, bias, bounds
+    of_levels = _Standard(np.column_stack(levels), inside)
+    trusted = _trusted(of_levels.z, inside)
+    voices = _reliability(of_levels.z[trusted], inside[trusted]) if len(levels) > 1 else np.ones(1)
+    voices = voices / voices.sum()
+    gain, bias = gain_and_bias(of_levels.z @ voices, inside)
+    factors, bias = of_levels.raw(voices * gain, bias)
+    if pooled.any():
+        weights *= factors[0]
+    for e, factor in zip(second, factors[len(factors) - len(second) :]):
+        weights[e] = factor
+    return weights, bias, bounds
+
+
+def _reliability(z: "FloatArray", inside: "BoolArray") -> "FloatArray":
+    """Return how much each column of scores is to say."""
     import numpy as np
 
     from surebayes import metrics
 
-    if how == "equal":
-        return spread if alike else np.ones(z.shape[1])
     area = np.array([metrics.partial_auc(inside, column) for column in z.T])
-    if not alike:
-        return np.asarray((1 / (1 - area + 0.002)) ** 2)
-    candidates = [spread**power / (1 - area + 0.05) for power in (1.0, 0.5, 0.0)]
-    return max(candidates, key=lambda weights: metrics.partial_auc(inside, z @ weights, max_fpr=0.01))
+    weights: FloatArray = (1 / (1 - area + OFFSET)) ** 2
+    return weights
+
+
+def _trusted(z: "FloatArray", inside: "BoolArray") -> "BoolArray":
+    """Return the documents whose labels may be believed: those that not all levels contradict."""
+    import numpy as np
+
+    contradicted: BoolArray = np.asarray((z * _sign(inside)[:, None] < -TRUSTED).all(axis=1))
+    left = inside & ~contradicted, ~inside & ~contradicted
+    return np.ones(len(inside), bool) if not (left[0].any() and left[1].any()) else ~contradicted
 
 
 def gain_and_bias(z: "FloatArray", inside: "BoolArray") -> "tuple[float, float]":

@@ -296,6 +296,5 @@ def _scoring(model: Model, places: Sequence[TablePlaces]) -> Scoring:
         ViewTables(spec, list(sums.totals), sums.alive, table, stack, stages)
         for spec, sums, (table, stack, stages) in zip(engine.views, engine.sums, places)
     ]
-    weights = {"weights": engine.weights.units, "bias": engine.weights.bias}
     documents, chance = engine.documents, model.probability
-    return Scoring(engine.reader, model.names, documents, model.version, views, weights, model.thresholds, chance)
+    return Scoring(engine.reader, model.names, documents, model.version, views, engine.weights.to_json(), model.thresholds, chance)

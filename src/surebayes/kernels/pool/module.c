@@ -168,7 +168,7 @@ static PyMethodDef functions[] = {
     {"lesson_entries", pool_lesson_entries, METH_VARARGS, lesson_entries_doc},
     {"merge", pool_merge, METH_VARARGS, merge_doc},
     {"score", (PyCFunction)(void (*)(void))pool_score, METH_VARARGS | METH_KEYWORDS, score_doc},
-    {"weigh", pool_weigh, METH_VARARGS, weigh_doc},
+    {"weigh", (PyCFunction)(void (*)(void))pool_weigh, METH_VARARGS | METH_KEYWORDS, weigh_doc},
     {"lacking", pool_lacking, METH_VARARGS, lacking_doc},
     {"separate", pool_separate, METH_VARARGS, separate_doc},
     {"pack_views", pool_pack_views, METH_O, pack_views_doc},

@@ -216,7 +216,7 @@ HIDDEN PyObject *pool_lesson_alive(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_lesson_entries(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_merge(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs);
-HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args);
+HIDDEN PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs);
 HIDDEN PyObject *pool_lacking(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_separate(PyObject *module, PyObject *args);
 HIDDEN PyObject *pool_pack_views(PyObject *module, PyObject *views);

@@ -627,43 +627,66 @@ PyObject *pool_score(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-const char weigh_doc[] = "weigh(opinions, weights, bias, out)\n--\n\n"
-                         "The pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
-                         "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: "
-                         "(contrasts,); out: (documents, contrasts).\n"
-                         "All float64. ValueError where a score is no number.";
-PyObject *pool_weigh(PyObject *module, PyObject *args)
+/* An opinion less its centre, bounded: z / (1 + |z| / most); as it is where `most` is 0. */
+static ALWAYS_INLINE double bounded(double opinion, const double *bound)
 {
-    PyObject *given[4];
-    if (!PyArg_ParseTuple(args, "OOOO:weigh", &given[0], &given[1], &given[2], &given[3]))
+    const double z = opinion - bound[0];
+    return bound[1] > 0 ? z / (1.0 + fabs(z) / bound[1]) : opinion;
+}
+
+/* The scores of documents; 0 where one is no number. */
+static int weigh_all(const double *opinion, const double *weights, const double *bias, const double *bounds,
+                     double *out, size_t n_out, size_t contrasts, size_t experts)
+{
+    for (size_t i = 0; i < n_out; i++) {
+        const size_t own = i % contrasts * experts;
+        double total = bias[i % contrasts];
+        for (size_t e = 0; e < experts; e++) {
+            const double said = opinion[i * experts + e];
+            total += weights[own + e] * (bounds ? bounded(said, bounds + 2 * (own + e)) : said);
+        }
+        out[i] = total;
+        if (!isfinite(total))
+            return 0;
+    }
+    return 1;
+}
+
+const char weigh_doc[] =
+    "weigh(opinions, weights, bias, out, bounds=None)\n--\n\n"
+    "The pool's scores of documents: bias + the sum of weight times opinion, expert by expert.\n\n"
+    "opinions: (documents, contrasts, experts); weights: (contrasts, experts); bias: "
+    "(contrasts,); out: (documents, contrasts);\n"
+    "bounds: (contrasts, experts, 2), the centre of an expert's opinions and how large they are at most, 0 where "
+    "they stay as they\nare. All float64. ValueError where a score is no number.";
+PyObject *pool_weigh(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"opinions", "weights", "bias", "out", "bounds", NULL};
+    PyObject *given[5];
+    (void)module;
+    given[4] = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|O:weigh", names, &given[0], &given[1], &given[2], &given[3],
+                                     &given[4]))
         return NULL;
     Buffers *buffers = calloc(1, sizeof *buffers);
     if (!buffers)
         return PyErr_NoMemory();
-    size_t n_opinions, n_weights, contrasts, n_out;
-    const double *opinion, *weights, *bias;
+    size_t n_opinions, n_weights, contrasts, n_out, n_bounds = 0;
+    const double *opinion, *weights, *bias, *bounds = NULL;
     double *out;
     int good = (opinion = buffers_add(buffers, given[0], 8, 0, &n_opinions, "opinions")) &&
                (weights = buffers_add(buffers, given[1], 8, 0, &n_weights, "weights")) &&
                (bias = buffers_add(buffers, given[2], 8, 0, &contrasts, "bias")) &&
-               (out = buffers_add(buffers, given[3], 8, 1, &n_out, "out"));
-    if (good &&
-        (!contrasts || n_weights % contrasts || n_out % contrasts || n_opinions != n_out * (n_weights / contrasts))) {
-        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias and out don't belong together");
+               (out = buffers_add(buffers, given[3], 8, 1, &n_out, "out")) &&
+               (given[4] == Py_None || (bounds = buffers_add(buffers, given[4], 8, 0, &n_bounds, "bounds")));
+    if (good && (!contrasts || n_weights % contrasts || n_out % contrasts ||
+                 n_opinions != n_out * (n_weights / contrasts) || (bounds && n_bounds != 2 * n_weights))) {
+        PyErr_SetString(PyExc_ValueError, "opinions, weights, bias, bounds and out don't belong together");
         good = 0;
     }
-    if (good) {
-        const size_t experts = n_weights / contrasts;
-        for (size_t i = 0; good && i < n_out; i++) {
-            const double *own = weights + i % contrasts * experts;
-            double total = bias[i % contrasts];
-            for (size_t e = 0; e < experts; e++)
-                total += own[e] * opinion[i * experts + e];
-            out[i] = total;
-            good = isfinite(total);
-        }
-        if (!good)
-            PyErr_SetString(PyExc_ValueError, "a score is no number");
+    if (good && !weigh_all(opinion, weights, bias, bounds, out, n_out, contrasts, n_weights / contrasts)) {
+        PyErr_SetString(PyExc_ValueError, "a score is no number");
+        good = 0;
     }
     buffers_close(buffers);
     free(buffers);

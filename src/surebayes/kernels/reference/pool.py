@@ -278,10 +278,11 @@ def score(
                         scores[at + k * stride + e] = total[k] / length + cast(expert.intercepts, "d")[k]
 
 
-def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
+def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer, bounds: Buffer | None = None) -> None:
     """Fill in the pool's scores of documents: bias + the sum of weight times opinion, expert by expert.
 
-    ValueError where a score is no number.
+    `bounds` has for each weight the centre of the opinions and how large they are at most, 0 where they stay as they
+    are. ValueError where a score is no number.
 
     Examples
     --------
@@ -290,19 +291,42 @@ def weigh(opinions: Buffer, weights: Buffer, bias: Buffer, out: Buffer) -> None:
     >>> weigh(array("d", [1.0, 2.0]), array("d", [3.0, 4.0]), array("d", [0.5]), out)
     >>> out[0]
     11.5
+    >>> weigh(array("d", [1.0, 2.0]), array("d", [3.0, 4.0]), array("d", [0.5]), out, array("d", [0.0, 0.0, 1.0, 1.0]))
+    >>> out[0]
+    5.5
     """
     values, factors, added, scores = (cast(buffer, "d") for buffer in (opinions, weights, bias, out))
+    limits = None if bounds is None else cast(bounds, "d")
     contrasts = len(added)
     experts = len(factors) // contrasts if contrasts else 0
-    if not contrasts or len(values) != len(scores) * experts:
-        raise ValueError("opinions, weights, bias and out don't belong together")
+    if (
+        not contrasts
+        or len(values) != len(scores) * experts
+        or (limits is not None and len(limits) != 2 * len(factors))
+    ):
+        raise ValueError("opinions, weights, bias, bounds and out don't belong together")
     for i in range(len(scores)):
         total = added[i % contrasts]
         for e in range(experts):
-            total += factors[i % contrasts * experts + e] * values[i * experts + e]
+            own, said = i % contrasts * experts + e, values[i * experts + e]
+            if limits is not None:
+                said = bounded(said, limits[2 * own], limits[2 * own + 1])
+            total += factors[own] * said
         scores[i] = total
         if not isfinite(total):
             raise ValueError("a score is no number")
+
+
+def bounded(opinion: float, centre: float, most: float) -> float:
+    """Return an opinion less its centre, z, as z / (1 + abs(z) / most); as it is where `most` is 0.
+
+    Examples
+    --------
+    >>> bounded(3.0, 1.0, 2.0), bounded(3.0, 0.0, 0.0)
+    (1.0, 3.0)
+    """
+    z = opinion - centre
+    return z / (1.0 + abs(z) / most) if most > 0 else opinion
 
 
 def separate(
