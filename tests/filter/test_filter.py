@@ -30,7 +30,7 @@ from surebayes.filter.store.journal import Journal
 from surebayes.kernels.reference import pool as reference
 from surebayes.pool import choosing, engine, specs, table
 from surebayes.pool.document import Document, packable
-from surebayes.pool.specs import ExpertSpec
+from surebayes.pool.specs import ExpertSpec, views_of
 from surebayes.pool.table import merged
 from surebayes.synthetic import mail_stream
 
@@ -513,13 +513,14 @@ def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, mon
             mine.train(MAILS, reserve=0.3)
         results.append(tables(tmp_path / str(in_memory)))
     assert results[0] == results[1] == results[2]
-    assert len(weights := results[0][1]["weights"][0]) == (1 if model == "words" else 21)
+    assert len(weights := results[0][1]["weights"][0]) == sum(len(view.experts) for view in views_of(model, "mail"))
     assert model == "words" or len(set(weights)) > 1  # weighed by how the experts did
     with sb.Filter.create(tmp_path / "taught", model=model, width=2**14) as mine:
         for fingerprint, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS):
             if not training.is_reserved(fingerprint, 0.3 if label == "ham" else 0.15):
                 mine.teach(raw, label)
-    assert tables(tmp_path / "taught")[0] == results[0][0]  # the counts are the same, the weights moved step by step
+    views = len(views_of(model, "mail"))  # the counts are the same, the weights moved step by step
+    assert tables(tmp_path / "taught")[0][:views] == results[0][0][:views]
 
 
 def test_one_expert_has_no_weights_to_move(tmp_path):
@@ -611,13 +612,14 @@ def test_retuning(tmp_path):
             mine.retune()
         with pytest.raises(ValueError, match="'reliability'"):
             mine.retune("best")
+        mine.forget(MAILS[0][0])  # a lesson before a training is none of the messages that its machine is fitted on
         mine.train(MAILS, reserve=0)
         before = [mine.judge(raw).score for raw, _ in MAILS]
         counts = tables(tmp_path / "f")[0]
         assert mine.retune("reliability")["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] == before  # as `train` had weighed them
         tuned = mine.retune("stack")
-        assert len(tuned["weights"]) == 21
+        assert len(tuned["weights"]) == mine._session.loaded().engine.n_experts
         assert tuned["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] != before
         assert tables(tmp_path / "f")[0] == counts
@@ -924,14 +926,16 @@ def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
         assert isinstance(state, State)
         rows, moved = state.unpack(*mine._session.journal.content(2), 2)
         assert packable(rows) == packable(state.see(MAILS[1][0]).rows)
-        assert len(moved) == 21
+        assert len(moved) == state.engine.n_experts
 
 
 def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
     texts = [(f"{'cheap pills order' if i % 2 else 'lunch noon table'} w{i % 13} w{i}", i % 2) for i in range(400)]
     named = [(text, "spam" if c else "ham") for text, c in texts]
+    with sb.Filter.create(tmp_path / "words", model="words", width=2**12) as words:
+        assert words.status()["second_stage"] is None
     with sb.Filter.create(tmp_path / "mail", width=2**12) as mail:
-        assert mail.status()["second_stage"] is None
+        assert mail.status()["second_stage"] == {"fitted": False, "lessons_since": 0, "tune_helps": False}
     with sb.Filter.create(tmp_path / "f", reader="text", width=2**12) as mine:
         assert mine.status()["second_stage"] == {"fitted": False, "lessons_since": 0, "tune_helps": False}
         mine.train(named[:200], reserve=0)

@@ -34,7 +34,8 @@ ALLOWED = {
     "surebayes.mail", "surebayes.mail.plain",
     "surebayes.persist", "surebayes.persist.manifest",
     "surebayes.pool", "surebayes.pool.buffers", "surebayes.pool.document", "surebayes.pool.engine",
-    "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights", "surebayes.record",
+    "surebayes.pool.second_stage", "surebayes.pool.specs", "surebayes.pool.table", "surebayes.pool.weights",
+    "surebayes.record",
     "_json", "gc", "math", "mmap",
 }  # fmt: skip
 

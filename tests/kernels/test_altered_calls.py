@@ -29,7 +29,7 @@ def test_no_altered_call_of_any_entry_point_crashes(tmp_path):
     assert done.returncode == 0, f"{last.read_text().strip()}: {done.stdout[-500:]} {done.stderr[-1500:]}"
     made = re.search(r"(\d+) altered calls, no crash; never answered: \[\]", done.stdout)
     assert made, done.stdout
-    assert int(made[1]) > 6000
+    assert int(made[1]) > 5000
 
 
 def entries_of(*columns):

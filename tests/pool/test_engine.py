@@ -19,11 +19,21 @@ from surebayes.pool import choosing, second_stage
 from surebayes.pool.document import Document, Rows, joined, packable, rows_of, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import terms_of
-from surebayes.pool.fit import fit_contents, freeze
+from surebayes.pool.fit import KeptDocuments, fit_contents, freeze
 from surebayes.pool.second_stage import SecondStage
 from surebayes.pool.specs import MAIL, TEXT, TEXT_OF_MANY, ExpertSpec, ViewSpec, views_of
 from surebayes.pool.table import Sums, Table
-from surebayes.pool.weights import UNIT, PoolWeights, drawn_model, gain_and_bias, logistic_model, weigh, weigh_contrast
+from surebayes.pool.weights import (
+    UNIT,
+    PoolWeights,
+    drawn_model,
+    gain_and_bias,
+    logistic_model,
+    weigh,
+    weigh_contrast,
+    weigh_levels,
+    weights_of,
+)
 
 SMALL = 2**12
 MAILS = [
@@ -322,23 +332,127 @@ def test_reliability_is_the_stated_formula():
     assert weights[3] == 0  # an expert that always says the same says nothing
 
 
-def test_experts_that_are_alike_keep_as_much_of_their_voice_as_ranks_best():
-    chosen = set()
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        inside = np.arange(400) % 2 == 0
-        loud, quiet = (rng.normal(size=400) + shift * inside for shift in rng.uniform(0.2, 3, 2))
-        scores = np.column_stack([2 * loud, quiet])
-        spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
-        area = np.array([metrics.partial_auc(inside, column) for column in scores.T])
-        expected = {by: spread**-by / (1 - area + 0.05) for by in (0.0, 0.5, 1.0)}
-        best = max(expected, key=lambda by: metrics.partial_auc(inside, scores @ expected[by], max_fpr=0.01))
-        chosen.add(best)
-        weights, _ = weigh_contrast(scores, inside, "reliability", alike=True)
-        np.testing.assert_allclose(weights / weights[0], expected[best] / expected[best][0], rtol=1e-9)
-        mean, _ = weigh_contrast(scores, inside, "equal", alike=True)
-        assert mean[0] == pytest.approx(mean[1])
-    assert len(chosen) > 1
+def bounded_by_hand(scores, bounds):
+    result = np.empty_like(scores)
+    for e, (centre, most) in enumerate(bounds):
+        z = scores[:, e] - centre
+        result[:, e] = z / (1 + np.abs(z) / most) if most else scores[:, e]
+    return result
+
+
+def test_opinions_are_bounded_at_the_median_spread_and_weighed_by_reliability():
+    rng, inside = np.random.default_rng(0), np.arange(600) % 2 == 0
+    scores = np.column_stack([s * (rng.normal(size=600) + d * inside) for s, d in ((1, 2.5), (3, 2.0), (9, 0.5))])
+    weights, bias, bounds = weigh_levels(scores, inside)
+    means = scores[inside].mean(0), scores[~inside].mean(0)
+    spread = np.sqrt((scores[inside].var(0) + scores[~inside].var(0)) / 2)
+    np.testing.assert_allclose([centre for centre, _ in bounds], (means[0] + means[1]) / 2)
+    np.testing.assert_allclose([most for _, most in bounds], np.median(spread))
+    area = np.array([metrics.partial_auc(inside, column) for column in scores.T])
+    np.testing.assert_allclose(weights / weights[0], ((1 - area[0] + 0.005) / (1 - area + 0.005)) ** 2)
+    pooled = bounded_by_hand(scores, bounds) @ weights + bias
+    assert metrics.roc_auc(inside, pooled) > 0.97
+    assert abs(pooled[inside].mean() + pooled[~inside].mean()) < 1  # classes that count the same are told apart at 0
+
+
+def test_one_loud_expert_no_longer_decides_alone():
+    rng, inside = np.random.default_rng(1), np.arange(900) % 2 == 0
+    scores = np.column_stack([rng.normal(size=900) + 2 * inside for _ in range(5)])
+    scores[np.arange(900) % 9 == 1, 0] = 40.0  # good mail that one expert is very sure of
+    fair = weigh_levels(scores, inside)
+    plain = weigh_contrast(scores, inside, "equal", alike=True)[0]
+    loud = bounded_by_hand(scores, fair[2]) @ fair[0]
+    assert metrics.tpr_at_fpr(inside, loud, 0.01) > metrics.tpr_at_fpr(inside, scores @ plain, 0.01) + 0.3
+
+
+@pytest.mark.parametrize("better", ["pool", "machine"])
+def test_pool_and_machine_are_weighed_by_their_own_reliability(better):
+    rng, inside = np.random.default_rng(2), np.arange(800) % 2 == 0
+    of_pool, of_machine = (3.0, 1.0) if better == "pool" else (1.0, 4.0)
+    experts = [rng.normal(size=800) + of_pool * inside for _ in range(3)]
+    scores = np.column_stack([*experts, 0.1 * (rng.normal(size=800) + of_machine * inside) + 7])
+    weights, bias, bounds = weigh_levels(scores, inside, [3])
+    machine = scores[:, 3]
+    assert bounds[3][0] == pytest.approx((machine[inside].mean() + machine[~inside].mean()) / 2)
+    assert bounds[3][1] == pytest.approx(2 * np.sqrt((machine[inside].var() + machine[~inside].var()) / 2))
+    counted = bounded_by_hand(scores, bounds)
+    levels = np.column_stack([counted[:, :3] @ weights[:3], counted[:, 3] * weights[3]])
+    spread = np.sqrt((levels[inside].var(0) + levels[~inside].var(0)) / 2)
+    side = np.where(inside, 1, -1)
+    z = (levels - (levels[inside].mean(0) + levels[~inside].mean(0)) / 2) / spread
+    trusted = ~(z * side[:, None] < -1).all(1)
+    area = np.array([metrics.partial_auc(inside[trusted], column[trusted]) for column in levels.T])
+    expected = ((1 - area[0] + 0.005) / (1 - area[1] + 0.005)) ** 2
+    assert spread[1] / spread[0] == pytest.approx(expected)  # what each level says, times its own voice
+    assert (spread[0] > spread[1]) == (better == "pool")
+    assert abs((levels.sum(1) + bias).mean()) < 3
+
+
+def test_labels_that_both_levels_contradict_do_not_count_in_the_choice_between_them():
+    rng, truth = np.random.default_rng(3), np.arange(4000) % 2 == 0
+    wrong = truth.copy()
+    wrong[::21] ^= True
+    scores = np.column_stack([rng.normal(size=4000) + shift * truth for shift in (2.0, 2.0, 2.0, 2.2)])
+    ratio = []
+    for labels, limit in ((truth, 1.0), (wrong, 1.0), (wrong, 1e9)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("surebayes.pool.weights.TRUSTED", limit)
+            weights, _, bounds = weigh_levels(scores, labels, [3])
+        counted = bounded_by_hand(scores, bounds) * weights
+        ratio.append(counted[:, :3].sum(1).std() / counted[:, 3].std())
+    right, noticed, hidden = ratio
+    assert right > noticed > 2 * hidden  # what is wrong with the labels hides what the machine gets wrong
+
+
+def test_experts_that_say_nothing_and_pools_without_experts_are_weighed():
+    inside = np.arange(60) % 2 == 0
+    nothing, something = np.zeros(60), inside + np.linspace(0, 1, 60)
+    for columns, beside in (([nothing], []), ([nothing, nothing], [1]), ([nothing, something], [1]), ([something], [])):
+        weights, bias, bounds = weigh_levels(np.column_stack(columns), inside, beside)
+        assert np.isfinite([*weights, bias, *sum(bounds, ())]).all()
+        assert [w > 0 for w in weights] == [column is something for column in columns]
+
+
+OPINIONS = st.floats(-1e9, 1e9)
+
+
+@given(st.lists(st.tuples(OPINIONS, OPINIONS, st.floats(1e-9, 1e6) | st.just(0.0)), min_size=1, max_size=6))
+@settings(max_examples=100)
+def test_a_bounded_opinion_is_the_same_in_c_and_in_python_and_never_larger(experts):
+    from surebayes.kernels import _pool, reference
+
+    opinions = array("d", [value for value, _, _ in experts])
+    bounds = [[(centre, most) for _, centre, most in experts]]
+    weights = PoolWeights([[round(UNIT**-1)] * len(experts)], [0.0], bounds)
+    scores = []
+    for kernel in (_pool, reference.pool):
+        out = array("d", [0.0])
+        kernel.weigh(opinions, weights.values, array("d", [0.0]), out, weights.bound_values)
+        scores.append(out.tobytes())
+    assert scores[0] == scores[1]
+    counted = [weights.bounded(0, e, value) for e, value in enumerate(opinions)]
+    assert array("d", [sum(counted, 0.0)]).tobytes() == scores[0]
+    for (value, centre, most), z in zip(experts, counted):
+        assert abs(z) <= most or not most
+        assert z == value if not most else z * (value - centre) >= 0
+
+
+def test_bounds_that_can_not_be_are_refused():
+    good = [[(0.5, 2.0), (0.0, 0.0)]]
+    assert weights_of([[1, 2]], [0.0], 1, 2, good).bounds == good
+    assert weights_of([[1, 2]], [0.0], 1, 2).bounds is None
+    for bad in ([], [[(0.5, 2.0)]], [[(0.5, -1.0), (0, 0)]], [[(float("nan"), 1), (0, 0)]], [[(1e301, 1), (0, 0)]], "x",
+                [[0.5, 2.0]], [[(0.5, 2.0, 1.0), (0, 0)]], [[("a", 1.0), (0, 0)]]):  # fmt: skip
+        with pytest.raises(BadModel, match="bounds"):
+            weights_of([[1, 2]], [0.0], 1, 2, bad)
+
+
+def test_steps_go_by_what_an_opinion_counts_as_and_are_taken_back():
+    weights = PoolWeights([[2**40, 2**40]], [0.0], [[(1.0, 2.0), (0.0, 0.0)]])
+    moved = weights.moves(array("d", [5.0, 5.0]), [0.0], 1, [1])
+    assert moved == [round(0.005 * 4 / 3 * 2**40), round(0.005 * 5 * 2**40)]
+    assert weights.moved(moved).bounds == weights.bounds
+    assert weights.moved(moved).moved(moved, -1) == weights
 
 
 @pytest.mark.parametrize("how", ["reliability", "stack", "equal"])
@@ -391,11 +505,15 @@ def test_documents_that_nothing_is_fitted_on_are_counted_and_let_go_of(counted, 
     times = array("q", [1 + (i % 5 == 0) for i in range(150)]) if counted else None
     tail, head = array("q", range(0, 150, 5)), array("q", [i for i in range(150) if i % 5])
     digest = np.random.default_rng(0).permutation(150).astype(np.uint64)
-    engine, kept, cut = Engine("text", small(TEXT), 2), [], Engine.cut
-    monkeypatch.setattr(Engine, "cut", lambda self, contents: kept.append(len(contents)) or cut(self, contents))
-    fit_contents(engine, texts, labels, [tail], "stack", times, digest)
-    assert len(kept) == 1
-    assert 30 < kept[0] <= 30 + 40 + 40
+    engine, kept = Engine("text", small(TEXT), 2), []
+    with monkeypatch.context() as seen:
+        made = KeptDocuments.__init__
+        seen.setattr(KeptDocuments, "__init__", lambda self, *args: kept.append(args) or made(self, *args))
+        fit_contents(engine, texts, labels, [tail], "stack", times, digest)
+    (rows, _, _, held, staged), *others = kept
+    assert not others
+    assert [len(batch) for batch in rows] == [len(held)] * 3 == [30] * 3
+    assert all(30 < len(batch) <= 30 + 40 + 40 for batch in staged)
     # the same with all rows at hand
     slow, truth, weights = Engine("text", small(TEXT), 2), np.array(labels), None if times is None else np.array(times)
     rows = slow.cut(texts)

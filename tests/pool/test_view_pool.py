@@ -101,20 +101,26 @@ def test_tells_ham_from_spam(weights):
     X, y = mails(80)
     p = pool(weights=weights).fit(X[:50], y[:50], order=range(50))
     assert (p.predict(X[50:]) == y[50:]).mean() > 0.95
-    assert p.weights_.shape == (1, 3 * len(MAIL)) == (1, len(p.experts_))
+    assert p.weights_.shape == (1, sum(len(view.experts) for view in MAIL)) == (1, len(p.experts_))
     proba = p.predict_proba(X[50:])
     np.testing.assert_allclose(proba.sum(1), 1)
     assert ((proba[:, 1] > 0.5) == (p.decision_function(X[50:]) > 0)).all()
+
+
+def equal_weights(pool):
+    """The mean of the opinions, times 2; a machine that stands beside the pool says nothing yet."""
+    opinions = np.array(["second stage" not in name for name in pool.experts_])
+    return np.where(opinions, 2 / opinions.sum(), 0.0)[None]
 
 
 def test_learning_online_from_the_first_document():
     X, y = mails(80)
     p = pool().partial_fit(X[:1], y[:1], classes=[0, 1])
     assert p.decision_function(X[:2]).tolist() == [0.0, 0.0]  # nothing is known of the other class
-    np.testing.assert_allclose(p.weights_, np.full((1, len(p.experts_)), 2 / len(p.experts_)), rtol=1e-10)
+    np.testing.assert_allclose(p.weights_, equal_weights(p), rtol=1e-10)
     p.partial_fit(X[1:60], y[1:60])
     assert (p.predict(X[60:]) == y[60:]).mean() > 0.95
-    assert (abs(p.weights_ - 2 / len(p.experts_)) > 1e-6).any()
+    assert (abs(p.weights_ - equal_weights(p)) > 1e-6).any()
     assert (p.weights_ >= 0).all()
     at_once = pool().partial_fit(X[:60], y[:60])
     assert tables(at_once) == tables(p)
@@ -232,9 +238,32 @@ def test_second_stages_of_two_classes_are_on_log_odds_of_every_view_those_of_man
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_pools_of_mail_have_no_second_stage(n_classes):
+def test_one_machine_stands_beside_pools_of_mail(n_classes):
     assert views_of("pool", "mail", n_classes) == MAIL
-    assert {expert.second_stage for view in MAIL for expert in view.experts} == {None}
+    stages = [(view.name, expert.second_stage) for view in MAIL for expert in view.experts if expert.second_stage]
+    assert stages == [("words and header", "idf")]
+
+
+def test_the_default_is_the_best_way_to_weigh_for_each_kind_of_documents():
+    X, y = mails(60)
+    texts = [x.decode("latin-1") for x in X]
+    for views, documents, how in (("mail", X, "reliability"), ("text", texts, "stack")):
+        auto = pool(views=views).fit(documents, y)
+        assert auto.weights == "auto"
+        np.testing.assert_array_equal(auto.weights_, pool(views=views, weights=how).fit(documents, y).weights_)
+    p = pool().fit(X, y)
+    assert p.bounds_.shape == (1, len(p.experts_), 2)
+    assert (p.bounds_[0, :, 1] > 0).all()
+    assert (pool(views="text").fit(texts, y).bounds_ == 0).all()
+
+
+def test_scores_are_the_weighed_bounded_opinions():
+    X, y = mails(80)
+    p = pool().fit(X[:60], y[:60])
+    z = p.expert_scores(X[60:])[:, 0] - p.bounds_[0, :, 0]
+    most = p.bounds_[0, :, 1]
+    counted = np.where(most > 0, z / (1 + np.abs(z) / np.where(most > 0, most, 1)), z)
+    np.testing.assert_allclose(p.decision_function(X[60:]), counted @ p.weights_[0] + p.bias_[0], rtol=1e-12)
 
 
 def test_views_of_ones_own():
@@ -288,7 +317,7 @@ def test_few_documents_are_pooled_alike():
     X, y = mails(6)
     assert FEWEST > 2
     p = pool().fit(X, y)
-    np.testing.assert_allclose(p.weights_, np.full((1, len(p.experts_)), 2 / len(p.experts_)), rtol=1e-10)
+    np.testing.assert_allclose(p.weights_, equal_weights(p), rtol=1e-10)
     assert pool().fit(X[:2], y[:2]).predict(X[:2]).tolist() == y[:2].tolist()
 
 

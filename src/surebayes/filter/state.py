@@ -16,6 +16,7 @@ from surebayes.persist.manifest import parsed
 from surebayes.pool.document import packable, unpackable
 from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
+from surebayes.pool.weights import weights_of
 
 TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
 if TYPE_CHECKING:

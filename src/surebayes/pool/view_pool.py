@@ -77,9 +77,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
     scores on all documents. So without `order` the order of the documents changes nothing, and copies stay together.
     Reliability of "mail", whose experts all score in log-odds, is (1 / (1 - AUC_0.1 + .005))^2, on scores that are
     bounded at the median of their spreads: no expert says more than that, however sure it is. A linear machine on words
-    and pairs of words stands beside that pool; the two are divided by their spreads, and weighed by the same measure of
-    their own. For classifiers of one's own, which have units of their own, it is (1 / (1 - AUC_0.1 + .002))^2, on
-    scores divided by their spread.
+    and pairs of words stands beside that pool, bounded at two of its spreads; the two are divided by their spreads, and
+    weighed by the same measure of their own. For classifiers of one's own, which have units of their own, it is
+    (1 / (1 - AUC_0.1 + .002))^2, on scores divided by their spread.
 
     `partial_fit` judges each document before learning it and moves the weights a step; `forget` leaves the weights
     alone. The experts' sums are exact: learning and forgetting a document leaves them as they were. Second stages, and

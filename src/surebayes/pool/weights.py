@@ -252,9 +252,10 @@ def weigh(
     Notes
     -----
     Reliability is (1 / (1 - AUC_0.1 + .005))^2 for experts that are `alike`, whose opinions are bounded at the median
-    of their spreads. The pool of these and each expert beside it are then divided by their spreads and weighed by the
-    same measure of their own, on documents whose label not all of them contradict. For other experts reliability is
-    (1 / (1 - AUC_0.1 + .002))^2, on scores that are divided by their spread and not bounded.
+    of their spreads. The pool of these and each expert beside it, bounded at two of its own spreads, are then divided
+    by their spreads and weighed by the same measure of their own, on documents whose label not all of them contradict.
+    For other experts reliability is (1 / (1 - AUC_0.1 + .002))^2, on scores that are divided by their spread and not
+    bounded.
     """
     import numpy as np
 
@@ -355,6 +356,8 @@ def weigh_contrast(
 
 OFFSET = 0.005
 """Reliability is (1 / (1 - AUC_0.1 + this))^2."""
+BESIDE = 2.0
+"""What stands beside a pool says at most so many of its spreads: it is fitted once, and lessons must outweigh it."""
 TRUSTED = 1.0
 """A label that all levels contradict by so many spreads may be wrong: reliability of levels is measured without."""
 
@@ -384,7 +387,9 @@ def weigh_levels(
     else:
         levels = []
     second = [e for e in beside if standard.speaks[e]]
-    levels += [scores[:, e] for e in second]
+    for e in second:
+        bounds[e] = float(standard.centre[e]), BESIDE * float(standard.spread[e])
+        levels.append(standard.z[:, e] * standard.spread[e] / (1.0 + np.abs(standard.z[:, e]) / BESIDE))
     if not levels:
         return weights, bias, bounds
     of_levels = _Standard(np.column_stack(levels), inside)
