@@ -297,4 +297,6 @@ def _scoring(model: Model, places: Sequence[TablePlaces]) -> Scoring:
         for spec, sums, (table, stack, stages) in zip(engine.views, engine.sums, places)
     ]
     documents, chance = engine.documents, model.probability
-    return Scoring(engine.reader, model.names, documents, model.version, views, engine.weights.to_json(), model.thresholds, chance)
+    return Scoring(
+        engine.reader, model.names, documents, model.version, views, engine.weights.to_json(), model.thresholds, chance
+    )
