@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Read = TypeVar("Read")
 
 FORMAT = "surebayes"
-VERSION = 3
+VERSION = 4
 """Raised when an older release could misread a folder; see docs/format.md."""
 
 NAME = "manifest.json"
