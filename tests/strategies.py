@@ -206,6 +206,11 @@ labelled_columns = st.lists(
 
 # ---------------------------------------------------------------------- core
 
+bounded_experts = st.lists(
+    st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(1e-9, 1e6) | st.just(0.0)), min_size=1, max_size=6
+)
+"""What experts say, the centres of their opinions, and how large they are at most; 0: as they are."""
+
 finite_numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from strategies import labelled_columns
+from strategies import bounded_experts, labelled_columns
 from surebayes import HashingVectorizer, OpinionPoolNB, metrics
 from surebayes.errors import BadModel
 from surebayes.pool import choosing, second_stage
@@ -413,10 +413,7 @@ def test_experts_that_say_nothing_and_pools_without_experts_are_weighed():
         assert [w > 0 for w in weights] == [column is something for column in columns]
 
 
-OPINIONS = st.floats(-1e9, 1e9)
-
-
-@given(st.lists(st.tuples(OPINIONS, OPINIONS, st.floats(1e-9, 1e6) | st.just(0.0)), min_size=1, max_size=6))
+@given(bounded_experts)
 @settings(max_examples=100)
 def test_a_bounded_opinion_is_the_same_in_c_and_in_python_and_never_larger(experts):
     from surebayes.kernels import _pool, reference

@@ -166,7 +166,7 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
     silent = engine.asked()[k] < 0
     for v, (view, rows) in enumerate(zip(engine.views, engine.rows([document]))):
         each, constant = np.zeros(len(_columns(rows))), 0.0
-        voices = [_Voice(engine.weights, k, first + e) for e in range(len(view.experts))]
+        voices = [_ExpertShare(engine.weights, k, first + e) for e in range(len(view.experts))]
         first += len(view.experts)
         if silent:
             constant = sum(voice.counts_as(0.0) for voice in voices)
@@ -177,7 +177,7 @@ def explain(engine: Engine, document: Document, k: int, top: int | None = None) 
     return in_order(shares, bias)
 
 
-class _Voice:
+class _ExpertShare:
     """What an expert adds to the pool's score of a contrast: its weight times its opinion, bounded."""
 
     def __init__(self, weights: PoolWeights, k: int, e: int) -> None:
@@ -209,7 +209,9 @@ def _columns(rows: Rows) -> npt.NDArray[np.int32]:
     return np.frombuffer(rows.columns, np.int32)
 
 
-def _column_shares(engine: Engine, v: int, rows: Rows, k: int, voices: Sequence[_Voice]) -> tuple[FloatArray, float]:
+def _column_shares(
+    engine: Engine, v: int, rows: Rows, k: int, voices: Sequence[_ExpertShare]
+) -> tuple[FloatArray, float]:
     """Return what each column of one document adds to the pool's score, and what the experts add without any."""
     columns, sums, c = _columns(rows).tolist(), engine.sums[v], engine.contrasts[k]
     total, constant = np.zeros(len(columns)), 0.0
