@@ -93,6 +93,31 @@ def test_a_lesson_needs_neither_numpy_nor_click(trained, tmp_path):
     assert not loaded & {"numpy", "click", "json", "typing", "dataclasses", "tempfile", "surebayes.cli"}
 
 
+@pytest.mark.parametrize("budget", [False, True])
+def test_a_lesson_counts_for_remembered_verdicts_without_the_full_command(budget, trained, tmp_path):
+    """A filter that remembers verdicts, as any that was served: a rescue is an alarm, whichever way it is taught."""
+    quick, full = copied(trained, tmp_path / "quick"), copied(trained, tmp_path / "full")
+    flagged = b"Subject: " + MAILS[61][0].split(b"Subject: ")[-1] + b" cheap pills casino winner"
+    for folder in (quick, full):
+        with sb.Filter.open(folder) as mine:
+            mine.calibrate(budget=0.01, burst=5) if budget else mine.remember(True)
+            for raw, label in MAILS[62:80]:
+                if label == "spam" and mine.judge(raw).label == "spam":
+                    flagged = raw
+    code = "import sys; from surebayes._entry import main; main(sys.argv[1:]); print(*sys.modules)"
+    words = ["learn", "-m", str(quick), "--as", "ham", "-"]
+    ran = subprocess.run([sys.executable, "-c", code, *words], input=flagged, capture_output=True, check=True)
+    assert not set(ran.stdout.decode().split()) & {"click", "surebayes.cli", "numpy"}
+    with sb.Filter.open(full) as mine:
+        assert mine.teach(flagged, "ham") == json.loads(ran.stdout.splitlines()[0])["outcome"]
+        expected = [(row.truth, row.label) for row in mine.remembered()], mine.budgets().get("spam", {}).get("alarms")
+    with sb.Filter.open(quick) as mine:
+        counted = [(row.truth, row.label) for row in mine.remembered()], mine.budgets().get("spam", {}).get("alarms")
+    assert counted == expected
+    assert ("ham", "spam") in expected[0]
+    assert expected[1] == (1 if budget else None)
+
+
 @pytest.mark.parametrize(
     "words",
     [["learn", "-m", "f", "--as", "x", "a", "b"], ["learn", "-m", "f", "-"], ["learn", "--help"],
