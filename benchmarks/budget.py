@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from surebayes import BudgetedThreshold
-from surebayes.promises.order_statistics import order_statistic_threshold
-from surebayes.promises.prequential import PrequentialThreshold
+from surebayes.guarantees.order_statistics import order_statistic_threshold
+from surebayes.guarantees.prequential import PrequentialThreshold
 from surebayes.research import suites, trec
 
 RATES = (0.01, 0.001)

@@ -30,7 +30,7 @@ import numpy as np
 from budget import RATES, Run
 
 from surebayes import ViewPool, corpora
-from surebayes.promises import budget, budgeted_threshold
+from surebayes.guarantees import budget, budgeted_threshold
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)

@@ -23,8 +23,8 @@ from surebayes import DriftMonitor, Filter, ViewPool, read_message
 from surebayes.core.decide import threshold_at
 from surebayes.errors import NotEnoughNegatives
 from surebayes.filter.training import is_reserved
-from surebayes.promises.certifying import certify
-from surebayes.promises.order_statistics import negatives_needed, order_statistic_threshold
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.order_statistics import negatives_needed, order_statistic_threshold
 from surebayes.research import suites
 
 SIZES = (3_000, 5_000, 10_000, 20_000, 50_000, 100_000)

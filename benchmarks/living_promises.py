@@ -25,7 +25,7 @@ from scipy import optimize, special, stats
 import surebayes as sb
 from surebayes import corpora
 from surebayes.errors import NotEnoughNegatives
-from surebayes.promises.order_statistics import allowed_errors
+from surebayes.guarantees.order_statistics import allowed_errors
 from surebayes.research import suites
 from surebayes.research.mail_groups import MailGroups
 

@@ -13,8 +13,8 @@ import surebayes as sb
 from surebayes import cluster, metrics
 from surebayes.cluster.summaries import ScoreSummary, bins_of
 from surebayes.errors import BadInput, NotEnoughNegatives
-from surebayes.promises.certifying import certify
-from surebayes.promises.order_statistics import order_statistic_threshold
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.order_statistics import order_statistic_threshold
 
 
 def drawn(seed, n=400, ties=True):

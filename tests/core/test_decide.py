@@ -13,7 +13,7 @@ from scipy import stats
 from strategies import lines
 from surebayes import errors
 from surebayes.core import decide
-from surebayes.promises import order_statistics
+from surebayes.guarantees import order_statistics
 
 # ---------------------------------------------------------------------- argmax
 

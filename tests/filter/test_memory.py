@@ -26,8 +26,8 @@ from surebayes.filter.verdicts import budgets as ledger
 from surebayes.filter.verdicts import memory as verdict_memory
 from surebayes.filter.verdicts.database import NAME, Database
 from surebayes.filter.verdicts.memory import About, Memory
-from surebayes.promises.budget import AlarmBudget
-from surebayes.promises.prequential import PrequentialThreshold
+from surebayes.guarantees.budget import AlarmBudget
+from surebayes.guarantees.prequential import PrequentialThreshold
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where to flush costs nothing
 JUDGE = Model(SimpleNamespace(documents=[5, 5]), ["ham", "spam"], {}, None, "m-1")

@@ -16,7 +16,7 @@ from strategies import lesson_steps
 from surebayes.filter import promise as promising
 from surebayes.filter import session
 from surebayes.filter.training import is_reserved
-from surebayes.promises.certificate import STATES
+from surebayes.guarantees.certificate import STATES
 from surebayes.synthetic import mail_stream
 
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(160, seed=6)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from surebayes.datasets.sources import SourceDocument
     from surebayes.filter.evaluation import Evaluation
     from surebayes.filter.filter import Filter
-    from surebayes.promises.certificate import Certificate
+    from surebayes.guarantees.certificate import Certificate
 
 
 @click.command(

@@ -13,7 +13,7 @@ from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, ParamType, setting
 
 if TYPE_CHECKING:
-    from surebayes.promises.certificate import Certificate
+    from surebayes.guarantees.certificate import Certificate
     from surebayes.research.audit import Audit, Budgeted, Delivered, ObservedRate
 
 
@@ -105,8 +105,8 @@ def certify(
     """
     from surebayes.datasets.score_tables import positive_label, read_scores
     from surebayes.datasets.sources import Source
-    from surebayes.promises.certifying import certify as certified
-    from surebayes.promises.positive_class import positive_of
+    from surebayes.guarantees.certifying import certify as certified
+    from surebayes.guarantees.positive_class import positive_of
 
     left_out: list[str] = []
     options["delimiter"] = _inputs.delimiter_of(options["delimiter"])
@@ -135,7 +135,7 @@ def certify(
 
 
 def _print_certificate(certificate: Certificate) -> None:
-    from surebayes.promises.certificate import interval_confidence
+    from surebayes.guarantees.certificate import interval_confidence
 
     low, high = certificate.recall_interval
     level = _show.percent(interval_confidence(certificate.confidence))

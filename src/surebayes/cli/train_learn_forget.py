@@ -14,7 +14,7 @@ from surebayes.cli.shared import persons as _shared
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import TEACH, Command, model_option, setting
-from surebayes.promises.positive_class import positive_of
+from surebayes.guarantees.positive_class import positive_of
 
 if TYPE_CHECKING:
     from surebayes.cluster import DaskSpread

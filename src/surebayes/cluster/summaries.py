@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from surebayes.core.checks import fraction
+from surebayes.guarantees.certificate import EXACT, Certificate, interval_confidence
+from surebayes.guarantees.order_statistics import Mislabelled, allowed_above
 from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
-from surebayes.promises.order_statistics import Mislabelled, allowed_above
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ class ScoreSummary:
     >>> scores = generator.normal(4.0 * y)
     >>> halves = [ScoreSummary().add(scores[k::2], y[k::2]) for k in range(2)]
     >>> summary = halves[0].merge(halves[1])
-    >>> from surebayes.promises.order_statistics import order_statistic_threshold
+    >>> from surebayes.guarantees.order_statistics import order_statistic_threshold
     >>> summary.threshold(max_fpr=0.01, confidence=0.95) == order_statistic_threshold(scores[~y], 0.01, 0.95)
     True
     >>> [round(rate, 3) for rate in summary.tpr_at_fpr(0.01)]

@@ -9,7 +9,7 @@ from surebayes.datasets.opening import shown, spooled
 from surebayes.datasets.sources import Source
 from surebayes.datasets.tables import TABLE_SUFFIXES, TABLES, TableRow, table_in
 from surebayes.errors import BadInput
-from surebayes.promises.positive_class import positive_of
+from surebayes.guarantees.positive_class import positive_of
 
 
 def read_scores(source: Source, group: str | None = None) -> tuple[list[float], list[str], list[str] | None]:

@@ -10,9 +10,9 @@ from surebayes.filter import settings
 from surebayes.filter.promise import held_out
 from surebayes.filter.verdicts import alarms
 from surebayes.filter.verdicts import budgets as ledger
+from surebayes.guarantees.budget import AlarmBudget
+from surebayes.guarantees.certificate import PREQUENTIAL, Certificate
 from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.budget import AlarmBudget
-from surebayes.promises.certificate import PREQUENTIAL, Certificate
 
 if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.activity import Watched
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
+    from surebayes.guarantees.certificate import Certificate, Certificates
     from surebayes.pool.explanation import Explained
-    from surebayes.promises.certificate import Certificate, Certificates
 
 __all__ = ["Filter", "Verdict"]
 
@@ -1303,7 +1303,7 @@ class Filter:
             time. None without a promise on a rate of two classes, or without truths. A renewal goes on with the count,
             `calibrate` begins it anew. Truths that come from complaints alone make it look worse than it is.
         """
-        from surebayes.promises.certificate import Certificate
+        from surebayes.guarantees.certificate import Certificate
 
         memory, names = self._recorder.memory, self._session.model().names
         with self._session.mutex:

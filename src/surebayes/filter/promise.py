@@ -31,10 +31,8 @@ from surebayes.filter.store.journal import Journal
 from surebayes.filter.training import BATCH, batched, is_reserved
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.tuning import judged_scores, reserve_scores
-from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.pool.document import Rows
-from surebayes.promises.calibration import fit_probability
-from surebayes.promises.certificate import (
+from surebayes.guarantees.calibration import fit_probability
+from surebayes.guarantees.certificate import (
     CORRECTED,
     EXACT,
     UNRECOGNISED,
@@ -42,14 +40,16 @@ from surebayes.promises.certificate import (
     Certificates,
     interval_confidence,
 )
-from surebayes.promises.certifying import certify, threshold_rule
-from surebayes.promises.independent import Groups, in_both_readings, one_each
-from surebayes.promises.near_copies import Fingerprint, fingerprint, near_equal
-from surebayes.promises.order_statistics import (
+from surebayes.guarantees.certifying import certify, threshold_rule
+from surebayes.guarantees.independent import Groups, in_both_readings, one_each
+from surebayes.guarantees.near_copies import Fingerprint, fingerprint, near_equal
+from surebayes.guarantees.order_statistics import (
     Mislabelled,
     confidence_of_renewal,
     vouched_rate,
 )
+from surebayes.metrics.significance import Interval, rate_interval
+from surebayes.pool.document import Rows
 
 if TYPE_CHECKING:
     from surebayes.filter.session import Session

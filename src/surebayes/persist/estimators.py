@@ -62,8 +62,8 @@ _OF_SCIKIT_LEARN = {
 _RECORDS = {
     "Representation": "surebayes.core.represent",
     "Statistics": "surebayes.core.statistics",
-    "Certificate": "surebayes.promises.certificate",
-    "ProbabilityMap": "surebayes.promises.calibration",
+    "Certificate": "surebayes.guarantees.certificate",
+    "ProbabilityMap": "surebayes.guarantees.calibration",
     "Interval": "surebayes.metrics.significance",
 }
 # ... and the parts of a pool plain objects
@@ -72,8 +72,8 @@ _PARTS = {
     "GivenEngine": "surebayes.pool.given_views",
     "GivenView": "surebayes.pool.given_views",
     "PoolWeights": "surebayes.pool.weights",
-    "AlarmBudget": "surebayes.promises.budget",
-    "PrequentialThreshold": "surebayes.promises.prequential",
+    "AlarmBudget": "surebayes.guarantees.budget",
+    "PrequentialThreshold": "surebayes.guarantees.prequential",
 }
 _DEPTH = 100
 
@@ -357,7 +357,7 @@ class _Builder:
         return record
 
     def _certificates(self, described: Any, _: Any, depth: int) -> Any:
-        from surebayes.promises.guaranteed_threshold import Certificates
+        from surebayes.guarantees.guaranteed_threshold import Certificates
 
         return Certificates(self.build(described, depth))
 

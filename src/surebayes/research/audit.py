@@ -19,13 +19,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from surebayes import metrics
 from surebayes.errors import BadInput, TooFewDocuments
+from surebayes.guarantees.budgeted_threshold import BudgetedThreshold
+from surebayes.guarantees.certificate import EXACT, PREQUENTIAL, Certificate
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.independent import Groups, checked_groups, equal_scores
+from surebayes.guarantees.running_audit import AlarmAudit
 from surebayes.mail.score_headers import HeaderScore, arrival, header_block, header_score
 from surebayes.metrics.significance import rate_interval
-from surebayes.promises.budgeted_threshold import BudgetedThreshold
-from surebayes.promises.certificate import EXACT, PREQUENTIAL, Certificate
-from surebayes.promises.certifying import certify
-from surebayes.promises.independent import Groups, checked_groups, equal_scores
-from surebayes.promises.running_audit import AlarmAudit
 from surebayes.research import trec
 from surebayes.research.mail_groups import MailGroups
 

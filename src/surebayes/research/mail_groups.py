@@ -9,9 +9,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from surebayes.guarantees.independent import Groups, numbered
+from surebayes.guarantees.near_copies import Fingerprint, fingerprint, near_equal
 from surebayes.mail.message import Message, fingerprint_of, read_message
-from surebayes.promises.independent import Groups, numbered
-from surebayes.promises.near_copies import Fingerprint, fingerprint, near_equal
 
 BY = ("mail", "copies", "near", "thread", "sender")
 """What counts as one: each mail; mails of equal text; of nearly equal text; beside those a thread; a sender."""

@@ -14,7 +14,7 @@ from browsing import Browser, word_in
 from jinja2 import Environment
 from running import Server, wait_until
 
-from surebayes.promises.certificate import STATES
+from surebayes.guarantees.certificate import STATES
 from surebayes.server.options import Options
 from surebayes.server.page import site
 from surebayes.server.page.site import DEEDS, PAGES

@@ -15,7 +15,7 @@ from surebayes.cli.shared import inputs as _inputs
 from surebayes.cli.shared import positive as _positive
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import Command, setting
-from surebayes.promises.positive_class import positive_of
+from surebayes.guarantees.positive_class import positive_of
 
 if TYPE_CHECKING:
     from surebayes.research.compare import Comparison

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from surebayes.cli.shared import show as _show
-from surebayes.promises.positive_class import doubt_about
+from surebayes.guarantees.positive_class import doubt_about
 
 
 def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from surebayes.filter.verdicts.database import Database
 
 if TYPE_CHECKING:
-    from surebayes.promises.certificate import Certificate
-    from surebayes.promises.drift import DriftMonitor
+    from surebayes.guarantees.certificate import Certificate
+    from surebayes.guarantees.drift import DriftMonitor
 
 FALSE_ALARM = 0.01
 """The chance that a promise which holds is ever called broken by what `drift` sees."""
@@ -82,7 +82,7 @@ class Watched:
 
     def drift(self, database: Database, certificate: Certificate, first: str, since: float) -> dict[str, Any]:
         """Return how the promise stands by verdicts given since then; see `Filter.drift`."""
-        from surebayes.promises.drift import DriftMonitor
+        from surebayes.guarantees.drift import DriftMonitor
 
         with self._lock:
             monitor = DriftMonitor(certificate, false_alarm=FALSE_ALARM)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from surebayes.promises.running_audit import AlarmAudit
+    from surebayes.guarantees.running_audit import AlarmAudit
 
 KNOWN, PRESUMED = -1, -2
 """What marks a verdict, among the places of budgets that have counted it, as counted here."""
@@ -107,7 +107,7 @@ def audits(
 def _audit(
     label: str, told: "Iterable[Any]", quiet: "Iterable[Any]", since: "float | None", confidence: float
 ) -> "dict[str, Any]":
-    from surebayes.promises.running_audit import AlarmAudit
+    from surebayes.guarantees.running_audit import AlarmAudit
 
     def total(rows: "Iterable[Any]") -> int:
         return sum([int(row[2]) for row in rows])

@@ -1,7 +1,7 @@
 """Budgets of alarms in the file of remembered verdicts: debt, the scores that calibrate, the threshold in force.
 
-The rules are those of :mod:`surebayes.promises.budget` and :mod:`surebayes.promises.prequential`; here their state is
-rows of a file that several processes share. A budget's row also holds what follows from it (the threshold in force,
+The rules are those of :mod:`surebayes.guarantees.budget` and :mod:`surebayes.guarantees.prequential`; here their state
+is rows of a file that several processes share. A budget's row also holds what follows from it (the threshold in force,
 lift, what is left), so that who judges one mail reads a single row and computes nothing.
 """
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from surebayes.promises.budget import AlarmBudget
+    from surebayes.guarantees.budget import AlarmBudget
 
 CONFIDENCE = 0.5
 """With which the threshold keeps to the rate on scores like those so far: the budget makes up for the rest."""
@@ -90,7 +90,7 @@ def budgets(database: Database) -> "dict[str, AlarmBudget]":
 
 
 def _budget(database: Database, label: str) -> "AlarmBudget":
-    from surebayes.promises.budget import AlarmBudget
+    from surebayes.guarantees.budget import AlarmBudget
 
     names = ("rate", "burst", "debt_units", "alarms", "negatives")
     row = database.rows("SELECT rate, burst, debt, alarms, negatives FROM budgets WHERE label = ?", (label,))[0]
@@ -107,7 +107,7 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
 
 def set_terms(database: Database, label: str, place: int, rate: float, burst: float, who: "str | None" = None) -> None:
     """Begin a budget, or change its terms; debt stays. To be called in a transaction."""
-    from surebayes.promises.budget import AlarmBudget
+    from surebayes.guarantees.budget import AlarmBudget
 
     AlarmBudget(rate, burst)
     if burst > MOST_BURST:
@@ -127,7 +127,7 @@ def set_terms(database: Database, label: str, place: int, rate: float, burst: fl
 
 def _calibrate_from(database: Database, label: str, rate: float) -> None:
     """Find anew how many of the negatives that were counted may lie above the threshold."""
-    from surebayes.promises.order_statistics import allowed_errors, negatives_needed
+    from surebayes.guarantees.order_statistics import allowed_errors, negatives_needed
 
     scored = database.rows("SELECT scored FROM budgets WHERE label = ?", (label,))[0][0]
     allowed = allowed_errors(scored, rate, CONFIDENCE)
@@ -268,8 +268,8 @@ def base_threshold(database: Database, label: str) -> "float | None":
 
 
 def lifted_threshold(database: Database, label: str, lift: float) -> "float | None":
-    """Return the threshold raised by the debt, as :func:`surebayes.promises.budget.lifted` raises it."""
-    from surebayes.promises.budget import lifted_place
+    """Return the threshold raised by the debt, as :func:`surebayes.guarantees.budget.lifted` raises it."""
+    from surebayes.guarantees.budget import lifted_place
 
     base = base_threshold(database, label)
     positives = database.rows("SELECT count(*) FROM scores WHERE label = ? AND positive = 1", (label,))[0][0]

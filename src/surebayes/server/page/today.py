@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from surebayes.filter.filter import Filter
-from surebayes.promises.certificate import REVOKED
-from surebayes.promises.order_statistics import negatives_needed
+from surebayes.guarantees.certificate import REVOKED
+from surebayes.guarantees.order_statistics import negatives_needed
 from surebayes.server.page.visit import Visit
 
 RATES = (0.05, 0.01, 0.001)

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surebayes.core.checks import fraction
+from surebayes.guarantees.certificate import Certificate
+from surebayes.guarantees.order_statistics import negatives_needed
 from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.certificate import Certificate
-from surebayes.promises.order_statistics import negatives_needed
 
 # After this many rows half of the capital has been staked.
 _PATIENCE = 200
@@ -116,7 +116,7 @@ class DriftMonitor:
     Examples
     --------
     >>> import numpy as np
-    >>> from surebayes.promises.certifying import certify
+    >>> from surebayes.guarantees.certifying import certify
     >>> random = np.random.default_rng(0)
     >>> positive = random.random(20_000) < 0.5
     >>> certificate = certify(random.normal(size=20_000) + 4 * positive, positive, max_fpr=0.01)

@@ -17,8 +17,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import surebayes as sb
-from surebayes.promises.budgeted_threshold import BudgetedThreshold
-from surebayes.promises.certificate import PREQUENTIAL, Certificate, Certificates
+from surebayes.guarantees.budgeted_threshold import BudgetedThreshold
+from surebayes.guarantees.certificate import PREQUENTIAL, Certificate, Certificates
 
 
 class Score(ClassifierMixin, BaseEstimator):

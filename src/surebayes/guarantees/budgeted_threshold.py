@@ -14,10 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from surebayes.core.checks import fraction
-from surebayes.metrics.significance import Interval, rate_interval
-from surebayes.promises.budget import AlarmBudget
-from surebayes.promises.certificate import PREQUENTIAL, Certificate, Certificates, interval_confidence
-from surebayes.promises.class_scores import (
+from surebayes.guarantees.budget import AlarmBudget
+from surebayes.guarantees.certificate import PREQUENTIAL, Certificate, Certificates, interval_confidence
+from surebayes.guarantees.class_scores import (
     Floats,
     Kind,
     by_class,
@@ -31,9 +30,10 @@ from surebayes.promises.class_scores import (
     target_columns,
     with_unsure,
 )
-from surebayes.promises.positive_class import warn_once
-from surebayes.promises.prequential import PrequentialThreshold
-from surebayes.promises.thresholded import ThresholdedClassifier
+from surebayes.guarantees.positive_class import warn_once
+from surebayes.guarantees.prequential import PrequentialThreshold
+from surebayes.guarantees.thresholded import ThresholdedClassifier
+from surebayes.metrics.significance import Interval, rate_interval
 from surebayes.text.documents import places_among, plain_documents
 
 __all__ = ["BudgetedThreshold"]
@@ -56,7 +56,7 @@ class BudgetedThreshold(ThresholdedClassifier):
     no good.
 
     The threshold itself is the order statistic of the scores that known negatives got before they were learnt
-    (:class:`~surebayes.promises.prequential.PrequentialThreshold`): measured, not guaranteed. It decides how much is
+    (:class:`~surebayes.guarantees.prequential.PrequentialThreshold`): measured, not guaranteed. It decides how much is
     found; the budget decides how much may go wrong. Negatives that come while more than half of the burst is spent
     don't move it, so that an attack leaves no trace once its debt is paid.
 

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from surebayes.core.checks import fraction
-from surebayes.metrics.significance import rate_interval
-from surebayes.promises.anytime import anytime_recall_threshold, anytime_threshold
-from surebayes.promises.certificate import EXACT, Certificate, interval_confidence
-from surebayes.promises.independent import Groups, checked_groups, equal_scores, in_both_readings, numbered, one_each
-from surebayes.promises.order_statistics import (
+from surebayes.guarantees.anytime import anytime_recall_threshold, anytime_threshold
+from surebayes.guarantees.certificate import EXACT, Certificate, interval_confidence
+from surebayes.guarantees.independent import Groups, checked_groups, equal_scores, in_both_readings, numbered, one_each
+from surebayes.guarantees.order_statistics import (
     Mislabelled,
     checked_mislabelled,
     order_statistic_threshold,
     precision_threshold,
     recall_threshold,
 )
+from surebayes.metrics.significance import rate_interval
 
 _PILOT = 200
 """Rows that choose the thresholds at which a precision is tested at all numbers of rows."""

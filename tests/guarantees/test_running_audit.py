@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surebayes as sb
-from surebayes.promises.running_audit import _LOWER, _UPPER, log_mixture
+from surebayes.guarantees.running_audit import _LOWER, _UPPER, log_mixture
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from scipy import stats
 
 import surebayes as sb
 from surebayes.errors import NotEnoughNegatives
-from surebayes.promises.certifying import certify
-from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
-from surebayes.promises.order_statistics import (
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold
+from surebayes.guarantees.order_statistics import (
     allowed_errors,
     confidence_of_renewal,
     negatives_needed,

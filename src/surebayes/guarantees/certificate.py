@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from surebayes.metrics.significance import Interval
-from surebayes.promises.budget import AlarmBound, percent
-from surebayes.promises.order_statistics import (
+from surebayes.guarantees.budget import AlarmBound, percent
+from surebayes.guarantees.order_statistics import (
     Mislabelled,
 )
+from surebayes.metrics.significance import Interval
 
 EXACT = (
     "exact: calibration rows are independent and were not used for training, and future rows come from the same "

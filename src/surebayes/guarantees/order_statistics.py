@@ -15,8 +15,8 @@ from scipy import special
 
 from surebayes.core.checks import fraction, score_vector
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives, TooFewDocuments
-from surebayes.promises.anytime import log_evidence
-from surebayes.promises.independent import Groups, one_each
+from surebayes.guarantees.anytime import log_evidence
+from surebayes.guarantees.independent import Groups, one_each
 
 Floats = NDArray[np.float64]
 

@@ -33,9 +33,9 @@ from sklearn.svm import LinearSVC
 import surebayes
 from surebayes import metrics
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives
-from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate
-from surebayes.promises.certifying import certify
-from surebayes.promises.guaranteed_threshold import Certificates, GuaranteedThreshold
+from surebayes.guarantees.certificate import APPROXIMATE, EXACT, Certificate
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.guaranteed_threshold import Certificates, GuaranteedThreshold
 
 
 class Score(ClassifierMixin, BaseEstimator):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from surebayes.promises.class_scores import Kind, by_class, raw_scores
+from surebayes.guarantees.class_scores import Kind, by_class, raw_scores
 from surebayes.text.documents import plain_documents
 
 

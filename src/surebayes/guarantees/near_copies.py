@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surebayes.promises.independent import Groups, numbered
+from surebayes.guarantees.independent import Groups, numbered
 
 _BANDS, _ROWS = 8, 8
 LEAST = 0.7

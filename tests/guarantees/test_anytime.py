@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 import surebayes as sb
 from strategies import score_streams
-from surebayes.promises.anytime import _allowed, log_evidence
-from surebayes.promises.certificate import Certificate
+from surebayes.guarantees.anytime import _allowed, log_evidence
+from surebayes.guarantees.certificate import Certificate
 
 
 def test_allowed_by_number_of_documents():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surebayes.promises.near_copies import fingerprint, near_equal
+from surebayes.guarantees.near_copies import fingerprint, near_equal
 
 
 def texts_of(resemblance, n=200, seed=0):

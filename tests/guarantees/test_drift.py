@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from surebayes.promises.certifying import certify
-from surebayes.promises.drift import DriftMonitor, ScoreMonitor
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.drift import DriftMonitor, ScoreMonitor
 
 MAX_FPR = 0.02
 

@@ -12,11 +12,11 @@ from scipy import sparse, stats
 
 import surebayes as sb
 from surebayes.errors import NotEnoughNegatives, TooFewDocuments
-from surebayes.promises.certificate import EXACT, Certificate
-from surebayes.promises.certifying import certify
-from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
-from surebayes.promises.independent import equal_rows, equal_scores, numbered, one_each
-from surebayes.promises.order_statistics import order_statistic_threshold
+from surebayes.guarantees.certificate import EXACT, Certificate
+from surebayes.guarantees.certifying import certify
+from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold
+from surebayes.guarantees.independent import equal_rows, equal_scores, numbered, one_each
+from surebayes.guarantees.order_statistics import order_statistic_threshold
 
 LONG = "Are you coming to lunch at nine, or shall we meet at ten in front of the office"
 FORMS = {

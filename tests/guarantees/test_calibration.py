@@ -10,7 +10,7 @@ from scipy import special
 from sklearn.isotonic import IsotonicRegression
 
 from strategies import labelled_scores
-from surebayes.promises.calibration import ProbabilityMap, fit_probability
+from surebayes.guarantees.calibration import ProbabilityMap, fit_probability
 
 
 @pytest.mark.parametrize("method", ["logistic", "isotonic"])

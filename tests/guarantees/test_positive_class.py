@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from surebayes.promises import positive_class
-from surebayes.promises.budgeted_threshold import BudgetedThreshold
-from surebayes.promises.guaranteed_threshold import GuaranteedThreshold
-from surebayes.promises.positive_class import doubt_about, positive_of
+from surebayes.guarantees import positive_class
+from surebayes.guarantees.budgeted_threshold import BudgetedThreshold
+from surebayes.guarantees.guaranteed_threshold import GuaranteedThreshold
+from surebayes.guarantees.positive_class import doubt_about, positive_of
 
 PAIRS = [  # negative, positive
     ("ham", "spam"), ("Ham", "SPAM"), ("no", "yes"), ("neg", "pos"), ("negative", "positive"), ("ok", "bad"),
@@ -80,5 +80,7 @@ def test_the_estimators_warn_once_where_labels_do_not_say(monkeypatch, labels, s
 
 
 def test_it_imports_nothing_heavy():
-    check = "import sys, surebayes.promises.positive_class; sys.exit('numpy' in sys.modules or 'typing' in sys.modules)"
+    check = (
+        "import sys, surebayes.guarantees.positive_class; sys.exit('numpy' in sys.modules or 'typing' in sys.modules)"
+    )
     assert run([sys.executable, "-c", check], check=False).returncode == 0

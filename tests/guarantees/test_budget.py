@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import surebayes as sb
 from strategies import alarm_streams, budget_bursts, budget_rates
-from surebayes.promises.budget import AlarmBound, AlarmBudget, lifted
-from surebayes.promises.order_statistics import order_statistic_threshold
-from surebayes.promises.prequential import PrequentialThreshold
+from surebayes.guarantees.budget import AlarmBound, AlarmBudget, lifted
+from surebayes.guarantees.order_statistics import order_statistic_threshold
+from surebayes.guarantees.prequential import PrequentialThreshold
 
 
 def overdraft(alarms, rate):

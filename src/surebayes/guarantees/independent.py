@@ -249,7 +249,7 @@ def in_both_readings(
 
     Examples
     --------
-    >>> from surebayes.promises.order_statistics import order_statistic_threshold
+    >>> from surebayes.guarantees.order_statistics import order_statistic_threshold
     >>> thrice = np.repeat(np.arange(100.0), 3), np.repeat(np.arange(100), 3)
     >>> in_both_readings(order_statistic_threshold, *thrice, 0.05, 0.95, (0, 0))
     (98.0, 1)

@@ -19,10 +19,10 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 from surebayes.core.checks import fraction
 from surebayes.core.decide import cost_threshold
 from surebayes.errors import NotEnoughNegatives, NotEnoughPositives
-from surebayes.promises.calibration import constant_probability, fit_probability
-from surebayes.promises.certificate import APPROXIMATE, EXACT, Certificate, Certificates
-from surebayes.promises.certifying import certify, checked_order
-from surebayes.promises.class_scores import (
+from surebayes.guarantees.calibration import constant_probability, fit_probability
+from surebayes.guarantees.certificate import APPROXIMATE, EXACT, Certificate, Certificates
+from surebayes.guarantees.certifying import certify, checked_order
+from surebayes.guarantees.class_scores import (
     LOG_OF_ZERO,
     by_class,
     chosen,
@@ -33,12 +33,12 @@ from surebayes.promises.class_scores import (
     target_columns,
     with_unsure,
 )
-from surebayes.promises.holding_out import is_share, split, weight_parameter
-from surebayes.promises.independent import Groups, checked_groups, equal_rows
-from surebayes.promises.model_name import name_of
-from surebayes.promises.order_statistics import checked_mislabelled
-from surebayes.promises.positive_class import warn_once
-from surebayes.promises.thresholded import ThresholdedClassifier, n_rows
+from surebayes.guarantees.holding_out import is_share, split, weight_parameter
+from surebayes.guarantees.independent import Groups, checked_groups, equal_rows
+from surebayes.guarantees.model_name import name_of
+from surebayes.guarantees.order_statistics import checked_mislabelled
+from surebayes.guarantees.positive_class import warn_once
+from surebayes.guarantees.thresholded import ThresholdedClassifier, n_rows
 from surebayes.text.documents import places_among, plain_documents
 
 __all__ = ["Certificate", "Certificates", "GuaranteedThreshold", "NotEnoughNegatives", "NotEnoughPositives"]

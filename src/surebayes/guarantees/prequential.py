@@ -2,7 +2,7 @@
 
 The score of a document that was judged before it was learnt is an honest held-out score of the model of that moment.
 The model goes on learning, and labels may come because of verdicts, so a threshold from such scores is measured, not
-guaranteed; the guarantee is the budget's (:mod:`surebayes.promises.budget`).
+guaranteed; the guarantee is the budget's (:mod:`surebayes.guarantees.budget`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 from surebayes.core.checks import fraction
-from surebayes.promises.budget import lifted
-from surebayes.promises.order_statistics import negatives_needed
+from surebayes.guarantees.budget import lifted
+from surebayes.guarantees.order_statistics import negatives_needed
 
 _RECENT = 2000  # positives whose quantiles place the lift
 _SPARE = 1000  # negatives kept beyond four times those that the threshold may be placed on
@@ -23,9 +23,9 @@ class PrequentialThreshold:
     """The order-statistic threshold over all negatives known so far, kept up to date in bounded memory.
 
     It lies on the (k + 1)-th highest known negative, where k is what
-    :func:`~surebayes.promises.order_statistics.order_statistic_threshold` allows for so many negatives; on the highest
-    while there are too few for any promise. Only the highest negatives are kept; where one that was dropped might
-    matter after all, the threshold stays above it.
+    :func:`~surebayes.guarantees.order_statistics.order_statistic_threshold` allows for so many negatives; on the
+    highest while there are too few for any promise. Only the highest negatives are kept; where one that was dropped
+    might matter after all, the threshold stays above it.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class PrequentialThreshold:
         return max(self._highest[-1 - max(self.allowed, 0)], self._dropped)
 
     def lifted(self, lift: float) -> float:
-        """Return the threshold raised by a budget's debt, see :func:`~surebayes.promises.budget.lifted`."""
+        """Return the threshold raised by a budget's debt, see :func:`~surebayes.guarantees.budget.lifted`."""
         return lifted(self.threshold, self._ranked, lift)
 
     @property

@@ -10,7 +10,7 @@ from sklearn import get_config
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
-from surebayes.promises.independent import Groups
+from surebayes.guarantees.independent import Groups
 
 
 def is_share(cv: Any) -> bool:
