@@ -96,7 +96,7 @@ def test_filter_with_broken_settings_still_delivers(trained, mails, tmp_path):
     )
     assert done.returncode == 0
     assert b"X-Surebayes-Label: spam" in done.stdout
-    assert b"is no TOML file" in done.stderr
+    assert b"is not valid TOML" in done.stderr
 
 
 def test_filter_keeps_to_the_settings_before_and_after_the_next_lesson(trained, mails, tmp_path):

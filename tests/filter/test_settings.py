@@ -28,21 +28,21 @@ def test_file_is_the_named_one_else_the_variables_else_the_filters(tmp_path):
     assert find(None, environ={"SUREBAYES_MODEL": str(tmp_path)}) == in_folder
     assert find(str(tmp_path), environ={"SUREBAYES_CONFIG": str(other)}) == other
     assert find(str(tmp_path), str(in_folder), environ={"SUREBAYES_CONFIG": str(other)}) == in_folder
-    with pytest.raises(BadConfig, match="no file of settings"):
+    with pytest.raises(BadConfig, match="Settings file not found"):
         find(None, str(tmp_path / "nothing.toml"), environ={})
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("max_frp = 1", "there is no setting 'max_frp'; did you mean 'max_fpr'"),
-        ("max_fpr = 1.5", "max_fpr must be a number between 0 and 1, both left out. Got 1.5"),
+        ("max_frp = 1", "unknown setting 'max_frp'; did you mean 'max_fpr'"),
+        ("max_fpr = 1.5", "max_fpr must be a number between 0 and 1, exclusive. Got 1.5"),
         ("max_fpr = true", "max_fpr must be"),
         ("width = 12.5", "width must be a whole number from 1024"),
         ('x_spam = "perhaps"', "x_spam must be true or false"),
         ('reader = "news"', "reader must be one of mail, text. Got 'news'"),
-        ("top = ", "is no TOML file"),
-        ("[filter]\ntop = 1", "there is no setting 'filter'"),
+        ("top = ", "is not valid TOML"),
+        ("[filter]\ntop = 1", "unknown setting 'filter'"),
     ],
 )
 def test_wrong_file_is_explained(tmp_path, line, message):

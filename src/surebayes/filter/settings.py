@@ -77,13 +77,13 @@ class Setting:
         """What its value must be, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[self.kind]
+        name = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[self.kind]
         if self.low is None and self.high is None:
             return name
         if self.high is None:
             return f"{name} of at least {self.low:g}"
         if self.is_open:
-            return f"{name} between {self.low:g} and {self.high:g}, both left out"
+            return f"{name} between {self.low:g} and {self.high:g}, exclusive"
         return f"{name} from {self.low:g} to {self.high:g}"
 
     def checked(self, value: Any, where: str = "") -> Any:
@@ -121,79 +121,89 @@ def _settings(*settings: Setting) -> Mapping[str, Setting]:
 
 
 SETTINGS = _settings(
-    Setting("model", str, None, "The filter's folder."),
-    Setting("users", str, None, "The folder of persons, each with a layer of their own on the filter."),
-    Setting("user", str, None, "The person: a name in the folder of persons."),
-    Setting("group", str, None, "The group that may use the folder of a new filter; without it the owner alone."),
-    Setting("quota_lessons", int, 0, "Lessons that each person may have; 0 for any number.", low=0),
-    Setting("quota_bytes", int, 0, "Bytes that the folder of each person may take; 0 for any number.", low=0),
-    Setting("own_weight", int, 50, "How often own lessons count in a layer.", low=1, high=1000, of_model=True),
+    Setting("model", str, None, "The folder of the filter."),
+    Setting("users", str, None, "The folder of personal layers, one per person."),
+    Setting("user", str, None, "The person whose layer to use: a name in the folder of personal layers."),
+    Setting("group", str, None, "The Unix group that may use a new filter. Default: its owner alone."),
+    Setting("quota_lessons", int, 0, "The most lessons a person may have; 0 for no limit.", low=0),
+    Setting("quota_bytes", int, 0, "The most bytes a person's layer may take; 0 for no limit.", low=0),
+    Setting("own_weight", int, 50, "How many times a layer counts its own lessons.", low=1, high=1000, of_model=True),
     Setting("data", str, None, "The folder of corpora."),
-    Setting("cache", str, None, "The folder where `reproduce` and `compare` keep results."),
-    Setting("reader", str, None, "What documents are: raw mails, or plain text. Default: text in tables.",
+    Setting("cache", str, None, "The folder where `reproduce` and `compare` cache results."),
+    Setting("reader", str, None,
+            "The kind of documents: raw mail, or plain text. Default: text for tables, mail otherwise.",
             ("mail", "text"), of_model=True),
-    Setting("views", str, "pool", "What a new filter is: a pool of views, or words alone (smaller, less precise).",
+    Setting("views", str, "pool", "The model of a new filter: a pool of views, or words alone (smaller, less precise).",
             ("pool", "words"), of_model=True),
-    Setting("width", int, 2**22, "Hashed columns of each view of a new filter.", low=2**10, high=2**31 - 1,
+    Setting("width", int, 2**22, "Hashed columns per view of a new filter.", low=2**10, high=2**31 - 1,
             of_model=True),
-    Setting("reserve", float, 0.2, "The share of the first class that `train` sets aside.", low=0, high=0.9,
+    Setting("reserve", float, 0.2,
+            "The share of the first class that `train` sets aside for calibration.", low=0, high=0.9,
             of_model=True),
-    Setting("journal", bool, True, "Whether `train` keeps what forgetting and retuning need.", of_model=True),
-    Setting("max_fpr", float, 0.001, "The largest share of negatives called positive.", low=0, high=1, is_open=True,
+    Setting("journal", bool, True,
+            "Whether `train` keeps a journal, which `forget`, `tune` and `rebuild` need.", of_model=True),
+    Setting("max_fpr", float, 0.001,
+            "The largest false-alarm rate: the share of negatives judged positive.", low=0, high=1, is_open=True,
             of_model=True),
-    Setting("confidence", float, 0.95, "The confidence of that promise and of intervals.", low=0, high=1, is_open=True,
+    Setting("confidence", float, 0.95, "The confidence of promises and intervals.", low=0, high=1, is_open=True,
             of_model=True),
-    Setting("min_precision", float, None, "The smallest share of right answers for a class, in place of max_fpr.",
+    Setting("min_precision", float, None, "The smallest precision of a class, in place of max_fpr.",
             low=0, high=1, is_open=True, of_model=True),
-    Setting("budget", float, None, "The budget's rate: false alarms that each known good document pays for.",
+    Setting("budget", float, None, "The rate of an alarm budget: false alarms allowed per known good document.",
             low=0, high=1, is_open=True, of_model=True),
-    Setting("burst", float, 5.0, "False alarms that a budget allows at once.", low=1, high=1_000_000, of_model=True),
-    Setting("presume_good_after", float, 7.0, "Days of silence after which mail counts as good in a budget; 0: never.",
+    Setting("burst", float, 5.0,
+            "False alarms that an alarm budget allows on top of its rate.", low=1, high=1_000_000, of_model=True),
+    Setting("presume_good_after", float, 7.0,
+            "Days without a complaint after which an alarm budget counts a message as good; 0 for never.",
             low=0, high=36_500, of_model=True),
-    Setting("renew", bool, True, "Whether lessons renew the certificate that they make stale.", of_model=True),
-    Setting("together", bool, False, "Whether a certificate and all its renewals hold at once; costs recall.",
+    Setting("renew", bool, True, "Whether new lessons renew the certificate that they make stale.", of_model=True),
+    Setting("together", bool, False, "Whether a certificate and all its renewals hold jointly; costs recall.",
             of_model=True),
-    Setting("x_spam", bool, False, "Whether `filter` writes X-Spam-* header fields too."),
-    Setting("text", str, "text", "The column or key of the text in tables."),
-    Setting("label", str, "label", "The column or key of the label."),
+    Setting("x_spam", bool, False, "Whether `filter` also writes X-Spam-* header fields."),
+    Setting("text", str, "text", "The table column or JSON key of the text."),
+    Setting("label", str, "label", "The table column or JSON key of the label."),
     Setting("encoding", str, "utf-8", "The encoding of CSV and JSON without a byte order mark."),
-    Setting("delimiter", str, None, "What separates the columns of a CSV file. Default: as its first line shows."),
-    Setting("who", str, None, "Who teaches; kept in the history."),
-    Setting("weights", str, "auto", "How `tune` weighs experts; auto: mail by reliability, text by a stack.",
+    Setting("delimiter", str, None, "The column separator of CSV files. Default: detected from the first line."),
+    Setting("who", str, None, "The author of the lesson, for the history."),
+    Setting("weights", str, "auto", "How `tune` weighs experts; auto: by reliability for mail, by a stack for text.",
             ("auto", "reliability", "stack", "equal"), of_model=True),
-    Setting("top", int, 12, "How many terms of each view `explain` shows.", low=1),
+    Setting("top", int, 12, "Terms per view that `explain` shows.", low=1),
     Setting("feedback", str, "immediate", "When `trec` reveals labels.", ("immediate", "delayed", "partial")),
-    Setting("delay", int, 500, "After how many messages on average, with delayed feedback.", low=1),
-    Setting("share", float, 0.5, "For which share of the messages, with partial feedback.", low=0, high=1),
-    Setting("split", str, "holdout", "How `compare` splits: at random, by cross-validation, by time.",
+    Setting("delay", int, 500, "The mean delay of delayed feedback, in messages.", low=1),
+    Setting("share", float, 0.5, "The share of labels that partial feedback reveals.", low=0, high=1),
+    Setting("split", str, "holdout", "How `compare` splits documents: at random, by cross-validation or by time.",
             ("holdout", "cv", "time")),
-    Setting("repeats", int, 10, "How many hold-outs, folds or steps in time `compare` makes.", low=1),
-    Setting("train_size", float, 0.66, "The share that trains in `compare`.", low=0, high=1, is_open=True),
+    Setting("repeats", int, 10, "Hold-outs, folds or time steps of `compare`.", low=1),
+    Setting("train_size", float, 0.66, "The training share of each split of `compare`.", low=0, high=1, is_open=True),
     Setting("measure", str, "auc_0.1", "The measure that decides wins and losses in `compare`."),
-    Setting("seed", int, 0, "The seed of random choices.", low=0),
-    Setting("jobs", int, 1, "How many processes `classify`, `reproduce` and `compare` use.", low=1),
-    Setting("http", str, None, "Where `serve` listens for HTTP: host:port or unix:PATH."),
-    Setting("spamd", str, None, "Where `serve` listens for SPAMD, SpamAssassin's protocol."),
-    Setting("milter", str, None, "Where `serve` listens for mail servers that speak milter."),
-    Setting("workers", int, 1, "How many processes `serve` runs.", low=1, high=256),
-    Setting("tokens", str, None, "The file of tokens for HTTP: lines of SHA-256 and role."),
-    Setting("max_size", int, 64 * 2**20, "Bytes of the largest document that `serve` takes.", low=1024, high=2**31),
-    Setting("timeout", float, 60.0, "Seconds for a request to arrive, and for its answer.", low=0.1, high=3600),
-    Setting("concurrency", int, 64, "Requests that a process of `serve` works on at once.", low=1, high=10_000),
-    Setting("request_rate", float, 0.0, "HTTP requests a second from one client; 0 for no limit.", low=0, high=1e6),
-    Setting("milter_action", str, "tag", "What the milter does to a positive mail.",
+    Setting("seed", int, 0, "The random seed.", low=0),
+    Setting("jobs", int, 1, "Processes of `classify`, `reproduce` and `compare`.", low=1),
+    Setting("http", str, None, "The HTTP address of `serve`: host:port or unix:PATH."),
+    Setting("spamd", str, None, "The SPAMD address of `serve`, for clients of SpamAssassin."),
+    Setting("milter", str, None, "The milter address of `serve`, for mail servers such as Postfix."),
+    Setting("workers", int, 1, "Worker processes of `serve`.", low=1, high=256),
+    Setting("tokens", str, None, "The file of HTTP tokens: lines of SHA-256 and role."),
+    Setting("max_size", int, 64 * 2**20, "The largest document that `serve` accepts, in bytes.", low=1024, high=2**31),
+    Setting("timeout", float, 60.0,
+            "Seconds that `serve` waits for a request, and for its answer.", low=0.1, high=3600),
+    Setting("concurrency", int, 64, "Requests that each worker of `serve` handles at once.", low=1, high=10_000),
+    Setting("request_rate", float, 0.0, "HTTP requests per second and client; 0 for no limit.", low=0, high=1e6),
+    Setting("milter_action", str, "tag", "What the milter does with a positive message.",
             ("tag", "quarantine", "reject", "pass")),
-    Setting("milter_error", str, "accept", "What the milter does to a mail after an error.", ("accept", "tempfail")),
-    Setting("shadow", bool, False, "Whether `serve` judges and logs mail only, and changes nothing."),
-    Setting("max_share", float, 0.95, "The largest plausible share of positives among the latest 200 mails.",
+    Setting("milter_error", str, "accept",
+            "What the milter does with a message after an error.", ("accept", "tempfail")),
+    Setting("shadow", bool, False, "Whether `serve` only judges and logs mail, and changes nothing."),
+    Setting("max_share", float, 0.95, "The largest plausible share of positives among the last 200 messages.",
             low=0, high=1),
-    Setting("surge", str, "warn", "What `serve` does beyond that share: warn, or stop marking mail.", ("warn", "stop")),
-    Setting("remember", bool, True, "Whether `serve` remembers verdicts with sender, subject and what was read."),
+    Setting("surge", str, "warn",
+            "What `serve` does above that share: log a warning, or stop marking mail.", ("warn", "stop")),
+    Setting("remember", bool, True,
+            "Whether `serve` remembers verdicts, with sender, subject and the text that was read."),
     Setting("remember_days", float, 30.0, "Days for which verdicts are remembered.", low=1 / 24, high=36_500),
-    Setting("remember_most", int, 200_000, "Verdicts that are remembered.", low=1000, high=10**8),
-    Setting("remember_bytes", int, 2**30, "Bytes that remembered verdicts may take.", low=2**20, high=2**50),
-    Setting("open_layers", int, 64, "Layers of persons that a process of `serve` keeps open.", low=1, high=100_000),
-    Setting("log_level", str, "info", "What `serve` logs, after it said where it listens and that it is ready.",
+    Setting("remember_most", int, 200_000, "The most verdicts to remember.", low=1000, high=10**8),
+    Setting("remember_bytes", int, 2**30, "The most bytes that remembered verdicts may take.", low=2**20, high=2**50),
+    Setting("open_layers", int, 64, "Personal layers that each worker of `serve` keeps open.", low=1, high=100_000),
+    Setting("log_level", str, "info", "The least severe events that `serve` logs, besides its startup.",
             ("debug", "info", "warning", "error")),
 )  # fmt: skip
 """Every setting, by name."""
@@ -222,7 +232,7 @@ def find(model: str | None = None, named: str | None = None, environ: Mapping[st
 
         if not Path(wanted).is_file():
             raise BadConfig(
-                f"There is no file of settings {wanted}. Write one with `surebayes config init --config {wanted}`."
+                f"Settings file not found: {wanted}. Create it with `surebayes config init --config {wanted}`."
             )
         return Path(wanted)
     folder = model or environ.get("SUREBAYES_MODEL")
@@ -265,9 +275,9 @@ def parsed(content: bytes, name: str = NAME) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except ValueError as error:
-        raise BadConfig(f"{name} is no TOML file: {error}.") from None
+        raise BadConfig(f"{name} is not valid TOML: {error}.") from None
     except RecursionError:
-        raise BadConfig(f"{name} is no file of settings: its values are nested too deeply.") from None
+        raise BadConfig(f"{name} is not a settings file: its values are nested too deeply.") from None
 
 
 def of_model(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,8 +298,8 @@ def _known(name: str, where: str = "") -> Setting:
         from difflib import get_close_matches
 
         close = get_close_matches(name, SETTINGS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f". There are {', '.join(SETTINGS)}."
-        raise BadConfig(f"{where}there is no setting {name!r}{hint}")
+        hint = f"; did you mean {close[0]!r}?" if close else f". Settings: {', '.join(SETTINGS)}."
+        raise BadConfig(f"{where}unknown setting {name!r}{hint}")
     return SETTINGS[name]
 
 
@@ -362,7 +372,7 @@ def as_toml(values: Mapping[str, Any] | None = None) -> str:
     {'max_fpr': 0.01, 'x_spam': True}
     """
     values = values or {}
-    lines = ["# Settings of surebayes. The environment (SUREBAYES_NAME) and flags go before what is said here.", ""]
+    lines = ["# Settings of surebayes. Environment variables (SUREBAYES_NAME) and flags override this file.", ""]
     for name, setting in SETTINGS.items():
         choices = f" ({' | '.join(setting.choices)})" if setting.choices else ""
         lines.append(f"# {setting.about}{choices}")

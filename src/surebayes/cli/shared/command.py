@@ -1,4 +1,4 @@
-"""What all commands share: settings before flags, examples in the help, groups of commands in the overview."""
+"""The base of all commands: settings before flags, options by topic, examples, and the overview in sections."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ else:
     ParamType = click.ParamType  # which older releases don't subscribe
 
 SECTIONS = {
-    "Train and teach": ("train", "learn", "forget", "rescue", "merge", "promote", "rebase"),
+    "Start here": ("demo", "train"),
     "Judge": ("classify", "filter", "explain", "serve"),
-    "Measure and decide": ("evaluate", "calibrate", "tune", "certify", "audit", "compare", "trec"),
-    "Take care": (
+    "Correct": ("learn", "forget", "rescue"),
+    "Measure and promise": ("evaluate", "calibrate", "tune", "certify", "audit"),
+    "Combine": ("merge", "promote", "rebase"),
+    "Maintain": (
+        "doctor",
         "history",
         "rollback",
-        "doctor",
-        "rebuild",
-        "erase",
         "config",
         "export",
         "import",
         "dump",
         "restore",
+        "rebuild",
+        "erase",
         "completion",
     ),
-    "Explore": ("demo", "corpora", "reproduce"),
+    "Research": ("compare", "reproduce", "corpora", "trec"),
 }
 """The commands as the overview shows them."""
 
@@ -57,8 +59,18 @@ OTHER_NAMES = {
     "benchmark": ("compare",),
     "server": ("serve",),
 }
-"""What other programs call the commands."""
+"""Names of the same actions in other programs."""
 
+TOPICS = {
+    "Tables": (
+        *("csv_files", "jsonl_files", "parquet_files"),
+        *("text", "label", "encoding", "delimiter", "header", "skip_bad"),
+    ),
+    "New filters": ("positive", "reader", "views", "width", "content", "group"),
+    "Layers and people": ("base", "own_weight", "users", "user", "quota_lessons", "quota_bytes"),
+    "Lessons": ("who", "renew"),
+}
+"""Headings in the help of every command, and the options below each, by the names of their parameters."""
 
 HELP = ["-h", "--help"]
 """The options that show the help of a command."""
@@ -140,9 +152,13 @@ class Command(click.Command):
     settings : bool
         Whether the file of settings is read; not by commands that write or check it.
     person : {"own", "judge", "teach"}
-        What `--user` means to the command: that person's layer; or, until there is one, the site; or a new layer.
+        The folder that `--user` selects: that person's layer; or, until there is one, the site; or a new layer.
+    first : sequence of str
+        The options that most readers need, by the names of their parameters: the help begins with them.
     sections : mapping from str to sequence of str
-        Headings of the help, and the options (by the names of their parameters) below each; the rest comes last.
+        Headings of this command's help, before those of `TOPICS`; the other options come last.
+    arguments : mapping from str to str
+        A sentence about each argument, by its metavar.
     """
 
     context_class = _Context
@@ -153,26 +169,36 @@ class Command(click.Command):
         examples: Sequence[tuple[str, str]] = (),
         settings: bool = True,
         person: str = OWN,
+        first: Sequence[str] = (),
         sections: Mapping[str, Sequence[str]] | None = None,
+        arguments: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.examples, self.settings, self.sections = examples, settings, sections or {}
-        self.person = person
+        self.examples, self.settings, self.person = examples, settings, person
+        self.first, self.sections, self.arguments = first, sections or {}, arguments or {}
+
+    def topics(self, ctx: click.Context) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Yield the headings of the help, each with its rows: arguments, the first options, the others by topic."""
+        records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx) if isinstance(p, click.Option)}
+        if self.arguments:
+            yield "Arguments", list(self.arguments.items())
+        headings = {"Options": self.first, **self.sections, **TOPICS}
+        if not self.first:
+            headings = {"Options": [name for name in records if name is not None]}
+        for heading, names in {**headings, "Other options": list(records)}.items():
+            rows = [record for name in names if (record := records.pop(name, None)) is not None]
+            if rows:
+                yield heading, rows
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings."""
-        records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx)}
-        named = {name for names in self.sections.values() for name in names}
-        rest = [name for name in records if name not in named]
-        for heading, names in {**self.sections, "Options": rest}.items():
-            rows = [record for name in names if (record := records[name]) is not None]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+        """Write the arguments and options under their headings."""
+        for heading, rows in self.topics(ctx):
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
-        """Read the file of settings before the arguments: it may lie in the folder that they name."""
+        """Read the settings file before the arguments: they name the folder that holds it."""
         flags = self._given(info_name, args)
         path = settings.find(flags.get("model"), flags.get("config_file")) if self.settings else None
         extra["default_map"] = from_file = settings.read(path) if path else {}
@@ -187,7 +213,7 @@ class Command(click.Command):
         return ctx
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; where documents stand without an option, say which options take them."""
+        """Parse the arguments; for documents without an option, name the options that take them."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -197,7 +223,7 @@ class Command(click.Command):
             names = {option for parameter in self.params for option in parameter.opts}
             offered = [taker for taker in takers if taker.split()[0] in names]
             if "unexpected extra argument" in error.message and offered:
-                how = f"Documents are given with {', '.join(offered[:-1])} or {offered[-1]}."
+                how = f"Name documents with {', '.join(offered[:-1])} or {offered[-1]}."
                 raise click.UsageError(f"{error.message}. {how}", ctx) from None
             raise
 
@@ -211,10 +237,10 @@ class Command(click.Command):
         )
         if user is None:
             if flags.get("users"):
-                raise click.UsageError("--users needs --user: whose layer is meant?")
+                raise click.UsageError("--users needs --user NAME, the person whose layer to use.")
             return None
         if users is None:
-            raise click.UsageError("--user needs --users: the folder of persons.")
+            raise click.UsageError("--user needs --users DIR, the folder of personal layers.")
         return Person(users, user, flags.get("model") or os.environ.get("SUREBAYES_MODEL"), self.person)
 
     def _given(self, info_name: str | None, args: Sequence[str]) -> dict[str, Any]:
@@ -282,7 +308,7 @@ class Group(click.Group):
     context_class = _Context
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Find a command; for a word that other programs use, say which is meant."""
+        """Find a command; for a word that other programs use, suggest ours."""
         command = super().get_command(ctx, cmd_name)
         if command is None and cmd_name in OTHER_NAMES and not ctx.resilient_parsing:
             meant = " or ".join(map(repr, OTHER_NAMES[cmd_name]))
@@ -315,7 +341,8 @@ def setting(name: str, *short: str, about: str | None = None, **extra: Any) -> C
     known = settings.SETTINGS[name]
     flag = f"{known.flag}/--no-{known.flag[2:]}" if known.kind is bool else known.flag
     text = about or known.about
-    default = "" if known.default is None or known.kind is bool else f" Default: {known.default}."
+    default = known.default if known.kind is not float or known.default is None else f"{known.default:g}"
+    default = "" if known.default is None or known.kind is bool else f" Default: {default}."
     if known.default is not None:  # a default of None would count as given
         extra.setdefault("default", known.default)
     if known.kind is not bool:
@@ -330,10 +357,14 @@ _METAVARS = {
     **dict.fromkeys(("model", "data", "cache", "users"), "DIR"),
     **dict.fromkeys(("text", "label"), "COL"),
     **dict.fromkeys(("encoding", "who", "measure", "user", "group"), "NAME"),
-    **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width", "own_weight"), "N"),
-    **dict.fromkeys(("quota_lessons", "quota_bytes"), "N"),
-    **dict.fromkeys(("max_fpr", "confidence", "reserve", "share", "train_size"), "SHARE"),
+    **dict.fromkeys(("repeats", "seed", "jobs", "top", "delay", "width", "own_weight", "quota_lessons", "burst"), "N"),
+    **dict.fromkeys(("workers", "concurrency", "open_layers", "remember_most"), "N"),
+    **dict.fromkeys(("max_size", "quota_bytes", "remember_bytes"), "BYTES"),
+    **dict.fromkeys(("presume_good_after", "remember_days"), "DAYS"),
+    **dict.fromkeys(("budget", "request_rate"), "RATE"),
+    **dict.fromkeys(("max_fpr", "confidence", "min_precision", "reserve", "share", "train_size", "max_share"), "SHARE"),
     **dict.fromkeys(("http", "spamd", "milter"), "ADDR"),
+    "timeout": "SECONDS",
     "tokens": "FILE",
     "delimiter": "CHAR",
 }
@@ -360,12 +391,12 @@ class _SettingValue(ParamType):
 
 
 def model_option(required: bool = True, persons: bool = True) -> Callable[[Any], Any]:
-    """Make ``-m DIR``, with it ``--config FILE``, and ``--users DIR --user NAME`` for the layer of a person."""
+    """Make ``-m DIR``, ``--config FILE``, and ``--users DIR --user NAME`` for a person's layer."""
 
     def add(function: Any) -> Any:
         function = click.option(
             "--config", "config_file", type=click.Path(readable=False, dir_okay=False), expose_value=False, help=(
-                "A file of settings. Default: config.toml in the filter's folder."
+                "The settings file. Default: config.toml in the filter's folder."
             )
         )(function)  # fmt: skip
         if persons:
