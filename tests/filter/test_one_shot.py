@@ -277,7 +277,7 @@ def test_an_older_program_passes_mail_on_and_says_so(model):
     assert done.returncode == 0
     assert is_whole(done.stdout)
     assert "Upgrade surebayes" in fields(done.stdout)["X-Surebayes-Error"]
-    assert done.stderr.endswith(b"Upgrade surebayes to use it. The mail is passed on without a verdict.\n")
+    assert done.stderr.endswith(b"Upgrade surebayes to use it. The message is passed on without a verdict.\n")
     assert run("-m", model, "--exit-code").returncode == 75
 
 

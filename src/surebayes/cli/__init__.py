@@ -28,12 +28,12 @@ COMPLETE = "_SUREBAYES_COMPLETE"
 
 @click.group(cls=Group, context_settings={"help_option_names": HELP, "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="surebayes", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show where in the program an error arose; may be given anywhere.")
+@click.option("--debug", is_flag=True, help="Show a traceback after an error; may stand anywhere.")
 def commands(debug: bool) -> None:
-    """Filter text with almost no false alarms, and be sure of it.
+    """Filter mail and text with a guaranteed limit on false alarms.
 
-    A filter is a folder: `-m DIR`, or the environment variable SUREBAYES_MODEL. Start with `surebayes demo`, or train
-    your own: `surebayes train -m DIR --ham PATH --spam PATH`.
+    A filter is a folder, named by `-m DIR` or the environment variable SUREBAYES_MODEL. Start with `surebayes demo`, or
+    train your own filter: `surebayes train -m DIR --ham PATH --spam PATH`.
     """
 
 

@@ -14,15 +14,18 @@ from surebayes.persist.folder import share
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes completion bash > ~/.local/share/bash-completion/completions/surebayes", "For bash."),
-        ("surebayes completion zsh > ~/.zfunc/_surebayes", "For zsh, with ~/.zfunc in fpath."),
-        ("surebayes completion fish > ~/.config/fish/completions/surebayes.fish", "For fish."),
+        (
+            "surebayes completion bash > ~/.local/share/bash-completion/completions/surebayes",
+            "Install completion for bash.",
+        ),
+        ("surebayes completion zsh > ~/.zfunc/_surebayes", "Install completion for zsh, with ~/.zfunc in fpath."),
+        ("surebayes completion fish > ~/.config/fish/completions/surebayes.fish", "Install completion for fish."),
     ),
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands and options in a shell."""
+    """Print the completion script for a shell."""
     from click.shell_completion import BashComplete, get_completion_class
 
     class Bash(BashComplete):
@@ -37,11 +40,15 @@ def completion(ctx: click.Context, shell: str) -> None:
     click.echo(script(ctx.find_root().command, {}, "surebayes", "_SUREBAYES_COMPLETE").source())
 
 
-@click.command(cls=Command, examples=(("surebayes export -m ~/mail-filter filter.backup", "All of it in one file."),))
+@click.command(
+    cls=Command,
+    arguments={"ARCHIVE": "The file to write."},
+    examples=(("surebayes export -m ~/mail-filter filter.backup", "Back up a filter into one file."),),
+)
 @model_option()
 @click.argument("archive", type=click.Path(readable=False, dir_okay=False))
 def export(model: str, archive: str) -> None:
-    """Write a whole filter into one file, including its history and settings."""
+    """Back up a filter into one file, with its history and settings."""
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened, _show.progress("exporting"):
@@ -51,25 +58,26 @@ def export(model: str, archive: str) -> None:
 
 @click.command(
     cls=Command, person=TEACH,
+    arguments={"FILE": "The output of `surebayes export` or `bogoutil -d`; - for standard input (bogofilter only)."},
     name="import",
     examples=(
-        ("surebayes import -m ~/other filter.backup", "Into a new folder."),
+        ("surebayes import -m ~/other filter.backup", "Restore a backup into a new folder."),
         ("surebayes import -m ~/site --from bogofilter words.txt",
-         "A filter of words to start from; `bogoutil -d ~/.bogofilter/wordlist.db > words.txt` wrote the file."),
+         "Start from bogofilter's counts, written by `bogoutil -d ~/.bogofilter/wordlist.db > words.txt`."),
     ),
 )  # fmt: skip
 @model_option()
 @click.option("--from", "origin", type=click.Choice(["surebayes", "bogofilter"]), default="surebayes", help=(
-    "What wrote FILE: `surebayes export`, or `bogoutil -d` (- is standard input). Default: surebayes."
+    "The program that wrote FILE: `surebayes export` or `bogoutil -d`. Default: surebayes."
 ))  # fmt: skip
-@setting("width", about="Hashed columns of a filter from bogofilter's counts.")
+@setting("width", about="Hashed columns per view, for bogofilter's counts.")
 @setting("group")
 @click.argument("archive", metavar="FILE", type=click.Path(readable=False, dir_okay=False, allow_dash=True))
 def import_(model: str, origin: str, width: int, group: str | None, archive: str) -> None:
-    """Create a filter in a new folder from what `export` wrote, or from bogofilter's counts.
+    """Create a filter from the output of `export`, or from bogofilter's counts.
 
-    Bogofilter keeps counts of words and no mails: such a filter judges and learns on, but what it started from can't be
-    forgotten, and there is nothing to calibrate a promise with. It is the `words` model.
+    Bogofilter stores counts of words without messages. Such a filter (a `words` model) judges and learns as usual, but
+    it can't forget the imported counts, and `calibrate` needs new documents.
     """
     from surebayes.filter.archive import settings_of
     from surebayes.filter.filter import Filter
@@ -84,7 +92,7 @@ def import_(model: str, origin: str, width: int, group: str | None, archive: str
     _show.say(f"{model}: " + ", ".join(f"{count:,} {name}" for name, count in documents.items()))
     _, left = settings_of(archive)
     if left:
-        _show.note(f"Settings of the machine that the archive is from were left out: {_show.visible(', '.join(left))}.")
+        _show.note(f"Skipped settings of the machine that wrote the archive: {_show.visible(', '.join(left))}.")
 
 
 def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> None:
@@ -98,15 +106,18 @@ def _import_bogofilter(model: str, width: int, group: str | None, file: str) -> 
     counts = ", ".join(f"{count:,} {name}" for name, count in report["documents"].items())
     _show.say(f"{model}: {counts}; {report['terms']:,} terms of {report['tokens']['used']:,} tokens")
     _show.note(
-        "What bogofilter counted can't be forgotten, and there is no promise: calibrate with mail that was never "
-        f"learnt. {report['tokens']['left']:,} of its tokens have no counterpart and were left out."
+        "The imported counts can't be forgotten, and there is no promise yet: calibrate with mail that was never "
+        "learnt. "
+        f"Skipped {report['tokens']['left']:,} tokens without a counterpart."
     )
 
 
-@click.command(cls=Command, examples=(("surebayes dump -m ~/mail-filter > filter.jsonl", "One fact per line."),))
+@click.command(
+    cls=Command, examples=(("surebayes dump -m ~/mail-filter > filter.jsonl", "Write a filter as JSON lines."),)
+)
 @model_option()
 def dump(model: str) -> None:
-    """Write what a filter knows as text: one JSON object per line."""
+    """Write a filter as text: one JSON object per line."""
     from surebayes.filter.filter import Filter
 
     with Filter.open(model) as opened:
@@ -114,13 +125,16 @@ def dump(model: str) -> None:
 
 
 @click.command(
-    cls=Command, person=TEACH, examples=(("surebayes restore -m ~/other filter.jsonl", "From a file, or - for stdin."),)
+    cls=Command,
+    person=TEACH,
+    arguments={"FILE": "The output of `surebayes dump`; - for standard input."},
+    examples=(("surebayes restore -m ~/other filter.jsonl", "Restore a dump into a new folder."),),
 )
 @model_option()
 @setting("group")
 @click.argument("file", type=click.Path(readable=False, allow_dash=True))
 def restore(model: str, group: str | None, file: str) -> None:
-    """Create a filter in a new folder from what `dump` wrote; FILE is - for standard input."""
+    """Create a filter from the output of `dump`."""
     from surebayes.filter.filter import Filter
 
     with (

@@ -14,18 +14,21 @@ from surebayes.persist.folder import share
 
 @click.group(cls=Subgroup)
 def config() -> None:
-    """Show and change settings: flags override the environment, which overrides one TOML file."""
+    """Show and change settings.
+
+    Flags override environment variables, which override the settings file.
+    """
 
 
 @config.command(
     settings=False,
-    examples=(("surebayes config show -m ~/mail-filter", "Every setting, its value, and where it comes from."),),
+    examples=(("surebayes config show -m ~/mail-filter", "Show every setting with its value and source."),),
 )
 @model_option(required=False)
 @_show.output_options
 @click.pass_context
 def show(ctx: click.Context, model: str | None, as_json: bool | None) -> None:
-    """Show every setting: its value, and where it comes from."""
+    """Show every setting with its value and source."""
     from surebayes.filter import settings
 
     flag = ctx.get_parameter_source("model") is click.core.ParameterSource.COMMANDLINE
@@ -37,7 +40,7 @@ def show(ctx: click.Context, model: str | None, as_json: bool | None) -> None:
         (name, _written(value), "" if source == "default" else source, settings.SETTINGS[name].about)
         for name, (value, source) in resolved.items()
     ]
-    _show.print_table(("setting", "value", "from", "what it is"), rows)
+    _show.print_table(("setting", "value", "source", "meaning"), rows)
 
 
 def _written(value: object) -> str:
@@ -47,12 +50,12 @@ def _written(value: object) -> str:
 
 @config.command(
     settings=False,
-    examples=(("surebayes config init -m ~/mail-filter", "Write config.toml, every setting explained."),),
+    examples=(("surebayes config init -m ~/mail-filter", "Write config.toml with every setting explained."),),
 )
 @model_option(required=False)
 @click.pass_context
 def init(ctx: click.Context, model: str | None) -> None:
-    """Write a file of settings: all of them, explained, commented out."""
+    """Write a settings file: every setting explained, and commented out."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)
@@ -63,14 +66,16 @@ def init(ctx: click.Context, model: str | None) -> None:
 
 
 @config.command(
-    "set", settings=False, examples=(("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Change one setting."),)
+    "set",
+    settings=False,
+    examples=(("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Set the largest false-alarm rate."),),
 )
 @model_option(required=False)
 @click.argument("name")
 @click.argument("value")
 @click.pass_context
 def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
-    """Change one setting in the file; the rest is left as it is."""
+    """Change one setting in the settings file."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)
@@ -81,12 +86,12 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
     _show.say(f"{name} = {_written(settings.change(path, name, value))} in {path}")
 
 
-@config.command(settings=False, examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Back to its default."),))
+@config.command(settings=False, examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Restore the default."),))
 @model_option(required=False)
 @click.argument("name")
 @click.pass_context
 def unset(ctx: click.Context, model: str | None, name: str) -> None:
-    """Remove one setting from the file: its default applies again."""
+    """Remove one setting from the settings file: its default applies again."""
     from surebayes.filter import settings
 
     path = _target(ctx, model)
@@ -95,7 +100,7 @@ def unset(ctx: click.Context, model: str | None, name: str) -> None:
     if model is not None and path == str(Path(model, settings.NAME)) and name == "group":
         share(model, None)
     settings.change(path, name, None)
-    _show.say(f"{name} is no longer set in {path}")
+    _show.say(f"Removed {name} from {path}")
 
 
 _IN_THE_FILTER = ("budget", "burst", "presume_good_after")
@@ -129,7 +134,7 @@ def _target(ctx: click.Context, model: str | None) -> str:
     if named:
         return str(named)
     if model is None:
-        raise click.UsageError("Whose settings? Give -m DIR or --config FILE.")
+        raise click.UsageError("No settings file. Give -m DIR or --config FILE.")
     if not os.path.isdir(model):
-        raise FileNotFoundError(2, "There is no such folder; make the filter first, with `surebayes train`", model)
+        raise FileNotFoundError(2, "No such folder; create the filter first with `surebayes train`", model)
     return str(Path(model, settings.NAME))

@@ -1,4 +1,4 @@
-"""demo: the whole way once, with the commands that did it."""
+"""demo: train, calibrate, judge and explain once, with the commands shown."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ _AT = "From demo@example.org Thu Jan  1 00:00:00 2026\n"
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes demo", "In a folder of its own, which it names."),
-        ("surebayes demo --out demo/", "In a folder that you name."),
+        ("surebayes demo", "Work in a temporary folder, and print its name."),
+        ("surebayes demo --out demo/", "Work in the folder demo/."),
     ),
 )
 @click.option(
     "--out",
     type=click.Path(readable=False, file_okay=False),
-    help="The folder to work in. Default: a new temporary one.",
+    metavar="DIR",
+    help="The working folder. Default: a new temporary one.",
 )
 @click.option(
-    "--mails", type=click.IntRange(min=600), metavar="N", help="How many mails. Default: all, or 5,000 invented."
+    "--mails", type=click.IntRange(min=600), metavar="N", help="Messages to use. Default: all, or 5,000 synthetic ones."
 )
 @setting("data")
 def demo(out: str | None, mails: int | None, data: str | None) -> None:
-    """Train, calibrate, judge and explain once, in under a minute, and show the commands that did it.
+    """Train, calibrate, judge and explain once, in under a minute.
 
-    On the SpamAssassin corpus where the folder of corpora has it, else on invented mail. The first two thirds train,
-    the last third, which came later, is judged.
+    Prints each command before it runs. Uses the SpamAssassin corpus if it is in the folder of corpora, else synthetic
+    mail: the first two thirds train, the later third is judged.
     """
     folder = Path(out or tempfile.mkdtemp(prefix="surebayes-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     raws, labels, source = _mails(data, mails)
-    _show.say(f"{len(raws):,} mails: {source}. Everything is in {folder}.")
+    _show.say(f"{len(raws):,} messages: {source}. All files are in {folder}.")
     cut = 2 * len(raws) // 3
     for part, rows in (("train", range(cut)), ("later", range(cut, len(raws)))):
         for label in ("ham", "spam"):
@@ -64,18 +65,18 @@ def demo(out: str | None, mails: int | None, data: str | None) -> None:
 def _mails(data: str | None, count: int | None) -> tuple[list[bytes], list[str], str]:
     from surebayes import corpora, synthetic
 
-    advice = "name a folder of corpora with SUREBAYES_DATA to use real mail"
+    advice = "set SUREBAYES_DATA to a folder of corpora to use real mail"
     if "spamassassin" in corpora.available(data or None):
         try:
             corpus = corpora.load("spamassassin", data or None)
         except ImportError:  # the corpus is a Parquet file
-            advice = "real mail is there: reading it needs pip install 'surebayes[corpora]'"
+            advice = "to use real mail, pip install 'surebayes[corpora]'"
         else:
             step = max(len(corpus) // count, 1) if count else 1
             corpus = corpus.take(range(0, len(corpus), step))
             return corpora.mails(corpus), list(corpus.labels), "the SpamAssassin corpus, in the order of time"
     raws, labels = synthetic.as_lists(count or _INVENTED, seed=1, hard=0.5, drift=1.0)
-    return raws, labels, f"an invented stream ({advice})"
+    return raws, labels, f"a synthetic stream ({advice})"
 
 
 def _write_mbox(path: Path, mails: list[bytes]) -> None:
@@ -91,7 +92,7 @@ def _plot(folder: Path) -> tuple[Any, ...]:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        _show.note("No picture: matplotlib isn't installed (pip install 'surebayes[plots]').")
+        _show.note("No picture without matplotlib: pip install 'surebayes[plots]'.")
         return ()
     return "--plot", folder / "roc.png"
 
@@ -107,13 +108,13 @@ def _do(*words: Any) -> None:
 
 
 def _where_next(model: Path) -> None:
-    click.echo("\nWhere to go next")
+    click.echo("\nNext steps")
     for line, what in (
-        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "your own mail"),
-        (f"surebayes filter -m {model} < mail", "in a mail server's pipe"),
-        (f"surebayes learn -m {model} --as ham mail.eml", "teach it"),
-        (f"surebayes doctor -m {model}", "how is it?"),
-        ("surebayes reproduce frank-bouckaert --figure 1", "the papers"),
-        ("surebayes --help", "everything else"),
+        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "train on your own mail"),
+        (f"surebayes filter -m {model} < mail", "judge mail in a pipe of the mail server"),
+        (f"surebayes learn -m {model} --as ham mail.eml", "correct a false alarm"),
+        (f"surebayes doctor -m {model}", "check the filter"),
+        ("surebayes reproduce frank-bouckaert --figure 1", "reproduce a figure of a paper"),
+        ("surebayes --help", "see all commands"),
     ):
         click.echo(f"  {line}\n      {what}")

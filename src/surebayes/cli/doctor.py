@@ -1,4 +1,4 @@
-"""doctor: whether the installation and a filter are well, and what to do where they are not."""
+"""doctor: checks of the installation and of a filter, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """What was looked at, how it is ("ok", "note" or "problem"), and what was found."""
+    """The result of a check: its name, its state ("ok", "note" or "problem"), and the details."""
 
     name: str
     state: str
@@ -30,30 +30,34 @@ class Finding(NamedTuple):
 @click.command(
     cls=Command,
     settings=False,
+    first=("model", "recount", "repair", "compact", "mail"),
+    sections={"Addresses for --mail": ("http", "spamd", "milter")},
     examples=(
-        ("surebayes doctor", "The installation."),
-        ("surebayes doctor -m ~/mail-filter", "The filter too: store, lessons, balance, certificate."),
+        ("surebayes doctor", "Check the installation."),
+        ("surebayes doctor -m ~/mail-filter", "Check a filter too: files, lessons, class balance, certificate."),
         ("surebayes doctor -m ~/mail-filter --recount",
-         "Every lesson counted again, to see that they add up to the model."),
-        ("surebayes doctor -m ~/mail-filter --compact", "Less room: one file of tables, a journal without gaps."),
+         "Recount every lesson, and compare with the model."),
+        ("surebayes doctor -m ~/mail-filter --compact",
+         "Free disk space first: one table file, a journal without gaps."),
         ("surebayes doctor -m ~/mail-filter --mail --spamd 127.0.0.1:783",
-         "A marked mail through a running server: judged, taught, judged again, forgotten."),
+         "Send a test message through a running server: judge, teach, judge again, forget."),
     ),
 )  # fmt: skip
 @model_option(required=False)
 @click.option("--recount", is_flag=True, help=(
-    "Count every lesson of the journal again and compare with the model: as much work as training."
+    "Recount every lesson of the journal and compare with the model. Takes as long as training."
 ))  # fmt: skip
 @click.option("--compact", is_flag=True, help=(
-    "Put the tables into one file first, and write the journal anew without unused room."
+    "Free disk space first: merge the tables into one file, and rewrite the journal without gaps."
 ))  # fmt: skip
 @click.option("--repair", is_flag=True, help=(
-    "Put right what can be put right without a copy: old rows with labels of numpy, files that every user may read, "
-    "leftovers of killed processes. Nothing that was learnt changes."
+    "Repair what needs no backup: old journal rows with numpy labels, files that every user may read, leftovers of "
+    "killed "
+    "processes. Changes nothing that was learnt."
 ))  # fmt: skip
 @click.option("--mail", is_flag=True, help=(
-    "Send a marked mail to a running `surebayes serve`, teach it, check that the verdict moves, and forget it. "
-    "SUREBAYES_TOKEN is the token for HTTP."
+    "Send a test message to a running `surebayes serve`, teach it, check that the verdict changes, and forget it. "
+    "SUREBAYES_TOKEN holds the token for HTTP."
 ))  # fmt: skip
 @setting("http")
 @setting("spamd")
@@ -64,13 +68,15 @@ def doctor(
     ctx: click.Context, /, model: str | None, recount: bool, compact: bool, repair: bool, mail: bool,
     http: str | None, spamd: str | None, milter: str | None, as_json: bool | None,
 ) -> None:  # fmt: skip
-    """Check the installation and a filter; exit code 1 if there is a problem.
+    """Check the installation and a filter for problems.
 
-    Kernel and extras, settings, the store with every checksum, whether lessons arrive, class balance, certificate.
+    Checks kernel and extras, settings, every checksum of the filter, recent lessons, class balance and certificate.
+    Exits with 1 if there is a problem.
     """
     if mail and model is None:
         raise click.UsageError(
-            "--mail needs the folder of the server's filter, -m DIR: its key signs the mail, so that it counts nowhere."
+            "--mail needs -m DIR, the folder of the server's filter: its key signs the test message, so that it "
+            "counts nowhere."
         )
     checks = _installation()
     if repair:
@@ -81,7 +87,7 @@ def doctor(
         with _show.progress("checking the filter", unit="rows") as counter:
             checks += [_settings(model), *_filter(model, recount, counter)]
     if mail and model is not None:
-        with _show.progress("going round the loop"):
+        with _show.progress("testing the server"):
             checks += _mail(model, {"http": http, "spamd": spamd, "milter": milter})
     if _show.wants_json(as_json):
         for name, state, detail in checks:
@@ -99,7 +105,7 @@ def doctor(
 _EXTRAS = (
     ("plots", "matplotlib", "pictures"),
     ("corpora", "pyarrow", "Parquet files"),
-    ("server", "starlette", "the commands serve and doctor --mail"),
+    ("server", "starlette", "`serve` and `doctor --mail`"),
 )
 
 
@@ -111,22 +117,22 @@ def _installation() -> list[Finding]:
 
     compiled = is_compiled()
     python = ".".join(map(str, sys.version_info[:3]))
-    slow = "pure Python, slower: install a C compiler, then surebayes again"
+    slow = "pure Python, slower: install a C compiler and reinstall surebayes"
     checks = [
         Finding("version", "ok", f"surebayes {surebayes.__version__}, Python {python}"),
         Finding("kernel", "ok", "compiled") if compiled else Finding("kernel", "note", slow),
     ]
     for extra, module, what in _EXTRAS:
         installed = find_spec(module) is not None
-        advice = f"no {module}: {what} need pip install 'surebayes[{extra}]'"
+        advice = f"{module} is not installed: {what} need pip install 'surebayes[{extra}]'"
         checks.append(
-            Finding(f"extra {extra}", "ok" if installed else "note", f"{module} is there" if installed else advice)
+            Finding(f"extra {extra}", "ok" if installed else "note", f"{module} is installed" if installed else advice)
         )
     return checks
 
 
 def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
-    """Whether a lesson goes all the way round; the first link that doesn't hold is what to mend."""
+    """Check that a lesson passes through a running server; the first step that fails is the one to mend."""
     from surebayes.filter import settings
     from surebayes.server.address import Address
     from surebayes.server.mail.proof import prove
@@ -151,7 +157,7 @@ def _compact(model: str | None) -> Finding:
             room = opened.compact()
     except (SurebayesError, OSError) as error:
         return Finding("compacted", "problem", str(error))
-    return Finding("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB now")
+    return Finding("compacted", "ok", f"{room['before'] / 2**20:,.1f} MB before, {room['after'] / 2**20:,.1f} MB after")
 
 
 def _repair(model: str | None) -> Finding:
@@ -169,16 +175,16 @@ def _repair(model: str | None) -> Finding:
 
 
 def _repaired(found: Mapping[str, Any]) -> str:
-    """Say in words what `Filter.repair` returns; "" for nothing."""
+    """Return the findings of `Filter.repair` in words; "" for none."""
     rows, parts = found["rows"], []
     if rows:
-        parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} of the journal with labels or names of numpy")
+        parts.append(f"{rows:,} journal {'row' if rows == 1 else 'rows'} with numpy labels or names")
     if found["leftovers"]:
-        parts.append(f"left by processes that were killed: {', '.join(map(_show.visible, found['leftovers']))}")
+        parts.append(f"leftovers of killed processes: {', '.join(map(_show.visible, found['leftovers']))}")
     if found["persons"]:
-        parts.append(f"persons half forgotten: {', '.join(map(_show.visible, found['persons']))}")
+        parts.append(f"people whose deletion was interrupted: {', '.join(map(_show.visible, found['persons']))}")
     if found["private"]:
-        parts.append("files that every user of this machine could read")
+        parts.append("files that every user of this machine may read")
     return "; ".join(parts)
 
 
@@ -224,27 +230,26 @@ def _filter(model: str, recount: bool, counter: _show.Progress) -> list[Finding]
         return [Finding("store", "problem", str(error))]
     size = f"{status['bytes'] / 2**20:,.1f} MB, {status['rows']:,} rows"
     checks = [Finding("store", "problem", problem) for problem in problems] or [
-        Finding("store", "ok", f"every checksum is right{', every lesson counted' if recount else ''}; {size}")
+        Finding("store", "ok", f"all checksums match{', all lessons recounted' if recount else ''}; {size}")
     ]
     if repairable:
         command = f"surebayes doctor -m {shlex.quote(model)} --repair"
-        checks.append(Finding("repairs", "note", f"{repairable}. Nothing is lost; to put it right: {command}"))
+        checks.append(Finding("repairs", "note", f"{repairable}. Nothing is lost. Repair with: {command}"))
     if standing is not None:
         checks.append(Finding("base", *standing))
     checks.append(lessons)
     if unweighed:
         cut_short = (
-            f"{unweighed:,} documents were learnt by a training that was cut short before it weighed the experts"
+            f"{unweighed:,} documents were learnt by a training that stopped before it fitted the weights of experts"
         )
-        checks.append(Finding("weights", "note", f"{cut_short}: train on the same documents again"))
+        checks.append(Finding("weights", "note", f"{cut_short}. Train on the same documents again"))
     if status["second_stage"] is not None:
         checks.append(_second_stage(model, status["second_stage"]))
     if status["unabsorbed"]:
-        checks.append(
-            Finding("absorbed", "note", f"{status['unabsorbed']:,} rows wait; the next command takes them in")
-        )
+        waiting = f"{status['unabsorbed']:,} journal rows are waiting; the next command adds them to the model"
+        checks.append(Finding("absorbed", "note", waiting))
     if standing is not None and status["certificate"] is None:
-        promise = "none, and no promise for this layer: the threshold is the base's, found with other mail than its own"
+        promise = "none: this layer uses the threshold of its base, which was calibrated on other mail"
         checks.append(Finding("certificate", "note", promise))
     else:
         checks += [_balance(status["documents"]), *_certificates(model, status["certificate"], status["reserved"])]
@@ -265,10 +270,10 @@ def _lessons(opened: Filter) -> Finding:
     since = (datetime.now(UTC) - timedelta(days=30)).isoformat(timespec="seconds")
     times = [row["time"] for row in opened.history(limit=None) if row["action"] in ("learn", "forget")]
     if not times:
-        return Finding("lessons", "note", "none yet: teach it with `surebayes train` or `surebayes learn`")
+        return Finding("lessons", "note", "none yet. Teach the filter with `surebayes train` or `surebayes learn`")
     recent = sum(time >= since for time in times)
     latest = times[0].replace("T", " ").removesuffix("+00:00")
-    return Finding("lessons", "ok", f"the latest at {latest} UTC; {recent:,} in the last 30 days")
+    return Finding("lessons", "ok", f"last at {latest} UTC; {recent:,} in the last 30 days")
 
 
 def _second_stage(model: str, stages: Mapping[str, Any]) -> Finding:
@@ -278,16 +283,16 @@ def _second_stage(model: str, stages: Mapping[str, Any]) -> Finding:
     state = f"{lessons} since it was fitted" if stages["fitted"] else "not fitted yet"
     if not stages["tune_helps"]:
         return Finding("second stage", "ok" if stages["fitted"] else "note", state)
-    return Finding("second stage", "note", f"{state}: surebayes tune -m {shlex.quote(model)} would help")
+    return Finding("second stage", "note", f"{state}. Fit it with: surebayes tune -m {shlex.quote(model)}")
 
 
 def _balance(documents: Mapping[str, int]) -> Finding:
     counts = ", ".join(f"{count:,} {name}" for name, count in documents.items())
     smallest = min(documents, key=lambda name: documents[name])
     if documents[smallest] == 0:
-        return Finding("balance", "note", f"{counts}: {smallest} was never taught, so it is never given")
+        return Finding("balance", "note", f"{counts}: {smallest} is never given, for lack of lessons")
     if documents[smallest] < 50:
-        return Finding("balance", "note", f"{counts}: a few hundred of {smallest} would do better")
+        return Finding("balance", "note", f"{counts}: teach a few hundred documents of {smallest}")
     return Finding("balance", "ok", counts)
 
 
@@ -309,17 +314,18 @@ def _budgets(model: str, budgets: Mapping[str, Mapping[str, Any]], facts: Mappin
         )
         folder = shlex.quote(model)
         if budget["mute"]:
-            heard = f"mute, so mail passes, until {budget['until_heard']:,} more good documents are known"
+            heard = f"alarms are muted and mail passes until {budget['until_heard']:,} more good documents are known"
             checks.append(Finding(name, "problem", f"{sentence}: {heard}"))
         elif budget["threshold"] is None:
             checks.append(Finding(name, "note", (
-                f"{sentence}: no good document's score is known, so nothing is flagged. Set some aside: "
+                f"{sentence}: nothing is flagged, because no score of a good document is known. Set some aside: "
                 f"surebayes calibrate -m {folder} --budget {budget['rate']:g} --ham PATH"
             )))  # fmt: skip
         elif budget["debt"] and not facts["presume_days"] and budget["negatives"] <= budget["alarms"]:
             checks.append(Finding(name, "note", (
-                f"{sentence}: nothing pays the debt back, since silence doesn't count and only mistakes are told. "
-                f"surebayes config set -m {folder} presume_good_after 7, or teach good mail too"
+                f"{sentence}: nothing pays the debt back, because silence does not count and only mistakes are "
+                f"reported. "
+                f"Teach good mail too, or run: surebayes config set -m {folder} presume_good_after 7"
             )))  # fmt: skip
         else:
             checks.append(Finding(name, "ok", sentence))
@@ -333,12 +339,12 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
 
         defaults = settings.SETTINGS["max_fpr"].default, settings.SETTINGS["confidence"].default
         advice = _next_step.after_training(model, reserved, *defaults)
-        return Finding("certificate", "note", f"none: the threshold is 0. Next: {advice.command} ({advice.why})")
+        return Finding("certificate", "note", f"none; the threshold is 0. Next: {advice.command} ({advice.why})")
     if certificate["assumption"].startswith("prequential") or certificate["goal"] == "budget":
-        return Finding("certificate", "ok", "none of a rate: a budget of alarms stands for the threshold")
+        return Finding("certificate", "ok", "none for a rate: an alarm budget sets the threshold")
     max_fpr, confidence = certificate["max_fpr"], certificate["confidence"]
-    promise = f"false alarms at most {_show.percent(max_fpr)}" if max_fpr is not None else (
-        f"{certificate['pos_label']} right at least {_show.percent(certificate['min_precision'])}"
+    promise = f"at most {_show.percent(max_fpr)} false alarms" if max_fpr is not None else (
+        f"{certificate['pos_label']} at least {_show.percent(certificate['min_precision'])} precise"
     )  # fmt: skip
     promise += f" with confidence {_show.percent(confidence)}"
     if not certificate["stale"]:
@@ -347,7 +353,7 @@ def _certificate(model: str, certificate: Mapping[str, Any] | None, reserved: Ma
     set_aside = sum(count for name, count in reserved.items() if name != certificate["pos_label"])
     folder = shlex.quote(model)
     if set_aside < needed:
-        lack = f"{set_aside:,} documents are set aside and {needed:,} are needed"
+        lack = f"{set_aside:,} documents are set aside, {needed:,} are needed"
         advice_more = f"Add some: surebayes calibrate -m {folder} --ham PATH"
         return Finding("certificate", "note", f"{certificate['state']} ({promise}): {lack}. {advice_more}")
     now = f"Renew it now: surebayes calibrate -m {folder}"

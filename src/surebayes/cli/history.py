@@ -1,4 +1,4 @@
-"""history, rollback: what a filter was taught, and the way back."""
+"""history, rollback: the lessons of a filter, and the return to an earlier version."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from surebayes.cli.shared.command import Command, model_option, setting
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes history -m ~/mail-filter", "The latest 50 lessons, the latest first."),
-        ("surebayes history -m ~/mail-filter --versions", "Versions that one can go back to."),
-        ("surebayes history -m ~/mail-filter --document mail.eml", "What became of one document."),
-        ("surebayes history -m ~/mail-filter --alarms", "False alarms and what has paid for them."),
+        ("surebayes history -m ~/mail-filter", "Show the last 50 lessons, newest first."),
+        ("surebayes history -m ~/mail-filter --versions", "Show the versions that `rollback` can return to."),
+        ("surebayes history -m ~/mail-filter --document mail.eml", "Show the history of one document."),
+        ("surebayes history -m ~/mail-filter --alarms", "Show false alarms and how they were paid back."),
     ),
 )
 @model_option()
-@click.option("--versions", is_flag=True, help="Only trainings, calibrations and the like.")
+@click.option("--versions", is_flag=True, help="Show only trainings, calibrations and other versions.")
 @click.option(
-    "--document", type=click.Path(readable=False), help="Only what concerns this document; - is standard input."
+    "--document", type=click.Path(readable=False), metavar="PATH", help="Show only this document; - for stdin."
 )
-@click.option("--alarms", is_flag=True, help="What its budgets of alarms counted: debt, lift and what is left.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many rows. Default: 50.")
-@click.option("--all", "everything", is_flag=True, help="All rows.")
+@click.option("--alarms", is_flag=True, help="Show the entries of its alarm budgets: debt, lift and alarms left.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, metavar="N", help="The most rows to show. Default: 50."
+)
+@click.option("--all", "everything", is_flag=True, help="Show all rows.")
 @_show.output_options
 def history(
     model: str, versions: bool, document: str | None, alarms: bool, limit: int, everything: bool, as_json: bool | None
@@ -39,7 +41,7 @@ def history(
 
     count = None if everything else limit
     if alarms and (versions or document is not None):
-        raise click.UsageError("--alarms shows the whole filter's: leave out --versions and --document.")
+        raise click.UsageError("--alarms covers the whole filter. Leave out --versions and --document.")
     with Filter.open(model) as opened:
         budgets = opened.budgets()
         if alarms:
@@ -53,7 +55,7 @@ def history(
         for row in rows:
             _show.print_json(row)
     elif not rows:
-        click.echo("Nothing yet.")
+        click.echo("No entries yet.")
     elif alarms:
         _print_alarms(rows)
     elif versions:
@@ -76,7 +78,7 @@ def _class_who_and_rest(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def _print_alarms(rows: Sequence[Mapping[str, Any]]) -> None:
-    what = {"alarm": "false alarm", "paid": "told to be good", "presumed": "nobody complained"}
+    what = {"alarm": "false alarm", "paid": "confirmed good", "presumed": "no complaint"}
     cells = [
         (
             row["time"].replace("T", " ").removesuffix("+00:00"),
@@ -101,7 +103,8 @@ def _start(row: Mapping[str, Any]) -> tuple[str, str]:
 
 @click.command(
     cls=Command,
-    examples=(("surebayes rollback -m ~/mail-filter 1207", "Back to version 1207, exactly as it was."),),
+    arguments={"VERSION": "A version number from `surebayes history --versions`."},
+    examples=(("surebayes rollback -m ~/mail-filter 1207", "Restore version 1207 exactly."),),
 )
 @model_option()
 @setting("who")
@@ -109,9 +112,9 @@ def _start(row: Mapping[str, Any]) -> tuple[str, str]:
 @_show.output_options
 @click.argument("version", type=click.IntRange(min=0))
 def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bool | None) -> None:
-    """Go back to an earlier version; `history` lists them.
+    """Return a filter to an earlier version; `history` lists them.
 
-    Nothing is lost: going back is one more step in the history, and can be undone in the same way.
+    Nothing is lost: a rollback is a new entry in the history, and can be rolled back itself.
     """
     from surebayes.filter.filter import Filter
 
@@ -121,6 +124,6 @@ def rollback(model: str, version: int, who: str | None, renew: bool, as_json: bo
     if _show.wants_json(as_json):
         _show.print_json({"version": version, "undone": undone, "model": name})
     else:
-        _show.say("1 step undone." if undone == 1 else f"{undone:,} steps undone.")
+        _show.say("Undid 1 step." if undone == 1 else f"Undid {undone:,} steps.")
         if certificate is not None and certificate.stale:
             _show.say(f"Certificate: {certificate.state}. Next: surebayes calibrate -m {shlex.quote(model)}")

@@ -1,4 +1,4 @@
-"""classify, filter, explain: what a filter says."""
+"""classify, filter, explain: verdicts of a filter."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command, person=JUDGE,
+    first=("model", "csv_files", "out", "exit_code", "jobs"),
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes classify -m ~/mail-filter inbox.mbox", "A table on a terminal."),
+        ("surebayes classify -m ~/mail-filter inbox.mbox", "Print a table of verdicts."),
         ("surebayes classify -m ~/mail-filter ~/Maildir | jq -r 'select(.label == \"spam\") | .path'",
-         "JSON lines in a pipe."),
-        ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "By four processes."),
-        ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit code 1 if it is spam."),
+         "Print JSON lines into a pipe."),
+        ("surebayes classify -m ~/mail-filter --jobs 4 archive.mbox.gz > verdicts.jsonl", "Use four processes."),
+        ("surebayes classify -m ~/mail-filter --exit-code - < mail", "Exit with 1 if the message is spam."),
         ("surebayes classify -m topics --csv news.csv --keep id --out verdicts.csv",
-         "A table of verdicts that can be joined with the rows."),
+         "Write verdicts into a table, with the column `id` of each row."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.table_options
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if a document is of any but the first class.")
-@setting("jobs", about="How many processes judge; the lines come in the order of the documents.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if any document is not of the first class.")
+@setting("jobs", about="Processes; verdicts keep the order of the documents.")
 @click.option(
     "--keep",
     multiple=True,
     metavar="COL",
-    help=("A column or key of the tables that goes into each verdict. May be repeated."),
+    help=("A table column to copy into each verdict; may be repeated."),
 )
 @click.option("--out", type=click.Path(readable=False, dir_okay=False), metavar="FILE", help=(
-    "Write the verdicts into a .csv, .tsv, .jsonl or .parquet file."
+    "Write the verdicts to a .csv, .tsv, .jsonl or .parquet file."
 ))  # fmt: skip
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
@@ -55,10 +57,9 @@ def classify(
     ctx: click.Context, /, model: str, exit_code: bool, jobs: int, paths: tuple[str, ...], as_json: bool | None,
     keep: tuple[str, ...], out: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Judge documents: path, label, score, probability and threshold, one line per document.
+    """Judge documents, one line each: label, score, threshold, probability and path.
 
-    Verdicts on rows of a table also have its `file` and the number of the `row`, from 1; of JSON lines that of the
-    line.
+    In JSON, verdicts on rows of a table also have its `file` and the number of the `row`, counted from 1.
     """
     from surebayes.filter.judging import judging
     from surebayes.filter.model import NO_TERMS, WithoutTerms
@@ -67,7 +68,7 @@ def classify(
     inputs = _inputs.taken({**options, "keep": keep}, labelled=False, paths=paths)
     inputs.allow_empty()
     if keep and not inputs.sources.are_tables:
-        raise click.UsageError("--keep names columns of tables, and here are documents that are not from tables.")
+        raise click.UsageError("--keep copies columns of tables, but some documents are not from tables.")
     json_lines, any_positive = _show.wants_json(as_json), False
     hidden = not json_lines and sys.stdout.isatty() and out is None
     _note_no_promise(model)
@@ -93,18 +94,18 @@ def classify(
         basis = judge.basis
     inputs.report()
     if out is not None:
-        _show.note(f"{judged:,} verdicts are in {out}.")
+        _show.note(f"Wrote {judged:,} verdicts to {out}.")
     if without_terms:
         which = "1 document has" if without_terms == 1 else f"{without_terms:,} documents have"
-        _show.note(f"{which} {NO_TERMS}: nothing of that was ever learnt, so it is no alarm.")
+        _show.note(f"{which} {NO_TERMS}: never flagged, because nothing in them was ever learnt.")
     if basis not in ("", "base"):
-        _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. See `surebayes doctor`.")
+        _show.note(f"The base of this layer can't be read; documents were judged by: {basis}. Run `surebayes doctor`.")
     if exit_code and any_positive:
         ctx.exit(1)
 
 
 def _note_no_promise(model: str) -> None:
-    """Say once how to get a promise, where a filter was never calibrated."""
+    """Print how to get a promise if the filter was never calibrated."""
     from surebayes.persist.manifest import read_manifest
 
     manifest = read_manifest(model, "filter")
@@ -112,7 +113,7 @@ def _note_no_promise(model: str) -> None:
     has_budget = manifest.get("config", {}).get("budget")
     if not manifest["scoring"]["thresholds"] and not below.get("thresholds") and not has_budget:
         _show.note(
-            "No promise limits the false alarms of this filter: it was never calibrated, and its threshold is 0. "
+            "This filter was never calibrated: its threshold is 0, and no promise limits its false alarms. "
             f"Next: surebayes calibrate -m {shlex.quote(model)}"
         )
 
@@ -201,20 +202,20 @@ class _Lines:
     cls=Command, person=JUDGE,
     name="filter",
     examples=(
-        ("surebayes filter -m ~/mail-filter < mail > judged", "Add X-Surebayes-* header fields."),
+        ("surebayes filter -m ~/mail-filter < mail > judged", "Add X-Surebayes-* header fields to a message."),
         ("surebayes filter -m ~/mail-filter --x-spam --exit-code < mail > judged",
-         "For mail servers that look at X-Spam-Flag or the exit code."),
+         "Serve mail servers that check X-Spam-Flag or the exit code."),
     ),
 )  # fmt: skip
 @model_option()
-@click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, 75 after an error.")
-@setting("x_spam", about="Write X-Spam-Flag, X-Spam-Score and X-Spam-Status too; those that came with the mail go.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 for the positive class, with 75 after an error.")
+@setting("x_spam", about="Whether to write X-Spam-Flag, X-Spam-Score and X-Spam-Status too; existing ones are removed.")
 def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
-    """Judge one mail: from standard input to standard output, with the verdict in its header.
+    """Judge one message from standard input, and write it to standard output with the verdict in its header.
 
-    The body stays as it is. If the mail can't be judged, it comes out without a verdict, with an X-Surebayes-Error
-    field, a line on stderr, and exit code 0 unless --exit-code asks for 75. If it can't be read or written whole, the
-    exit code is 75.
+    The body is unchanged. If the message can't be judged, it is passed on without a verdict, with an X-Surebayes-Error
+    field and a line on stderr; the exit code is 0, or 75 with --exit-code. If the message can't be read or written
+    completely, the exit code is 75.
     """
     from surebayes.filter.quick import filter_mail as one_shot
 
@@ -225,28 +226,30 @@ def filter_mail(model: str, exit_code: bool, x_spam: bool) -> None:
 @click.command(
     cls=Command,
     person=JUDGE,
+    first=("model", "top", "csv_files", "rows", "as_json"),
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes explain -m ~/mail-filter mail.eml", "Why a mail was judged that way."),
-        ("surebayes explain -m ~/mail-filter --json - < mail", "The same as JSON."),
-        ("surebayes explain -m topics --csv news.csv --text body --row 17", "A row of a table."),
+        ("surebayes explain -m ~/mail-filter mail.eml", "Explain the verdict on one message."),
+        ("surebayes explain -m ~/mail-filter --json - < mail", "Print the explanation as JSON."),
+        ("surebayes explain -m topics --csv news.csv --text body --row 17", "Explain one row of a table."),
     ),
 )
 @model_option()
 @setting("top")
 @_inputs.table_options
 @click.option("--row", "rows", type=click.IntRange(min=1), multiple=True, metavar="N", help=(
-    "Of a table only this row, counted from 1; of JSON lines the line. May be repeated."
+    "Explain only this row of a table, counted from 1; may be repeated."
 ))  # fmt: skip
 @_show.output_options
-@click.argument("paths", metavar="[PATH]", nargs=-1, type=click.Path(readable=False))
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
 def explain(
     model: str, top: int, rows: tuple[int, ...], paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
     """Explain the verdict on a document.
 
-    Shows each view's share of the score, the strongest terms and passages, the text with its strong passages marked,
-    the threshold, and how many corrections would reverse the verdict. Every message of a mailbox, and every row of a
-    table that --row does not leave out, is explained.
+    Shows each view's share of the score, the strongest terms and passages, the text with strong passages highlighted,
+    the threshold, and how many corrections would reverse the verdict. Explains every message of a mailbox and every row
+    of a table, unless --row selects some.
     """
     from surebayes.filter.filter import Filter
     from surebayes.filter.model import NO_TERMS
@@ -254,7 +257,7 @@ def explain(
 
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     if rows and not inputs.sources.are_tables:
-        raise click.UsageError("--row counts the rows of a table, and here are documents that are not from tables.")
+        raise click.UsageError("--row selects rows of a table, but some documents are not from tables.")
     with Filter.open(model) as opened:
         for document in _chosen_rows(inputs, rows):
             verdict = opened.judge(document.content, remember=False)
@@ -267,13 +270,13 @@ def explain(
                 continue
             _picture.print_explanation(document.name, opened.classes, verdict, why, top)
             if verdict.basis == NO_TERMS:
-                _show.say(f"\n{NO_TERMS}: nothing of this document was ever learnt, so it is no alarm.")
+                _show.say(f"\n{NO_TERMS}: never flagged, because nothing in it was ever learnt.")
             elif verdict.basis:
                 _print_layers(verdict, changes)
 
 
 def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[SourceDocument]:
-    """Yield the documents of the rows that are asked for, or all; BadInput where a table has no such row."""
+    """Yield the documents of the chosen rows, or all; BadInput if a table has no such row."""
     if not rows:
         yield from inputs.sources
         inputs.report()
@@ -289,22 +292,24 @@ def _chosen_rows(inputs: _inputs.Inputs, rows: Sequence[int]) -> Iterator[Source
         from surebayes.errors import BadInput
 
         listed = ", ".join(f"{row:,}" for row in sorted(missing))
-        raise BadInput(f"There is no row {listed} with a text.")
+        raise BadInput(f"No row {listed} with a text in these tables. --row counts from 1.")
 
 
 def _print_layers(verdict: Verdict, changes: LayerChanges | None) -> None:
-    """Print what the base said, and what the owner's lessons changed."""
+    """Print the verdict of the base, and how the layer's own lessons changed it."""
     click.echo()
     if changes is None:
-        _show.say("The base can't be read: this is what the own lessons say alone. See `surebayes doctor`.")
+        _show.say("The base can't be read: this verdict uses the layer's own lessons alone. Run `surebayes doctor`.")
         return
-    base = "The base" if verdict.basis == "base" else "The base, as it was when it could last be read,"
+    base = "Verdict of the base" if verdict.basis == "base" else "Verdict of the last readable version of the base"
     by = changes.score - changes.base
-    _show.say(f"{base} says {changes.label}, score {changes.base:.3f}; own lessons change it by {by:+.3f}:")
+    _show.say(
+        f"{base}: {changes.label}, score {changes.base:.3f}. The layer's own lessons change the score by {by:+.3f}:"
+    )
     for name, before, change in changes.views:
         if abs(change) > 5e-4:
-            _show.say(f"  {change:+9.3f}  {name} (the base: {before:.3f})")
+            _show.say(f"  {change:+9.3f}  {name} (base: {before:.3f})")
     if changes.terms:
         shown = ", ".join(f"{term} {change:+.3f}" for term, change in changes.terms[:8])
-        _show.say(f"Words that changed most: {shown}")
-    _show.say("No promise for this layer: the threshold is the base's until `surebayes calibrate` finds its own.")
+        _show.say(f"Words with the largest change: {shown}")
+    _show.say("This layer has no promise of its own: it uses the threshold of the base. Next: `surebayes calibrate`.")

@@ -1,4 +1,4 @@
-"""merge, promote, rebase: filters put together, lessons that go to the base, and layers on other filters."""
+"""merge, promote, rebase: filters combined, lessons copied to another filter, and the base of a layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from surebayes.persist.folder import share
 @click.command(
     cls=Command,
     person=TEACH,
-    examples=(("surebayes merge office home -m both", "A third filter that knows what the two do."),),
+    arguments={"DIR DIR...": "The filters to merge: two or more."},
+    examples=(("surebayes merge office home -m both", "Merge two filters into a third."),),
 )
 @model_option()
 @setting("group")
@@ -27,15 +28,16 @@ from surebayes.persist.folder import share
     "sources", metavar="DIR DIR...", nargs=-1, required=True, type=click.Path(readable=False, file_okay=False)
 )
 def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool | None) -> None:
-    """Make a filter that knows what two or more others do, in any order.
+    """Merge two or more filters into a new one.
 
-    A document that several know counts once. Where their labels disagree, the later lesson counts, then the larger
-    label. The others stay as they are. Experts are weighed anew, and a promise needs `calibrate` anew.
+    The order does not matter, and the merged filters stay as they are. A document that several filters learnt counts
+    once; if their labels differ, the latest lesson counts. The weights of experts are fitted again, and a promise needs
+    a new `calibrate`.
     """
     from surebayes.filter.filter import Filter
 
     if len(sources) < 2:
-        raise click.UsageError("merge needs two filters at least.")
+        raise click.UsageError("merge needs two or more filters. Name them as DIR DIR...")
     with _show.progress("merging", unit="messages") as counter:
         report = Filter.merge(sources, model, progress=counter.step)
     if group is not None:
@@ -47,11 +49,11 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
         {
             "learnt": report["learnt"],
             "set aside": report["reserved"],
-            "known to several": report["both"],
-            "labels disagreed": report["disagreed"],
+            "known to several filters": report["both"],
+            "conflicting labels": report["disagreed"],
             **{f"class {name}": count for name, count in report["documents"].items()},
         },
-        f"{model} is merged:",
+        f"Merged into {model}:",
     )
     with Filter.open(model) as opened:
         advice = _next_step.for_filter(opened, model)
@@ -62,8 +64,8 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes rebase -m ~/mine --base /srv/new/site", "The base was moved."),
-        ("surebayes rebase -m ~/mine --base /srv/site --own-weight 100", "Own lessons count 100 times from now on."),
+        ("surebayes rebase -m ~/mine --base /srv/new/site", "Update the path of a base that was moved."),
+        ("surebayes rebase -m ~/mine --base /srv/site --own-weight 100", "Count the layer's own lessons 100 times."),
     ),
 )
 @model_option()
@@ -72,15 +74,15 @@ def merge(model: str, group: str | None, sources: tuple[str, ...], as_json: bool
     type=click.Path(readable=False, file_okay=False),
     metavar="DIR",
     required=True,
-    help="The filter to stand on.",
+    help="The new base.",
 )
-@setting("own_weight", about="How often own lessons count; as it was if not given.")
+@setting("own_weight", about="How many times the layer counts its own lessons. Default: unchanged.")
 @setting("who")
 @_show.output_options
 def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: bool | None) -> None:
-    """Set where the base of a layer is, or have it stand on another filter of the same kind.
+    """Change the base of a layer: its path, or another filter of the same kind.
 
-    What the layer was taught stays as it is. Undo it with `rollback`.
+    The layer keeps its own lessons. Undo it with `rollback`.
     """
     from surebayes.filter.filter import Filter
 
@@ -90,15 +92,20 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     if _show.wants_json(as_json):
         _show.print_json({"changed": changed, **status})
     else:
-        stands = f"{model} stands on {status['path']}; own lessons count {status['own_weight']} times"
-        _show.say(stands if changed else f"{stands}, as it did")
+        base = f"base {status['path']}; own lessons count {status['own_weight']} times"
+        _show.say(f"{model}: {base}{'' if changed else ' (unchanged)'}")
 
 
 @click.command(
     cls=Command,
+    first=("model", "into", "everything", "as_", "who"),
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes promote -m ~/mine --into /srv/site missed.eml", "One lesson goes to everybody's filter."),
-        ("surebayes promote -m /srv/users/ann --into /srv/site --all --as spam", "All spam of one person."),
+        ("surebayes promote -m ~/mine --into /srv/site missed.eml", "Copy one lesson into the shared filter."),
+        (
+            "surebayes promote -m /srv/users/ann --into /srv/site --all --as spam",
+            "Copy all spam lessons of one person.",
+        ),
     ),
 )
 @model_option()
@@ -107,11 +114,11 @@ def rebase(model: str, base: str, own_weight: int, who: str | None, as_json: boo
     type=click.Path(readable=False, file_okay=False),
     metavar="DIR",
     required=True,
-    help="The filter that learns.",
+    help="The filter that learns the lessons.",
 )
-@click.option("--all", "everything", is_flag=True, help="All lessons.")
-@click.option("--as", "as_", metavar="LABEL", help="Only lessons of this class.")
-@setting("who", about="Who promotes; kept in the other filter's history.")
+@click.option("--all", "everything", is_flag=True, help="Copy all lessons.")
+@click.option("--as", "as_", metavar="LABEL", help="Copy only lessons of this class.")
+@setting("who", about="The author of the copied lessons, for the other filter's history.")
 @_inputs.table_options
 @_show.output_options
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(readable=False))
@@ -119,15 +126,15 @@ def promote(
     model: str, into: str, everything: bool, as_: str | None, who: str | None, as_json: bool | None,
     paths: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
-    """Teach another filter what this one was taught, such as the base of a layer.
+    """Copy lessons into another filter, such as the base of a layer.
 
-    Documents are recognised by their content; those that were never learnt here are left out. The lessons stay here
-    too. The other filter's history says whose they were and when; one `rollback` undoes them.
+    Documents are recognised by their content; those never learnt here are skipped. The lessons also stay in this
+    filter. The other filter's history records their author and time; one `rollback` undoes them.
     """
     from surebayes.filter.filter import Filter
 
     if everything == bool(paths):
-        raise click.UsageError("Name the documents whose lessons are to be promoted, or --all.")
+        raise click.UsageError("Name the documents whose lessons to copy, or give --all.")
     with Filter.open(model) as opened:
         if everything:
             report = opened.promote(into, label=as_, who=who)
@@ -140,6 +147,6 @@ def promote(
         _show.print_json(report)
         return
     names = ("learnt", "already", "moved", "unknown")
-    click.echo(", ".join(f"{report[name]:,} {name}" for name in names if report[name]) or "nothing to do")
+    click.echo(", ".join(f"{report[name]:,} {name}" for name in names if report[name]) or "no lessons")
     if report["learnt"] or report["moved"]:
-        click.echo(f"Undo it: surebayes rollback -m {_show.visible(shlex.quote(into))} {report['before']}")
+        click.echo(f"Undo with: surebayes rollback -m {_show.visible(shlex.quote(into))} {report['before']}")

@@ -1,4 +1,4 @@
-"""evaluate, calibrate, tune, trec: what a filter is worth, and where it draws the line."""
+"""evaluate, calibrate, tune, trec: measures, thresholds and weights of a filter."""
 
 from __future__ import annotations
 
@@ -25,21 +25,27 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command, person=JUDGE,
+    first=("model", "ham", "spam", "classes", "csv_files"),
+    sections={"Measures": ("confidence", "plots")},
     examples=(
         ("surebayes evaluate -m ~/mail-filter --ham new-ham.mbox --spam new-spam.mbox",
-         "On documents that it has not learnt: every measure with its interval, and the ROC."),
-        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "Also draw the ROC."),
+         "Measure on documents that it has not learnt."),
+        ("surebayes evaluate -m ~/mail-filter --ham ham/ --spam spam/ --plot roc.png", "Draw the ROC curve too."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
-@setting("confidence", about="Confidence of the intervals.")
+@setting("confidence", about="The confidence of the intervals.")
 @click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
+    "Draw the ROC curve up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "repeated."
 ))  # fmt: skip
 @_show.output_options
 def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: bool | None, **options: Any) -> None:
-    """Measure a filter on labelled documents that it has not learnt."""
+    """Measure a filter on labelled documents that it has not learnt.
+
+    Prints the false-alarm rate, recall and other measures with their intervals, and the ROC curve.
+    """
     from surebayes.filter import evaluation
     from surebayes.filter.filter import Filter
 
@@ -50,7 +56,7 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
     with Filter.open(model) as opened, _show.progress("judging", _inputs.total(inputs)) as counter:
         classes, learnt = opened.classes, _learnt(opened)
         if plots and len(classes) > 2:
-            raise click.UsageError("--plot needs a filter of two classes.")
+            raise click.UsageError(f"--plot needs a filter of two classes. Got {len(classes)}: {', '.join(classes)}.")
         for document in _show.tracked(inputs.sources, counter):
             _check_label(document, classes)
             verdict = opened.judge(document.content, remember=False)
@@ -60,7 +66,9 @@ def evaluate(model: str, confidence: float, plots: tuple[str, ...], as_json: boo
             known += verdict.fingerprint in learnt
     inputs.report()
     if known:
-        _show.note(f"{known:,} of {len(truth):,} documents were learnt by this filter: the figures flatter it.")
+        _show.note(
+            f"The filter has learnt {known:,} of these {len(truth):,} documents: its results look better than they are."
+        )
     positive = classes[1] if len(classes) == 2 else None
     with _show.progress("measuring"):
         measured = evaluation.evaluate(truth, predicted, scores if positive else None, positive, confidence)
@@ -88,7 +96,9 @@ def _check_label(document: SourceDocument, classes: Sequence[str]) -> None:
     from surebayes.errors import BadInput
 
     if document.label not in classes:
-        raise BadInput(f"{document.name}: the filter has no class {document.label!r}; it has {', '.join(classes)}.")
+        raise BadInput(
+            f"{document.name}: the filter has no class {document.label!r}. Its classes: {', '.join(classes)}."
+        )
 
 
 _AT_THE_THRESHOLD = ("false_positive_rate", "recall", "precision", "f1", "lam_percent", "accuracy", "macro_f1")
@@ -99,42 +109,49 @@ def _print_evaluation(measured: Evaluation, plots: Sequence[str], mark: float | 
 
     counts = ", ".join(f"{count:,} {name}" for name, count in measured.classes.items())
     at_threshold = {name: measured[name] for name in _AT_THE_THRESHOLD if name in measured.figures}
-    _show.print_figures(at_threshold, measured.confidence, f"{counts}; at the threshold in use:")
+    _show.print_figures(at_threshold, measured.confidence, f"{counts}; at the current threshold:")
     cells = [(t, g, n) for (t, g), n in sorted(measured.confusion.items())]
-    _show.print_table(("truth", "given", "documents"), cells)
+    _show.print_table(("correct label", "verdict", "documents"), cells)
     ranking = {name: figure for name, figure in measured.figures.items() if name not in at_threshold}
     if ranking:
         _show.print_figures(ranking, measured.confidence, "At other thresholds:")
     if measured.roc:
         click.echo(roc_text(measured.roc, width=max(min(60, _show.console().width - 30), 20), mark=mark))
-        click.echo("       ▲ the threshold in use" if mark is not None and mark <= 0.1 else "")
+        click.echo("       ▲ the current threshold" if mark is not None and mark <= 0.1 else "")
     for path in plots:
-        _show.say(f"drawn: {path}")
+        _show.say(f"Wrote {path}")
 
 
 @click.command(
     cls=Command,
+    first=("model", "max_fpr", "confidence", "ham", "spam"),
+    sections={
+        "More documents": ("classes", *_inputs.TABLE_PARAMETERS),
+        "Other promises": ("min_precision", "positive", "mislabelled", "anytime", "together"),
+        "Alarm budget": ("budget", "burst", "presume_good_after"),
+    },
     examples=(
-        ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001", "From what `train` has set aside."),
+        ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001", "Use the documents that `train` set aside."),
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.0001 --confidence 0.99 --ham more-ham/",
-         "With more documents that it has not learnt."),
+         "Add documents that the filter has not learnt."),
         ("surebayes calibrate -m ~/mail-filter --budget 0.001 --burst 5",
-         "A bound that holds whatever comes: 5 alarms and 1 for every 1,000 good mails."),
+         "Allow 5 false alarms, and 1 more per 1,000 good messages, whatever arrives."),
         ("surebayes calibrate -m ~/mail-filter --max-fpr 0.001 --anytime --ham more-ham/",
-         "Again and again with more documents, until the threshold is low enough: the promise holds each time."),
-        ("surebayes calibrate -m desk --min-precision 0.99", "A threshold for each class; mail above none is unsure."),
+         "Repeat with more documents until the threshold is low enough: the promise holds each time."),
+        ("surebayes calibrate -m desk --min-precision 0.99",
+         "Choose a threshold per class; a message above none is unsure."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @setting("max_fpr")
-@setting("confidence", about="The probability that the promise holds.")
+@setting("confidence", about="The confidence that the promise holds.")
 @setting("min_precision")
-@setting("budget", about="Begin a budget of alarms: with --burst B at most B + RATE n in any n known good documents.")
+@setting("budget", about="Start an alarm budget: at most BURST + RATE n false alarms in any n known good documents.")
 @setting("burst")
 @setting("presume_good_after")
 @click.option("--positive", metavar="NAME", help=(
-    "The class whose false alarms are limited, if there are more than two. Default: each of them."
+    "The class whose false alarms are limited, if there are more than two. Default: each class."
 ))  # fmt: skip
 @mislabelled_option
 @anytime_option
@@ -150,17 +167,16 @@ def calibrate(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Choose the threshold that keeps a promise: false alarms at most this often.
+    """Choose the threshold that keeps a promise on false alarms.
 
-    From documents that were never learnt: those that `train` has set aside, and those given here, which are set aside
-    from now on. The certificate is kept with the filter. Lessons make it stale and, when there were enough of them,
-    renew it. Without --max-fpr, --confidence, --min-precision, --mislabelled, --anytime and --together the promise that
-    the filter has is renewed at once.
+    Uses documents that were never learnt: those that `train` set aside, and those given here, which are set aside from
+    now on. The certificate is stored with the filter. Lessons make it stale; after enough of them it is renewed.
+    Without options for a promise, the existing one is renewed at once.
 
-    --budget makes another promise, which holds whatever comes, and may stand beside the first: the filter remembers
-    what it said, counts false alarms as they become known, raises its threshold with them and falls mute rather than
-    make one too many. `surebayes rescue` tells it of them; mail that nobody complains about for --presume-good-after
-    days counts as good. `surebayes config unset -m DIR budget` ends it.
+    --budget starts a second kind of promise, which holds whatever arrives: the filter remembers its verdicts, counts
+    false alarms as they become known, raises its threshold with each, and mutes alarms rather than exceed the budget.
+    Report false alarms with `surebayes rescue`; mail without a complaint for --presume-good-after days counts as good.
+    `surebayes config unset -m DIR budget` ends the budget.
     """
     from surebayes.filter.filter import Filter
 
@@ -207,13 +223,13 @@ def _print_promises(certificate: Certificate) -> None:
     _show.say(f"{certificate}.", indent=2)
     if certificate.goal != "budget" and certificate.guaranteed:
         _show.say(
-            f"It rests on {certificate.n_negatives:,} documents that were never learnt, and holds for model "
+            f"Based on {certificate.n_negatives:,} documents that were never learnt; valid for model "
             f"{certificate.model}."
         )
     if certificate.budget is not None and not certificate.n_negatives:
         _show.say(
-            "No good document's score is known, so nothing is flagged: set some aside with --ham PATH, or tell every "
-            "truth with `surebayes learn`."
+            "Nothing is flagged yet, because no score of a good document is known. Set some aside with --ham PATH, or "
+            "teach every correct label with `surebayes learn`."
         )
 
 
@@ -229,8 +245,8 @@ def _labelled(
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes tune -m ~/mail-filter", "Weigh the experts by how reliable each was on held-out messages."),
-        ("surebayes tune -m ~/mail-filter --weights stack", "By a logistic model over them."),
+        ("surebayes tune -m ~/mail-filter", "Weigh each expert by its reliability on held-out messages."),
+        ("surebayes tune -m ~/mail-filter --weights stack", "Weigh experts by a logistic model over their opinions."),
     ),
 )
 @model_option()
@@ -238,10 +254,10 @@ def _labelled(
 @setting("renew")
 @_show.output_options
 def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
-    """Weigh the experts of a filter again, on what it has learnt.
+    """Fit the weights of a filter's experts again, on the documents it has learnt.
 
-    A third of it is judged by a model of the other two thirds; of up to 20,000 texts each third is. The second stages
-    of a filter of text are fitted again as well, and the certificate of the threshold is renewed.
+    A model of two thirds of the documents judges the remaining third; up to 20,000 texts are judged in all three turns.
+    The second stages of a text filter are fitted again too, and the certificate is renewed.
     """
     from surebayes.filter.filter import Filter
 
@@ -256,17 +272,18 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
     names = [""] if len(several) == 1 else [f" of class {name}" for name in classes]
     for by_expert, whose in zip(several, names):
         rows = sorted(by_expert.items(), key=lambda item: -item[1])
-        _show.print_table(("expert", "weight"), rows, f"Weights{whose}, from {tuned['documents']:,} documents:")
+        _show.print_table(("expert", "weight"), rows, f"Weights{whose}, fitted on {tuned['documents']:,} documents:")
     if advice is not None:
         advice.print()
 
 
 @click.command(
     cls=Command,
+    arguments={"INDEX": "`full/index` of a TREC corpus, or the folder of the corpus."},
     examples=(
-        ("surebayes trec trec07p/full/index", "The filter starts empty and learns after each message."),
-        ("surebayes trec trec07p/full/index --feedback delayed --delay 1000", "Labels come late, in batches."),
-        ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Only one label in ten is revealed."),
+        ("surebayes trec trec07p/full/index", "Learn after each message, from an empty filter."),
+        ("surebayes trec trec07p/full/index --feedback delayed --delay 1000", "Reveal labels late, in batches."),
+        ("surebayes trec index --feedback partial --share 0.1 --results out.txt", "Reveal one label in ten."),
     ),
 )
 @setting("feedback")
@@ -274,18 +291,19 @@ def tune(model: str, weights: str, renew: bool, as_json: bool | None) -> None:
 @setting("share")
 @setting("seed")
 @click.option("--limit", type=click.IntRange(min=2), metavar="N", help="Stop after N messages.")
-@click.option("--intervals/--no-intervals", default=True, help="Whether to add 95% intervals.")
+@click.option("--intervals/--no-intervals", default=True, help="Whether to print 95% intervals.")
 @click.option(
     "--results",
     type=click.Path(readable=False, dir_okay=False),
-    help="Write a line for each message, as TREC's tools read.",
+    metavar="FILE",
+    help="Write one line per message, in the format of TREC's tools.",
 )
 @_show.output_options
 @click.argument("index", metavar="INDEX", type=click.Path(readable=False))
 def trec(index: str, limit: int | None, results: str | None, as_json: bool | None, **options: Any) -> None:
-    """Run the TREC spam track's jig over INDEX: each message is judged before its label is revealed.
+    """Run the evaluation of the TREC spam track: judge each message before its label is revealed.
 
-    INDEX is `full/index` of a TREC corpus (or the corpus's folder): lines `spam ../data/000/000`, in the order of time.
+    INDEX has lines such as `spam ../data/000/000`, in order of time.
     """
     from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""certify, audit: promises for anybody's scores, from a table or from the headers that other filters left in mail."""
+"""certify, audit: promises for the scores of any classifier, from a table or from header fields of mail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _MislabelledCounts(ParamType):
             return value
         foreign, comma, missing = str(value).partition(",")
         if not comma or not foreign.strip().isdigit() or not missing.strip().isdigit():
-            self.fail(f"expected two whole numbers such as 3,2. Got {value!r}.", param, ctx)
+            self.fail(f"Expected two whole numbers such as 3,2. Got {value!r}.", param, ctx)
         return int(foreign), int(missing)
 
 
@@ -35,7 +35,7 @@ def mislabelled_option(function: Any) -> Any:
     """Add ``--mislabelled A,M``."""
     return click.option(
         "--mislabelled", type=_MislabelledCounts(), default=(0, 0), metavar="A,M", help=(
-            "Allow for wrong labels: at most A of the negatives aren't, and at most M true ones are missing. "
+            "Allow for wrong labels: at most A of the negatives are positive, and at most M negatives are missing. "
             "Default: 0,0."
         )
     )(function)  # fmt: skip
@@ -44,44 +44,52 @@ def mislabelled_option(function: Any) -> Any:
 def anytime_option(function: Any) -> Any:
     """Add ``--anytime``."""
     return click.option("--anytime", is_flag=True, help=(
-        "Let the promise hold at all numbers of documents at once: look again with more of them as often as you like. "
-        "It takes about a quarter more."
+        "Make the promise valid at every number of documents at once, so that you may calibrate again with more of "
+        "them "
+        "as often as you like. Needs about a quarter more documents."
     ))(function)  # fmt: skip
 
 
 _PLOT = click.option("--plot", "plots", type=click.Path(readable=False, dir_okay=False), multiple=True, help=(
-    "Draw the ROC up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`). May be repeated."
+    "Draw the ROC curve up to 10% false positives into a PNG, SVG or PDF file (needs the extra `plots`); may be "
+    "repeated."
 ))  # fmt: skip
 
 
 @click.command(
     cls=Command,
+    first=("score", "label", "positive", "max_fpr", "confidence"),
+    sections={"Promise": ("mislabelled", "anytime", "group")},
+    arguments={"FILE": "A table: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row."},
     examples=(
         ("surebayes certify scores.csv --score spam_score --label is_spam --max-fpr 0.001",
-         "The threshold for at most 0.1% false alarms, with confidence 95%."),
+         "Find the threshold for at most 0.1% false alarms, with confidence 95%."),
         ("surebayes certify scores.jsonl --positive fraud --mislabelled 3,2",
-         "Of what isn't fraud, 3 labels may be wrong and 2 documents missing."),
+         "Allow for 3 wrong labels and 2 missing documents among the rest."),
     ),
 )  # fmt: skip
-@click.option("--score", default="score", metavar="COL", help="The column or key of the score. Default: score.")
+@click.option(
+    "--score", default="score", metavar="COL", help="The table column or JSON key of the score. Default: score."
+)
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "The label whose false alarms are limited. Default: of two, the one called spam, junk, 1, true, yes or the like."
+    "The label whose false alarms are limited. Default: the one of two labels that is spam, junk, 1, true, yes or the "
+    "like."
 ))  # fmt: skip
 @setting("max_fpr")
-@setting("confidence", about="The probability that the promise holds.")
+@setting("confidence", about="The confidence that the promise holds.")
 @mislabelled_option
 @anytime_option
 @setting("encoding")
 @setting("delimiter")
 @click.option("--header/--no-header", default=True, help=(
-    "Whether a CSV file starts with names; if not, --score and --label take column numbers."
+    "Whether the first line of a CSV file names its columns; if not, --score and --label take column numbers."
 ))  # fmt: skip
 @click.option("--group", metavar="COL", help=(
-    "The column or key of what belongs together: copies, a thread, a sender. A group counts as one document. Default: "
-    "equal scores with more than seven digits are copies."
+    "The column of groups that count as one document each: copies, a thread, a sender. Default: equal scores with more "
+    "than seven digits are copies."
 ))  # fmt: skip
-@click.option("--skip-bad", is_flag=True, help="Leave out rows without a finite score or a label, and say how many.")
+@click.option("--skip-bad", is_flag=True, help="Skip rows without a finite score or a label, and report how many.")
 @_show.output_options
 @click.argument("file", metavar="FILE", type=click.Path(readable=False))
 def certify(
@@ -98,10 +106,9 @@ def certify(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Certify a threshold for the scores of any classifier: false alarms at most this often.
+    """Certify a threshold for the scores of any classifier: its false alarms stay below --max-fpr.
 
-    FILE is a table (CSV, TSV, JSON lines or Parquet) with a score and a true label in each row. The rows must not be
-    ones that the classifier was trained on, and the higher the score, the more positive.
+    The classifier must not have been trained on these rows. Higher scores mean more positive.
     """
     from surebayes.datasets.score_tables import positive_label, read_scores
     from surebayes.datasets.sources import Source
@@ -185,7 +192,7 @@ def _print_certificate(certificate: Certificate) -> None:
     "(bogofilter), or any other, whose first number counts."
 ))  # fmt: skip
 @click.option("--threshold", type=float, metavar="SCORE", help=(
-    "From which score on that filter calls mail spam. Default: as the header says."
+    "The score from which that filter calls mail spam. Default: as in the header field."
 ))  # fmt: skip
 @setting("max_fpr")
 @setting("confidence", about="Of the promise and of the intervals.")
@@ -201,7 +208,7 @@ def _print_certificate(certificate: Certificate) -> None:
     "`plots`)."
 ))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
-    "Whether a surebayes filter judges the same mail, learning as it goes, for comparison. Default: yes."
+    "Whether to compare with a surebayes filter that learns from the same mail. Default: yes."
 ))  # fmt: skip
 @_PLOT
 @_show.output_options
@@ -284,13 +291,13 @@ def _print_audit(audit: Audit) -> None:
     _show.say(f"{audit.ham:,} ham and {audit.spam:,} spam with a score in {audit.header}.")
     if any(audit.without_score.values()):
         missing = " and ".join(f"{count:,} {label}" for label, count in audit.without_score.items() if count)
-        _show.say(f"Left out, without it: {missing}. What is left may not be like the rest.")
+        _show.say(f"Skipped for lack of a score: {missing}. The remaining messages may not be representative.")
     click.echo()
     _print_in_use(audit)
     if audit.certificate is not None:
-        _show.say("What its scores can promise:")
+        _show.say("A promise for these scores:")
         _show.say(f"{audit.certificate}.", indent=2)
-        _show.say("Such filters compare with >=: give them a number just above this threshold.")
+        _show.say("Such filters compare with >=: configure a number just above this threshold.")
     else:
         _show.say(f"No threshold can be certified: {audit.too_few}", indent=2)
     if audit.anytime is not None:
@@ -311,7 +318,7 @@ def _print_audit(audit: Audit) -> None:
     click.echo(f"\n{audit.header}")
     click.echo(roc_text(audit.rankings[0].roc, width=52, mark=mark))
     if mark is not None and mark <= 0.1:
-        click.echo("       ▲ the threshold in use")
+        click.echo("       ▲ the current threshold")
 
 
 def _print_budget(budget: Budgeted) -> None:
@@ -341,9 +348,9 @@ def _print_delivered(delivered: Delivered, confidence: float) -> None:
 
 def _print_in_use(audit: Audit) -> None:
     if audit.in_use is None:
-        _show.say(f"{audit.header} says no verdict of its own: give --threshold to measure the one in use.")
+        _show.say(f"{audit.header} holds no verdict: give --threshold to measure the current one.")
         return
-    stated = "" if audit.in_use.threshold is None else f" (from {audit.in_use.threshold:g} on)"
+    stated = "" if audit.in_use.threshold is None else f" ({audit.in_use.threshold:g})"
     ends = f"{audit.confidence:.0%} interval"
     rows = [
         _rate_row("false alarms", "ham called spam", audit.in_use.false_alarms),

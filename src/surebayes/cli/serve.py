@@ -1,4 +1,4 @@
-"""serve: a filter for mail systems and programs, over HTTP, SPAMD and milter."""
+"""serve: the server of a filter, over HTTP, SPAMD and milter."""
 
 from __future__ import annotations
 
@@ -34,16 +34,33 @@ def _settings(*names: str) -> Callable[[Any], Any]:
 
 @click.command(
     cls=Command,
+    first=("model", "http", "spamd", "milter", "users"),
+    sections={
+        "Mail": ("milter_action", "milter_error", "shadow", "max_share", "surge"),
+        "Access and limits": ("tokens", "max_size", "timeout", "concurrency", "request_rate"),
+        "Remembered verdicts": ("remember", "remember_days", "remember_most", "remember_bytes"),
+        "Layers and people": ("own_weight", "group", "quota_lessons", "quota_bytes", "open_layers"),
+        "Process": ("workers", "log_level", "renew"),
+    },
     examples=(
-        ("surebayes serve -m ~/mail-filter", f"HTTP on {DEFAULT}."),
-        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783", "SPAMD: for spamc, exim, spamass-milter, rspamd."),
-        ("surebayes serve -m ~/mail-filter --milter unix:/run/surebayes/milter.sock", "For postfix and sendmail."),
+        ("surebayes serve -m ~/mail-filter", f"Serve HTTP on {DEFAULT}."),
+        (
+            "surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783",
+            "Serve SPAMD for spamc, exim, spamass-milter or rspamd.",
+        ),
+        (
+            "surebayes serve -m ~/mail-filter --milter unix:/run/surebayes/milter.sock",
+            "Serve a milter for Postfix or sendmail.",
+        ),
         (
             "surebayes serve -m ~/mail-filter --http 0.0.0.0:8025 --tokens tokens.txt",
-            "For other machines.",
+            "Serve other machines, with tokens.",
         ),
-        ("surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783", "A layer for each person."),
-        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log; change no mail."),
+        (
+            "surebayes serve -m /srv/site --users /srv/users --spamd 127.0.0.1:783",
+            "Serve each person with a layer of their own.",
+        ),
+        ("surebayes serve -m ~/mail-filter --spamd 127.0.0.1:783 --shadow", "Judge and log only; change no mail."),
     ),
 )
 @model_option(persons=False)
@@ -53,11 +70,11 @@ def serve(
     ctx: click.Context, /, model: str, users: str | None, http: str | None, spamd: str | None, milter: str | None,
     **rest: Any,
 ) -> None:  # fmt: skip
-    """Serve a filter: HTTP, SPAMD and milter.
+    """Run a server for HTTP (with a web page), SPAMD and milter.
 
-    ADDR is host:port or unix:PATH; the default is HTTP on 127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C; then
-    it answers the requests in progress and writes what it was taught to the model's files. Events are JSON lines on
-    stderr. Needs `pip install 'surebayes[server]'`.
+    ADDR is host:port or unix:PATH; the default is HTTP on 127.0.0.1:8025. The server runs until SIGTERM or Ctrl-C, then
+    answers requests in progress and saves its lessons. It logs JSON lines to stderr. Needs `pip install
+    'surebayes[server]'`.
     """
     for name in _NEEDS:  # before anything listens
         if find_spec(name) is None:

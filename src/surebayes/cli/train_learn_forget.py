@@ -1,4 +1,4 @@
-"""train, learn, forget: what a filter knows."""
+"""train, learn, forget, rescue: lessons of a filter."""
 
 from __future__ import annotations
 
@@ -25,38 +25,42 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     person=TEACH,
+    first=("model", "ham", "spam", "classes", "csv_files"),
+    sections={"Training": ("reserve", "renew", "journal", "dask")},
     examples=(
-        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk", "A spam filter from two Maildirs."),
+        ("surebayes train -m ~/mail-filter --ham ~/Maildir --spam ~/Maildir/.Junk",
+         "Train a spam filter from two Maildirs."),
         ("surebayes train -m topics --reader text --csv news.csv --text body --label topic",
-         "A filter of texts, classes as the column `topic` has them."),
+         "Train a text filter; the column `topic` holds the classes."),
         ("surebayes train -m desk --class other=in.mbox --class invoice=invoices/ --class order=orders/",
-         "Three classes; the others are told from the first."),
-        ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir", "A layer of one's own on everybody's filter."),
+         "Train three classes; the first is the negative class."),
+        ("surebayes train -m ~/mine --base /srv/site --ham ~/Maildir", "Train a personal layer on a shared filter."),
     ),
 )  # fmt: skip
 @model_option()
 @_inputs.class_options
 @click.option("--positive", metavar="NAME", help=(
-    "The positive class, whose false alarms are limited. Default: of two, spam, 1, yes and the like, else the last."
+    "The positive class, whose false alarms are limited. Default: spam, 1, yes or the like, else the last of two "
+    "classes."
 ))  # fmt: skip
 @click.option("--base", type=click.Path(readable=False, file_okay=False), metavar="DIR", help=(
-    "The filter that a new one stands on, as a layer: it judges by that filter's counts and, many times, its own."
+    "Make the new filter a layer on this one: it judges by both filters' counts, and weighs its own more."
 ))  # fmt: skip
 @setting("own_weight")
 @setting("group")
 @setting("quota_lessons")
 @setting("quota_bytes")
-@setting("reader", about="What documents of a new filter are: raw mails, or plain text.")
+@setting("reader", about="The kind of documents: raw mail, or plain text. Default: text for tables, mail otherwise.")
 @setting("views")
 @setting("width")
 @setting("reserve")
-@setting("journal", about="Keep what forgetting and retuning need; --no-journal gives them up for these documents.")
+@setting("journal", about="Whether to keep a journal of these documents, which `forget`, `tune` and `rebuild` need.")
 @click.option("--dask", metavar="SCHEDULER", help=(
-    "Have the documents cut into terms by a Dask cluster: the address of its scheduler, such as tcp://head:8786."
+    "Read the documents on a Dask cluster: the address of its scheduler, such as tcp://head:8786."
 ))  # fmt: skip
 @click.option("--content/--no-content", "content", default=None, help=(
-    "Whether the journal keeps the text of what is learnt, or hashed columns alone: several times the room, nothing "
-    "that can be read. Default: as the filter does; a new one keeps the text."
+    "Whether the journal keeps the text of the documents, or only hashed columns, which nobody can read but which take "
+    "several times the space. Default: as the filter does; a new one keeps the text."
 ))  # fmt: skip
 @setting("renew")
 @_show.output_options
@@ -71,8 +75,8 @@ def train(
 ) -> None:
     """Train a filter on labelled documents.
 
-    DIR is created if it doesn't exist; an existing filter learns more. A document is learnt only once, however often it
-    comes. A share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
+    Creates the filter, or teaches an existing one more. Each document is learnt only once, even if it is given again. A
+    share of the first class is set aside for `calibrate`; an existing certificate is renewed from it.
     """
     from surebayes.filter import training_report as outcome
     from surebayes.filter.filter import is_filter
@@ -187,10 +191,10 @@ def _classes(inputs: _inputs.Inputs, positive: str | None) -> list[str]:
 
     classes = inputs.sources.labels()
     if positive is not None and positive not in classes:
-        raise BadInput(f"There is no class {positive!r} in the data; there are {', '.join(classes)}.")
+        raise BadInput(f"--positive {positive} is not a class of the data. Classes: {', '.join(classes)}.")
     if len(classes) < 2:
         listed = f"only {classes[0]!r}" if classes else "none"
-        raise BadInput(f"A filter needs documents of two classes at least; there is {listed}.")
+        raise BadInput(f"A new filter needs documents of two or more classes. Got {listed}.")
     if positive is not None:
         return _with_last(classes, positive)
     if len(classes) > 2:
@@ -208,11 +212,11 @@ def _print_summary(model: str, report: dict[str, Any], advice: _next_step.Advice
     _show.print_facts(
         {
             "learnt": report["learnt"] + report["moved"],
-            "known already": report["already"],
+            "already known": report["already"],
             "set aside": report["reserved"],
             **{f"class {name}": count for name, count in report["documents"].items()},
         },
-        f"{model} is trained:",
+        f"Trained {model}:",
     )
     if report["positive"] is not None:
         negative, positive = report["documents"]
@@ -251,37 +255,43 @@ def _lessons(
                 _show.print_json({"path": document.name, "outcome": outcome, **mark})
     inputs.report()
     if not json_lines:
-        click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "nothing to do")
+        click.echo(", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "no documents")
     _report_set_aside(set_aside)
 
 
 _SET_ASIDE = {
-    "already": "judged right, and left there",
-    "learnt": "misjudged: now learnt, and counted there with the scores from before",
-    "forgotten": "until now",
+    "already": "judged correctly, and stays set aside",
+    "learnt": "misjudged: learnt now, and counted for the promise with its earlier score",
+    "forgotten": "released now",
 }
-"""What becomes of a document that a promise rests on, by what a lesson came to."""
+"""What happens to a document that was set aside, by the outcome of its lesson."""
 
 
 def _report_set_aside(outcomes: Counter[str]) -> None:
-    """Print what became of documents that a promise rests on."""
+    """Print what happened to documents that were set aside."""
     for outcome, count in outcomes.items():
         if count:
-            subject = "1 of them was" if count == 1 else f"{count:,} of them were"
-            _show.note(f"{subject} set aside for calibration, {_SET_ASIDE[outcome]}.")
+            subject = "1 document was" if count == 1 else f"{count:,} documents were"
+            _show.note(f"{subject} set aside for calibration: {_SET_ASIDE[outcome]}.")
 
 
 @click.command(
     cls=Command,
     person=TEACH,
+    first=("model", "as_", "who", "user", "users"),
+    sections={"Quotas": ("quota_lessons", "quota_bytes")},
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes learn -m ~/mail-filter --as spam - < mail", "One message from standard input."),
-        ("surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox", "A Maildir and a mailbox."),
-        ("surebayes learn -m /srv/site --users /srv/users --user ann --as ham - < mail", "In one person's layer."),
+        ("surebayes learn -m ~/mail-filter --as spam - < mail", "Learn one message from standard input."),
+        ("surebayes learn -m ~/mail-filter --as ham ~/Maildir/.Archive wrong.mbox", "Learn a Maildir and a mailbox."),
+        (
+            "surebayes learn -m /srv/site --users /srv/users --user ann --as ham - < mail",
+            "Learn in one person's layer.",
+        ),
     ),
 )
 @model_option()
-@click.option("--as", "as_", metavar="LABEL", required=True, help="The class that the documents belong to.")
+@click.option("--as", "as_", metavar="LABEL", required=True, help="The class of the documents.")
 @setting("who")
 @setting("renew")
 @setting("quota_lessons")
@@ -294,9 +304,9 @@ def learn(
 ) -> None:
     """Teach a filter documents of one class.
 
-    Each is learnt, already known, or moved from the class that it was learnt with. What is reported as learnt is on
-    disk. Undo it with `forget` or `rollback`. A certificate goes stale; it is renewed after 100 lessons, or after as
-    many as a hundredth of all documents.
+    Reports each document as learnt, already known, or moved from another class. A lesson is on disk when it is
+    reported; undo it with `forget` or `rollback`. Lessons make a certificate stale; it is renewed after 100 lessons,
+    or 1% of all documents if that is fewer.
     """
     quota = {name: options.pop(name) for name in ("quota_lessons", "quota_bytes")}
     inputs = _inputs.taken(options, labelled=False, paths=paths)
@@ -309,9 +319,11 @@ def learn(
 
 @click.command(
     cls=Command,
+    first=("model", "who", "user", "users", "renew"),
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes forget -m ~/mail-filter - < mail", "One message from standard input."),
-        ("surebayes forget -m ~/mail-filter wrong.mbox", "All messages of a mailbox."),
+        ("surebayes forget -m ~/mail-filter - < mail", "Unlearn one message from standard input."),
+        ("surebayes forget -m ~/mail-filter wrong.mbox", "Unlearn all messages of a mailbox."),
     ),
 )
 @model_option()
@@ -323,10 +335,10 @@ def learn(
 def forget(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
-    """Undo the learning of documents, without a trace.
+    """Unlearn documents, exactly as if they had never been learnt.
 
     Unknown documents are reported and change nothing. Documents are recognised by their content, even after a mail
-    server has changed their line ends and headers.
+    server has changed line ends and header fields.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     _lessons(model, renew, inputs, as_json, lambda pupil, document: pupil.forget(document.content, who), "forgetting")
@@ -334,9 +346,11 @@ def forget(
 
 @click.command(
     cls=Command,
+    first=("model", "who", "user", "users", "renew"),
+    arguments=_inputs.PATH_ARGUMENT,
     examples=(
-        ("surebayes rescue -m ~/mail-filter - < mail", "A good mail that was called spam."),
-        ("surebayes rescue -m ~/mail-filter ~/Maildir/.Rescued", "All that was dragged into a folder."),
+        ("surebayes rescue -m ~/mail-filter - < mail", "Rescue one good message that was flagged as spam."),
+        ("surebayes rescue -m ~/mail-filter ~/Maildir/.Rescued", "Rescue everything that users moved to a folder."),
     ),
 )
 @model_option()
@@ -348,9 +362,9 @@ def forget(
 def rescue(
     model: str, who: str | None, renew: bool, paths: tuple[str, ...], as_json: bool | None, **options: Any
 ) -> None:
-    """Teach a filter good documents that it had flagged: false alarms.
+    """Correct false alarms: teach a filter the good documents that it flagged.
 
-    As `learn --as` the first class; it also says whether each was an alarm, which a budget of alarms counts.
+    Works like `learn --as` with the first class, and reports which documents were alarms. An alarm budget counts them.
     """
     inputs = _inputs.taken(options, labelled=False, paths=paths)
     alarms = 0
@@ -371,11 +385,12 @@ def rescue(
 
 
 def budget_sentence(label: str, budget: dict[str, Any]) -> str:
-    """Print the state of a budget of alarms."""
+    """Return the state of an alarm budget in words."""
     state = f"debt {budget['debt']:.2f} of {budget['burst']:g}, lift {budget['lift']:.0%}"
     if not budget["mute"]:
-        return f"The budget of {label}: {state}; {budget['left']:,} more alarms until it is mute."
+        return f"Budget of {label}: {state}; {budget['left']:,} more alarms before it mutes."
     return (
-        f"The budget of {label} is spent: {state}. It is mute, and mail passes, until {budget['until_heard']:,} good "
-        "documents are known."
+        f"The budget of {label} is spent: {state}. Alarms are muted and mail passes until {budget['until_heard']:,} "
+        f"more "
+        "good documents are known."
     )

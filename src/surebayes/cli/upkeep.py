@@ -1,4 +1,4 @@
-"""rebuild, erase: a filter counted anew from its journal, and messages that leave no content behind."""
+"""rebuild, erase: a filter recounted from its journal, and messages erased for good."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ from surebayes.cli.shared.command import Command, model_option, setting
 @click.command(
     cls=Command,
     examples=(
-        ("surebayes rebuild -m ~/mail-filter", "After damage, or after an upgrade that reads mail in another way."),
-        ("surebayes rebuild -m ~/mail-filter --views words", "From a pool of views to words alone."),
+        (
+            "surebayes rebuild -m ~/mail-filter",
+            "Rebuild after damage, or after an upgrade that reads mail differently.",
+        ),
+        ("surebayes rebuild -m ~/mail-filter --views words", "Turn a pool of views into words alone."),
     ),
 )
 @model_option()
 @click.option("--views", type=click.Choice(["pool", "words"]), help=(
-    "Other views: they may read no more of a message than those before. Weights are fitted anew."
+    "Change the model. It can only read parts of a message that the current one reads; weights are fitted again."
 ))  # fmt: skip
-@click.option("--width", type=click.IntRange(2**10, 2**31 - 1), metavar="N", help="Another number of hashed columns.")
+@click.option(
+    "--width", type=click.IntRange(2**10, 2**31 - 1), metavar="N", help="Change the number of hashed columns per view."
+)
 @click.option("--drop-unjournaled", is_flag=True, help=(
-    "Go on without documents that were learnt with --no-journal, which only the tables know."
+    "Drop documents that were learnt with --no-journal, which the journal can't restore."
 ))  # fmt: skip
 @setting("who")
 @_show.output_options
 def rebuild(
     model: str, views: str | None, width: int | None, drop_unjournaled: bool, who: str | None, as_json: bool | None
 ) -> None:
-    """Count a filter anew from its journal: every lesson that still counts, read by this release.
+    """Rebuild a filter from its journal.
 
-    Nothing is changed until all of it is counted.
+    This release reads every lesson again and counts it. The filter is replaced only when all of it is counted.
     """
     from surebayes.filter.filter import Filter
 
@@ -43,34 +48,38 @@ def rebuild(
         _show.print_json(done)
         return
     counted = ", ".join(f"{count:,} {_show.visible(name)}" for name, count in done["documents"].items())
-    _show.say(f"Counted anew: {counted}, in {'1 view' if done['views'] == 1 else str(done['views']) + ' views'}.")
+    _show.say(f"Rebuilt: {counted}, in {'1 view' if done['views'] == 1 else str(done['views']) + ' views'}.")
 
 
 @click.command(
     cls=Command,
+    first=("model", "message_ids", "who", "user", "users"),
+    arguments={"PATH...": "Documents to erase; - for standard input."},
     examples=(
-        ("surebayes erase -m ~/mail-filter --message-id '<123@example.org>'", "One mail, by its Message-ID."),
-        ("surebayes erase -m ~/mail-filter mail.eml", "One document, by its content."),
+        ("surebayes erase -m ~/mail-filter --message-id '<123@example.org>'", "Erase one message by its Message-ID."),
+        ("surebayes erase -m ~/mail-filter mail.eml", "Erase one document by its content."),
     ),
 )
 @model_option()
-@click.option("--message-id", "message_ids", multiple=True, metavar="ID", help="The Message-ID of a mail; repeatable.")
+@click.option(
+    "--message-id", "message_ids", multiple=True, metavar="ID", help="The Message-ID of a message; may be repeated."
+)
 @setting("who")
 @_show.output_options
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(readable=False))
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
 def erase(
     model: str, message_ids: tuple[str, ...], who: str | None, paths: tuple[str, ...], as_json: bool | None
 ) -> None:
-    """Take messages out of a filter, its journal and its remembered verdicts; their content is overwritten.
+    """Erase messages from a filter, its journal and its remembered verdicts. This cannot be undone.
 
-    What stays is the head of each row: a fingerprint, a keyed hash of the Message-ID, the class, when and by whom it
-    was taught. There is no way back, and no rollback past it.
+    Their content is overwritten. The head of each row remains: a fingerprint, a keyed hash of the Message-ID, the
+    class, the time and the author of the lesson. No rollback can return to an earlier version.
     """
     from surebayes.datasets.sources import Source, Sources
     from surebayes.filter.filter import Filter
 
     if not message_ids and not paths:
-        raise click.UsageError("Say what to erase: --message-id ID, or documents.")
+        raise click.UsageError("Nothing to erase. Give --message-id ID, or PATH of a document.")
     documents = [document.content for document in Sources([Source(path, labelled=False) for path in paths])]
     with _show.progress("erasing"):
         with Filter.open(model) as opened:
@@ -84,12 +93,13 @@ def erase(
         return
     if not done["messages"] and not done["remembered"]:
         _show.say(
-            "Nothing of that kind was learnt, set aside or remembered. (Lessons of early releases have no "
-            "Message-ID: name the document instead.)"
+            "No such message was learnt, set aside or remembered. Lessons of early releases have no Message-ID: give "
+            "the "
+            "document instead."
         )
         return
     rows = "1 row" if done["rows"] == 1 else f"{done['rows']:,} rows"
     _show.say(
-        f"{done['messages']:,} found: {done['forgotten']:,} forgotten, {done['released']:,} no longer set aside; the "
-        f"content of {rows} is overwritten. Verdicts that are no longer remembered: {done['remembered']:,}."
+        f"Found {done['messages']:,}: {done['forgotten']:,} forgotten, {done['released']:,} no longer set aside; "
+        f"overwrote the content of {rows} and erased {done['remembered']:,} remembered verdicts."
     )

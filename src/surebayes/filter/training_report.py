@@ -71,13 +71,13 @@ def about_documents(assumed: str | None, headers: HeaderCheck, contradictory: in
         How many were given as more than one class.
     """
     if assumed == "mail" and headers.without_header:
-        yield no_mail("train a new filter with --reader text: it is made for them")
+        yield no_mail("train a new filter with --reader text")
     if assumed == "text" and headers.with_header:
-        yield no_text("train a new filter with --reader mail: it is made for it")
+        yield no_text("train a new filter with --reader mail")
     if contradictory:
         yield (
-            f"left out: {contradictory:,} documents that were given as more than one class. "
-            "Decide for one, and teach it with `surebayes learn`."
+            f"skipped: {contradictory:,} documents that were given as more than one class. Choose one class, and teach "
+            "it with `surebayes learn`."
         )
 
 
@@ -98,19 +98,20 @@ def about_filter(model: str, unweighed: int, second_stage: Mapping[str, Any] | N
     Examples
     --------
     >>> list(about_filter("f", 0, None, journal=False))
-    ["Without journal: these documents can't be forgotten, moved or used by `surebayes tune`."]
+    ["Without a journal, these documents can't be forgotten, moved or used by `surebayes tune`."]
     """
     if unweighed:
         yield (
-            f"{unweighed:,} documents of this filter were learnt by a training that was cut short before the experts "
-            "were weighed: train on the same documents again, and they will be."
+            f"{unweighed:,} documents of this filter were learnt by a training that stopped before it fitted the "
+            f"weights "
+            "of experts. Train on the same documents again."
         )
     elif second_stage is not None and second_stage["tune_helps"] and not second_stage["fitted"]:
         from shlex import quote
 
         yield (
-            "The second stages of this filter were never fitted, because documents came one by one: "
-            f"run `surebayes tune -m {quote(model)}`."
+            "The second stages of this filter were never fitted, because documents came one by one. "
+            f"Run `surebayes tune -m {quote(model)}`."
         )
     if not journal:
-        yield "Without journal: these documents can't be forgotten, moved or used by `surebayes tune`."
+        yield "Without a journal, these documents can't be forgotten, moved or used by `surebayes tune`."

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    "Documents": ("ham", "spam", "classes", *_inputs.TABLE_PARAMETERS, "reader"),
-    "Tables": ("text", "label", "encoding", "delimiter", "header", "skip_bad"),
-    "Classifiers and splits": ("classifiers", "split", "repeats", "train_size", "positive", "measure", "curve", "seed"),
+    "Documents": ("classes", "jsonl_files", "parquet_files", "reader", "positive"),
+    "Comparison": ("repeats", "train_size", "measure", "curve", "seed"),
     "Public corpora instead of your own documents": (
         "suite", "names", "systems", "flips", "online", "part", "resume", "show", "markdown", "data",
     ),
@@ -35,67 +34,66 @@ _SECTIONS = {
 
 @click.command(
     cls=Command,
+    first=("ham", "spam", "csv_files", "classifiers", "split"),
     sections=_SECTIONS,
     examples=(
-        ("surebayes compare --ham ham.mbox --spam spam.mbox", "Four classifiers on your own mail."),
+        ("surebayes compare --ham ham.mbox --spam spam.mbox", "Compare four classifiers on your own mail."),
         ("surebayes compare --reader text --csv reviews.csv -c 'OpinionPoolNB(top=50)' -c ViewPool --split cv",
-         "Two, by cross-validation."),
+         "Compare two classifiers by cross-validation."),
         ("surebayes compare --ham ham/ --spam spam/ --split time -c 'TermWeighting + sklearn.svm.LinearSVC' --out x",
-         "Trained on the past; steps before a classifier; everything written into a folder."),
+         "Train on the past, with a step before the classifier; write the results to a folder."),
         ("surebayes compare --reader text --parquet news.parquet --label topics -c OpinionPoolNB -c mine:MyNB",
-         "A column of lists means several labels a document; MyNB is a class of mine.py, here or installed."),
+         "Compare on documents with lists of labels; MyNB is a class of your module mine."),
         ("surebayes compare --ham ham/ --spam spam/ -c ViewPool -c OpinionPoolNB --curve learning --out curves",
-         "How many documents each needs; tables as Markdown, LaTeX and CSV, pictures as PNG and SVG."),
-        ("surebayes compare --suite mail --corpus spamassassin", "Our pool and its peers on a public corpus."),
+         "Draw learning curves."),
+        ("surebayes compare --suite mail --corpus spamassassin", "Compare our pool and its peers on a public corpus."),
         ("surebayes compare --suite text --jobs 2 --out text.jsonl --resume",
-         "Public corpora, two processes; what the file has is not run again."),
+         "Compare on public corpora with two processes; skip results that the file already has."),
     ),
 )  # fmt: skip
 @_inputs.class_options
 @setting("reader")
 @click.option("-c", "--classifier", "classifiers", multiple=True, metavar="NAME", help=(
-    "A classifier: a name of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with "
-    "settings in parentheses if wanted. ViewPool reads documents itself, all others get counts of words; ' + ' puts "
-    "steps before one. May be repeated."
+    "A classifier of surebayes, the full name of one of scikit-learn, or MODULE:NAME of your own, with parameters in "
+    "parentheses; ' + ' puts steps before it. ViewPool reads documents, all others counts of words. May be repeated."
 ))  # fmt: skip
 @setting("split", about=(
-    "Random hold-outs, cross-validation, or by time: mails by when they were received, rows of a table as they stand."
+    "Random hold-outs, cross-validation, or splits by time: mail by the time of receipt, tables in the order of rows."
 ))  # fmt: skip
-@setting("repeats", about="Hold-outs, folds or steps in time.")
-@setting("train_size", about="The share that trains.")
+@setting("repeats", about="Hold-outs, folds or time steps.")
+@setting("train_size", about="The training share of each split.")
 @click.option("--positive", metavar="NAME", help=(
-    "The positive of two classes. Default: the one named last; of a table spam, 1, yes and the like."
+    "The positive one of two classes. Default: the last one; in tables spam, 1, yes or the like."
 ))  # fmt: skip
 @setting("measure", about="The measure that decides wins and losses.")
 @click.option("--curve", type=click.Choice(["learning", "noise"]), help=(
-    "Measure with ever more of the training documents, or with ever more of their labels wrong."
+    "Measure at increasing numbers of training documents, or of wrong labels."
 ))  # fmt: skip
 @setting("seed")
-@setting("jobs", about="How many processes.")
+@setting("jobs", about="Processes.")
 @setting("data")
 @click.option("--out", type=click.Path(readable=False), help=(
-    "A folder for Markdown, LaTeX, JSON, CSV and pictures; with --suite a file that each result is appended to, a line "
-    "of JSON each."
+    "The folder for tables (Markdown, LaTeX, JSON, CSV) and pictures; with --suite the file of results, as JSON lines."
 ))  # fmt: skip
 @click.option("--suite", type=click.Choice(["mail", "text"]), help="Compare our pool and its peers on public corpora.")
-@click.option("--corpus", "names", multiple=True, metavar="NAME", help="Only this corpus. May be repeated.")
-@click.option("--system", "systems", multiple=True, metavar="NAME", help="Only this system. May be repeated.")
+@click.option("--corpus", "names", multiple=True, metavar="NAME", help="Use only this corpus; may be repeated.")
+@click.option("--system", "systems", multiple=True, metavar="NAME", help="Use only this system; may be repeated.")
 @click.option("--flips", type=click.IntRange(min=0), default=3, metavar="N", help=(
-    "On mail: how many runs with 5% of the training labels flipped. Default: 3."
+    "On mail: runs with 5% of the training labels flipped. Default: 3."
 ))  # fmt: skip
-@click.option("--online/--no-online", default=True, help="On mail: also message by message.")
+@click.option("--online/--no-online", default=True, help="On mail: whether to run message by message too.")
 @click.option("--part", type=click.FloatRange(0, 1, min_open=True), default=1.0, metavar="SHARE", help=(
-    "How much of each stream, or of the folds. Default: 1."
+    "The share of each stream, or of the folds, to use. Default: 1."
 ))  # fmt: skip
-@click.option("--resume", is_flag=True, help="Leave out what the file of --out has of the same version and settings.")
-@click.option("--show", is_flag=True, help="Run nothing, print the tables of the file of --out.")
-@click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
+@click.option("--resume", is_flag=True, help="Skip results that --out FILE already has.")
+@click.option("--show", is_flag=True, help="Only print the tables of the file of --out.")
+@click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @_show.output_options
 def compare(suite: str | None, data: str | None, as_json: bool | None, **options: Any) -> None:
     """Compare classifiers on your own documents, or on public corpora (--suite).
 
-    All on the same splits: every measure, wins and losses, the corrected resampled t-test, ROC curves where false
-    alarms are few.
+    Runs all classifiers on the same splits. Prints every measure, wins and losses, the corrected resampled t-test, and
+    ROC curves at low false-alarm rates.
     """
     names = ("names", "systems", "flips", "online", "part", "resume", "show", "markdown")
     of_suite = {name: options.pop(name) for name in names}
@@ -117,7 +115,7 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     options["reader"] = options["reader"] or assumed
     names = list(dict.fromkeys(options["classifiers"])) or None
     if options["measure"] not in MEASURES:
-        raise click.UsageError(f"There is no measure {options['measure']!r}; there are {', '.join(MEASURES)}.")
+        raise click.UsageError(f"Unknown measure {options['measure']!r}. Measures: {', '.join(MEASURES)}.")
     for name in names or ():  # what is wrong with a name is said before hours of work
         try:
             steps_of(name, options["reader"])
@@ -132,7 +130,9 @@ def _on_documents(as_json: bool | None, **options: Any) -> None:
     if options["split"] == "time" and options["reader"] == "mail":
         order = times_of(contents, [document.name for document in documents])
     elif options["split"] == "time" and len(inputs.sources.sources) > 1:
-        raise click.UsageError("Texts can be split by time only if they come from one table, in the order of time.")
+        raise click.UsageError(
+            "--split time needs texts from one table, with rows in order of time. Got several tables."
+        )
     if is_multilabel(labels) and options["positive"]:
         raise click.UsageError("--positive is for two classes; these documents have lists of labels.")
     classes = list(dict.fromkeys(source.label or "" for source in inputs.sources.sources))
@@ -187,14 +187,14 @@ def _print_curve(curve: Curve, measure: str, out: str | None, as_json: bool | No
 
 def _check_measure(measure: str, measured: Iterable[str]) -> None:
     if measure not in measured:
-        raise click.UsageError(f"{measure!r} can't be measured on these documents; {', '.join(measured)} can.")
+        raise click.UsageError(f"{measure!r} can't be measured on these documents. Use {', '.join(measured)}.")
 
 
 def _write(result: Any, folder: str) -> None:
     from surebayes.research import papers
 
     papers.write([result], Path(folder))
-    _show.note(f"Written: {folder}")
+    _show.note(f"Wrote {folder}")
 
 
 def _print(comparison: Comparison, measure: str, out: str | None, as_json: bool | None) -> None:
@@ -255,11 +255,11 @@ def _run_suite(suite: str, as_json: bool | None, jobs: int, out: str | None, **o
     from surebayes.research import suites
 
     if (options["resume"] or options["show"]) and out is None:
-        raise click.UsageError("--resume and --show need the file of an earlier run: give --out FILE.")
+        raise click.UsageError("--resume and --show need --out FILE, the results of an earlier run.")
     if out is not None and Path(out).is_dir():
-        raise click.UsageError(f"With --suite --out must be a file. Got the folder {out}.")
+        raise click.UsageError(f"With --suite, --out must be a file. Got the folder {out}.")
     if options["show"] and not Path(str(out)).exists():
-        raise click.UsageError(f"There is no file {out}.")
+        raise click.UsageError(f"File not found: {out}. --show prints the results of an earlier run.")
     json_lines = _show.wants_json(as_json) and not options["markdown"]
     if options["show"]:
         results = suites.show_file(str(out), suite)
@@ -283,7 +283,7 @@ def _check_suite(suite: str, names: Sequence[str], systems: Sequence[str]) -> No
     ):  # fmt: skip
         for name in wanted:
             if name not in known:
-                raise click.UsageError(f"The {suite} suite has no {what} {name!r}; it has {'; '.join(known)}.")
+                raise click.UsageError(f"The {suite} suite has no {what} {name!r}. Choose from {'; '.join(known)}.")
 
 
 def _print_suite(results: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""corpora: what there is, where to get it, and whether yours is complete."""
+"""corpora: the catalogue of corpora, and checks of yours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.group(cls=Subgroup)
 def corpora() -> None:
-    """Corpora: what there is, where to get it, and whether yours is complete."""
+    """List, describe and check corpora."""
 
 
-@corpora.command("list", examples=(("surebayes corpora list", "Every corpus, and which of them you have."),))
+@corpora.command("list", examples=(("surebayes corpora list", "List all corpora, and mark yours."),))
 @setting("data")
 @_show.output_options
 def list_(data: str | None, as_json: bool | None) -> None:
-    """List every corpus of the catalogue, and which of them the folder of corpora holds."""
+    """List all corpora, and mark those in the folder of corpora."""
     from surebayes import corpora as catalogue
 
     paths = catalogue.available(data or None)
@@ -40,9 +40,9 @@ def list_(data: str | None, as_json: bool | None) -> None:
     rows = [(name, entry.documents, entry.kind, presence[name], entry.title) for name, entry in entries.items()]
     _show.print_table(("name", "documents", "kind", "here", "corpus"), rows)
     if paths:
-        _show.say(f"Here: in {_folder(paths)}. Gone: nobody gives it away. More about one: surebayes corpora info NAME")
+        _show.say(f"Here: in {_folder(paths)}. Gone: no longer distributed. Details: surebayes corpora info NAME")
     else:
-        _show.note("None found: put corpora into one folder and name it with --data or SUREBAYES_DATA.")
+        _show.note("No corpora found. Put them into one folder, and name it with --data or SUREBAYES_DATA.")
 
 
 def _folder(paths: Any) -> str:
@@ -53,16 +53,16 @@ def _folder(paths: Any) -> str:
 _FACTS = {
     "title": "corpus", "publisher": "publisher", "licence": "terms", "contents": "contents", "documents": "documents",
     "classes": "classes", "splits": "splits", "used_by": "used by", "stands_in_for": "stands in for", "notes": "notes",
-    "obtain": "to be had from", "path": "here",
+    "obtain": "source", "path": "here",
 }  # fmt: skip
 
 
-@corpora.command(examples=(("surebayes corpora info reuters21578", "Publisher, terms, contents, how to get it."),))
+@corpora.command(examples=(("surebayes corpora info reuters21578", "Describe one corpus."),))
 @setting("data")
 @_show.output_options
 @click.argument("name")
 def info(name: str, data: str | None, as_json: bool | None) -> None:
-    """Show what a corpus is: publisher, terms, contents, how to get it."""
+    """Describe a corpus: publisher, terms, contents and source."""
     from surebayes import corpora as catalogue
 
     known = catalogue.catalogue()
@@ -92,8 +92,8 @@ def _in_words(value: Any) -> Any:
 
 @corpora.command(
     examples=(
-        ("surebayes corpora check", "Every corpus that you have; exit code 1 if a count differs."),
-        ("surebayes corpora check webkb --data ~/corpora", "One of them."),
+        ("surebayes corpora check", "Check all your corpora; exit with 1 if a count differs."),
+        ("surebayes corpora check webkb --data ~/corpora", "Check one corpus."),
     )
 )
 @setting("data")
@@ -101,12 +101,12 @@ def _in_words(value: Any) -> Any:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json: bool | None) -> None:
-    """Read corpora, count them, and compare with the published counts."""
+    """Compare the counts of corpora with the published ones."""
     from surebayes import corpora as catalogue
 
     wanted = names or tuple(catalogue.available(data or None))
     if not wanted:
-        raise catalogue.CorpusMissing("No corpora found: name their folder with --data or SUREBAYES_DATA.")
+        raise catalogue.CorpusMissing("No corpora found. Name their folder with --data or SUREBAYES_DATA.")
     checks = []
     with _show.progress("reading corpora", len(wanted), "corpora") as counter:
         for name in wanted:

@@ -18,28 +18,37 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
+    first=("table_number", "figure_number", "item", "listing", "out"),
+    arguments={"PAPER": "kolcz-yih, kim-seo-rim, frank-bouckaert, junejo-karim, kolcz-chowdhury or all."},
     examples=(
-        ("surebayes reproduce kolcz-yih --table 2", "A table of a paper, our figures beside the published ones."),
-        ("surebayes reproduce frank-bouckaert --out results/", "A whole paper, as Markdown, JSON, CSV and pictures."),
+        ("surebayes reproduce kolcz-yih --table 2", "Reproduce one table of a paper."),
+        ("surebayes reproduce frank-bouckaert --out results/",
+         "Write a whole paper as Markdown, JSON, CSV and pictures."),
         ("surebayes reproduce frank-bouckaert --figure 2 --set runs=2 --set corpora=webkb",
-         "A quicker look; every output says how it was run."),
-        ("surebayes reproduce kim-seo-rim --list", "Its tables and figures, and the options of each."),
-        ("surebayes reproduce all --jobs 2 --out results/", "All five papers."),
+         "Run a quicker version; every output states its options."),
+        ("surebayes reproduce kim-seo-rim --list", "List the tables and figures of a paper, with their options."),
+        ("surebayes reproduce all --jobs 2 --out results/", "Reproduce all five papers."),
     ),
 )  # fmt: skip
-@click.option("--table", "table_number", type=int, metavar="N", help="Only the table of this number.")
-@click.option("--figure", "figure_number", type=int, metavar="N", help="Only the figure of this number.")
-@click.option("--item", metavar="NAME", help='Only this item, for example "label noise".')
-@click.option("--list", "listing", is_flag=True, help="List the items and their options; nothing is run.")
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="An option of the items, such as runs=3.")
+@click.option("--table", "table_number", type=int, metavar="N", help="Reproduce only this table.")
+@click.option("--figure", "figure_number", type=int, metavar="N", help="Reproduce only this figure.")
+@click.option("--item", metavar="NAME", help='Reproduce only this item, such as "label noise".')
+@click.option("--list", "listing", is_flag=True, help="List the items and their options without running them.")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set an option, such as runs=3; may be repeated.",
+)
 @click.option(
     "--out",
     type=click.Path(readable=False, file_okay=False),
     help="Write Markdown, JSON, CSV, PNG and SVG into this folder.",
 )
-@setting("jobs")
+@setting("jobs", about="Processes.")
 @setting("data")
-@setting("cache")
+@setting("cache", about="The folder where results are cached.")
 @_show.output_options
 @click.argument("paper", metavar="PAPER")
 @click.pass_context
@@ -55,11 +64,10 @@ def reproduce(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Reproduce a paper's tables and figures, the published figures beside ours.
+    """Reproduce a paper's tables and figures beside the published ones.
 
-    PAPER is kolcz-yih, kim-seo-rim, frank-bouckaert, junejo-karim, kolcz-chowdhury or all. Corpora come from
-    SUREBAYES_DATA. Counts and results are cached, so a run that was interrupted resumes where it stopped. In a pipe,
-    the results are one JSON list.
+    Reads corpora from SUREBAYES_DATA. Counts and results are cached, so an interrupted run resumes where it stopped.
+    In a pipe, prints the results as one JSON list.
     """
     from surebayes.research import papers
 
@@ -81,7 +89,7 @@ def reproduce(
     if len(empty) == len(results):
         from surebayes.research.corpora import CorpusMissing
 
-        raise CorpusMissing(f"Nothing can be shown without the corpora. {_what_is_missing(empty)}")
+        raise CorpusMissing(f"No corpora, no results. {_what_is_missing(empty)}")
     if _show.wants_json(as_json):
         click.echo(papers.as_json(results))
     else:
@@ -90,7 +98,7 @@ def reproduce(
             papers.print_rich(result, out)
     partly = [result for result in results if not result.records or any(r.ours is None for r in result.records)]
     if partly and not (options["data"] or os.environ.get("SUREBAYES_DATA")):
-        _show.note(f"Not, or not wholly, run: {_show.some([r.item for r in partly])}. {_what_is_missing(partly)}")
+        _show.note(f"Not run, or only in part: {_show.some([r.item for r in partly])}. {_what_is_missing(partly)}")
         ctx.exit(66)
     if empty:
         _show.note(f"Not run: {_show.some([result.item for result in empty])}. {_what_is_missing(empty)}")
@@ -114,7 +122,7 @@ def _run(
         results = [result for name in names for result in papers.reproduce(name, item, lab, **chosen)]
     if out is not None:
         papers.write(results, Path(out))
-        _show.note(f"Written: {out}")
+        _show.note(f"Wrote {out}")
     return results
 
 
@@ -138,7 +146,7 @@ def _list_items(names: Sequence[str], as_json: bool | None) -> None:
             for r in records
             if r["paper"] == name
         ]
-        _show.print_table(("item", "what it is", "options"), rows, f"{name}: {papers.title(name)}")
+        _show.print_table(("item", "meaning", "options"), rows, f"{name}: {papers.title(name)}")
 
 
 def _option(name: str, default: Any) -> str:

@@ -75,6 +75,7 @@ TOPICS = {
 HELP = ["-h", "--help"]
 """The options that show the help of a command."""
 _HYPHEN = "\u2011"
+_WIDEST = 24  # letters of an option with its text beside it; of a longer one the text begins on the next line
 
 
 class _Formatter(click.HelpFormatter):
@@ -183,19 +184,20 @@ class Command(click.Command):
         records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx) if isinstance(p, click.Option)}
         if self.arguments:
             yield "Arguments", list(self.arguments.items())
-        headings = {"Options": self.first, **self.sections, **TOPICS}
-        if not self.first:
-            headings = {"Options": [name for name in records if name is not None]}
-        for heading, names in {**headings, "Other options": list(records)}.items():
+        first = self.first or list(records)
+        topics = {heading: names for heading, names in TOPICS.items() if heading not in self.sections}
+        for heading, names in {"Options": first, **self.sections, **topics, "Other options": list(records)}.items():
             rows = [record for name in names if (record := records.pop(name, None)) is not None]
             if rows:
                 yield heading, rows
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments and options under their headings."""
-        for heading, rows in self.topics(ctx):
+        topics = list(self.topics(ctx))
+        width = max((len(name) for _, rows in topics for name, _ in rows if len(name) <= _WIDEST), default=0)
+        for heading, rows in topics:
             with formatter.section(heading):
-                formatter.write_dl(rows)
+                formatter.write_dl([(f"{name:<{width}}", about) for name, about in rows], col_max=_WIDEST)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """Read the settings file before the arguments: they name the folder that holds it."""

@@ -1,4 +1,4 @@
-"""Where labelled documents come from: ``--ham``, ``--spam``, ``--class NAME=PATH`` and tables."""
+"""The documents of a command line: ``--ham``, ``--spam``, ``--class NAME=PATH``, paths and tables."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from surebayes.datasets.tables import TABLES, listed
 
 _PATH = click.Path(readable=False)
 
+PATH_ARGUMENT = {"PATH...": "Documents: a Maildir, mbox, MH folder, folder of files, or file; - for standard input."}
+"""The help of arguments that name documents."""
+
 
 class _Labelled(ParamType):
     """NAME=PATH."""
@@ -28,7 +31,7 @@ class _Labelled(ParamType):
             return value
         name, sign, path = str(value).partition("=")
         if not sign or not name or not path:
-            self.fail(f"expected NAME=PATH, for example spam=Maildir/.Junk. Got {value!r}.", param, ctx)
+            self.fail(f"Expected NAME=PATH, such as spam=Maildir/.Junk. Got {value!r}.", param, ctx)
         return name, path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -53,20 +56,20 @@ class Inputs:
     skipped: list[str] = field(default_factory=list)
 
     def allow_empty(self) -> None:
-        """Go on with a word where a folder has no documents: an empty Maildir must not fail a nightly job."""
-        self.sources.empty = lambda sentence: _show.note(f"{sentence} Nothing to do there.")
+        """Accept folders without documents, with a note: an empty Maildir must not fail a nightly job."""
+        self.sources.empty = lambda sentence: _show.note(f"{sentence} Skipped.")
 
     @property
     def usual_reader(self) -> str:
-        """What the documents are where nobody says: plain text where all come from tables, else mail."""
+        """The default reader: plain text if all documents come from tables, else mail."""
         return "text" if self.sources.are_tables else "mail"
 
     def report(self) -> None:
-        """Print what was left out: the first few in full."""
+        """Print what was skipped: the first few in full."""
         for sentence in self.skipped[:5]:
-            _show.note(f"left out: {sentence}")
+            _show.note(f"skipped: {sentence}")
         if len(self.skipped) > 5:
-            _show.note(f"left out: {len(self.skipped) - 5:,} more")
+            _show.note(f"skipped: {len(self.skipped) - 5:,} more")
 
 
 def table_options(function: Any) -> Any:
@@ -82,9 +85,10 @@ def table_options(function: Any) -> Any:
             setting("encoding"),
             setting("delimiter"),
             click.option("--header/--no-header", default=True, help=(
-                "Whether a CSV file starts with names; if not, --text and --label take column numbers."
+                "Whether the first line of a CSV file names its columns; if not, --text and --label take column "
+                "numbers."
             )),
-            click.option("--skip-bad", is_flag=True, help="Leave out files and rows that can't be read, and say so."),
+            click.option("--skip-bad", is_flag=True, help="Skip files and rows that can't be read, and report them."),
         )
     ):  # fmt: skip
         function = option(function)
@@ -96,10 +100,10 @@ def class_options(function: Any) -> Any:
     function = table_options(function)
     for option in (
         click.option("--class", "classes", type=_Labelled(), metavar="NAME=PATH", multiple=True, help=(
-            "Documents of a class: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
+            "Documents of one class: a Maildir, mbox, MH folder, folder of files, or file; may be repeated."
         )),
-        click.option("--spam", "spam", type=_PATH, multiple=True, help="Short for --class spam=PATH."),
-        click.option("--ham", "ham", type=_PATH, multiple=True, help="Short for --class ham=PATH."),
+        click.option("--spam", "spam", type=_PATH, multiple=True, help="Spam; short for --class spam=PATH."),
+        click.option("--ham", "ham", type=_PATH, multiple=True, help="Good mail; short for --class ham=PATH."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -137,7 +141,7 @@ def taken(
     if not sources:
         offered = f"--ham PATH --spam PATH, --class NAME=PATH, {listed()} FILE"
         raise click.UsageError(
-            f"No documents: give {offered if labelled else 'a PATH, - for standard input, or a table'}."
+            f"No documents. Give {offered if labelled else 'a PATH, - for standard input, or a table'}."
         )
     inputs.sources = Sources(sources)
     return inputs
@@ -149,7 +153,7 @@ def _check_contradictions(named: Sequence[tuple[str, str]]) -> None:
     for label, path in named:
         other = label_of.setdefault(os.path.realpath(path), label)
         if other != label:
-            raise click.UsageError(f"{path} is given as {other} and as {label}; its documents can't be both.")
+            raise click.UsageError(f"{path} is given as both {other} and {label}. Give each path for one class.")
 
 
 def delimiter_of(value: str | None) -> str | None:

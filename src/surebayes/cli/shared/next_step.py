@@ -1,4 +1,4 @@
-"""What to do next: a command that will work, with the documents that there are."""
+"""The next step: a command that works with the documents at hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, conf
     >>> advice.command
     "surebayes calibrate -m 'my filter' --max-fpr 0.01"
     >>> advice.why
-    'a threshold with a promise: at most 1% false alarms. 0.1% needs 2,995 documents set aside; there are 489'
+    'a threshold with a promise of at most 1% false alarms; 0.1% needs 2,995 documents set aside, and there are 489'
     """
     folder, classes = shlex.quote(model), list(reserved)
     positive = classes[1]
@@ -56,15 +56,15 @@ def after_training(model: str, reserved: Mapping[str, int], max_fpr: float, conf
     calibrate = f"surebayes calibrate -m {folder}{whose}"
     for rate in (max_fpr, *(rate for rate in _RATES if rate > max_fpr)):
         if negatives and smallest_rate(negatives, confidence) <= rate:
-            why = f"a threshold with a promise: at most {percent(rate)} false alarms"
+            why = f"a threshold with a promise of at most {percent(rate)} false alarms"
             if rate == max_fpr:
                 return Advice(calibrate, why)
             needs = f"{percent(max_fpr)} needs {needed(max_fpr, confidence):,} documents set aside"
-            return Advice(f"{calibrate} --max-fpr {rate:g}", f"{why}. {needs}; there are {negatives:,}")
+            return Advice(f"{calibrate} --max-fpr {rate:g}", f"{why}; {needs}, and there are {negatives:,}")
     return Advice(
         f"surebayes classify -m {folder} PATH",
-        f"a promise on false alarms needs more documents that it has not learnt: {needed(0.05, confidence):,} for "
-        f"{percent(0.05)}, {needed(0.001, confidence):,} for {percent(0.001)}; give them to `surebayes calibrate`",
+        f"a promise on false alarms needs more documents set aside: {needed(0.05, confidence):,} for {percent(0.05)}, "
+        f"{needed(0.001, confidence):,} for {percent(0.001)}; give them to `surebayes calibrate`",
     )
 
 

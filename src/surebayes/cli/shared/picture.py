@@ -60,17 +60,17 @@ def print_explanation(name: str, classes: Sequence[str], verdict: Verdict, why: 
 
 
 def turning(reversal: float | None) -> str:
-    """Return how many corrections would turn a verdict, in words.
+    """Return how many corrections would reverse a verdict, in words.
 
     Examples
     --------
     >>> turning(0.3), turning(2.0)
-    ('1 correction would turn the verdict', '2 corrections would turn the verdict')
+    ('1 correction would reverse the verdict', '2 corrections would reverse the verdict')
     """
     if reversal is None or reversal == float("inf"):
-        return "no correction would turn the verdict"
+        return "no correction would reverse the verdict"
     whole = max(-int(-reversal // 1), 1)
-    return f"{whole:,} correction{'s' if whole > 1 else ''} would turn the verdict"
+    return f"{whole:,} correction{'s' if whole > 1 else ''} would reverse the verdict"
 
 
 def _number(value: float, digits: int = 3) -> str:

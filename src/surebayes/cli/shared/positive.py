@@ -1,4 +1,4 @@
-"""The positive class of two on the command line: as given, as the labels say, as a person answers, or as is said."""
+"""The positive one of two classes: given by an option, guessed from the labels, or asked for."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def output_options(function: Any) -> Any:
         "--json/--no-json",
         "as_json",
         default=None,
-        help="JSON, or text for people. Default: text on a terminal, JSON elsewhere.",
+        help="Print JSON or text. Default: text on a terminal, JSON elsewhere.",
     )(function)
 
 

@@ -25,20 +25,18 @@ USAGE = """\
 usage: surebayes filter -m DIR [--users DIR --user NAME] [--exit-code]
                         [--x-spam] [--config FILE] < mail > mail
 
-Model a mail and add X-Surebayes-* header fields; the body stays as it is.
+Judge one message and add X-Surebayes-* header fields; the body is unchanged.
   -m, --model DIR  the filter's folder (or the environment variable
                    SUREBAYES_MODEL)
   --users DIR --user NAME
-                   judge by that person's layer in a folder of persons, or by
-                   -m DIR until there is one (or SUREBAYES_USERS,
-                   SUREBAYES_USER)
-  --exit-code      exit with 1 for the positive class, 75 after an error;
-                   otherwise 0, or 75 if the mail was not written
+                   judge by that person's layer, or by -m DIR until there is
+                   one (or SUREBAYES_USERS, SUREBAYES_USER)
+  --exit-code      exit with 1 for the positive class, with 75 after an error;
+                   without it 0, or 75 if the message was not written
   --x-spam         add X-Spam-Flag, X-Spam-Score and X-Spam-Status too, and
-                   remove those that came with the mail (or SUREBAYES_X_SPAM=1,
-                   or x_spam = true in the filter's config.toml);
-                   --no-x-spam: don't
-  --config FILE    a file of settings (or SUREBAYES_CONFIG); without it,
+                   remove existing ones (or SUREBAYES_X_SPAM=1, or
+                   x_spam = true in config.toml); --no-x-spam turns it off
+  --config FILE    the settings file (or SUREBAYES_CONFIG); default:
                    config.toml in the filter's folder
 """
 
@@ -95,7 +93,7 @@ class Arguments:
             elif word in ("-h", "--help"):
                 self.help = True
             else:
-                self.problem = f"there is no option {word!r}"
+                self.problem = f"unknown option {word!r}"
 
     @property
     def has_new_settings(self) -> bool:
@@ -111,7 +109,7 @@ class Arguments:
             return False
 
     def choose_layer(self) -> None:
-        """Model by a person's layer, if they have one."""
+        """Judge by a person's layer, if they have one."""
         if not self.users:
             raise ValueError("--user needs --users: the folder of persons")
         from surebayes.filter.persons import judging_folder
@@ -129,7 +127,7 @@ class Arguments:
             self.model = self.model or settings["model"].value or ""
             self.users = self.users or settings["users"].value or ""
         except Exception as error:
-            _say(f"{_sentence(error)} The mail is judged without these settings.")
+            _say(f"{_sentence(error)} The message is judged without these settings.")
 
 
 def main(argv: "list[str]") -> int:
@@ -147,12 +145,12 @@ def main(argv: "list[str]") -> int:
         _pass_on(head, fields, (OWN, _X_SPAM) if x_spam else (OWN,))
         return code
     except BaseException as error:
-        _say(f"the mail could not be read or written: {_sentence(error)}")
+        _say(f"the message could not be read or written: {_sentence(error)}")
         return FAILED
 
 
 def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, bytes]], int]":
-    """Model the mail; return the header fields that say so, and the exit code."""
+    """Judge the mail; return the header fields that say so, and the exit code."""
     try:
         if arguments.problem:
             raise ValueError(arguments.problem)
@@ -161,13 +159,13 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
         if arguments.user:
             arguments.choose_layer()
         if not arguments.model:
-            raise ValueError("it needs a model: -m DIR, or the environment variable SUREBAYES_MODEL")
+            raise ValueError("no filter given: use -m DIR or the environment variable SUREBAYES_MODEL")
         fields, positive = verdict_fields(arguments.model, head, arguments.x_spam)
         return fields, int(positive and arguments.exit_code)
     except Exception as error:  # a mail is worth more than a verdict on it
         problem = _sentence(error)
-        _say(f"{problem} The mail is passed on without a verdict." if problem[-1:] in ".?" else
-             f"{problem}; the mail is passed on without a verdict")  # fmt: skip
+        _say(f"{problem} The message is passed on without a verdict." if problem[-1:] in ".?" else
+             f"{problem}; the message is passed on without a verdict")  # fmt: skip
         return [_error_field(problem)], FAILED if arguments.exit_code else 0
 
 
