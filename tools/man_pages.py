@@ -75,11 +75,15 @@ def paragraphs(text: str) -> Iterator[str]:
 
 def options(command: click.Command, ctx: click.Context) -> Iterator[str]:
     """Return the options, with what `--help` says of each."""
-    records = [record for parameter in command.get_params(ctx) if (record := parameter.get_help_record(ctx))]
-    if records:
-        yield ".SH OPTIONS"
-    for names, about in records:
-        yield from (".TP", f".B {roff(names)}", roff(" ".join(about.split())) or "\\&")
+    if isinstance(command, Command):
+        topics = list(command.topics(ctx))
+    else:
+        records = (parameter.get_help_record(ctx) for parameter in command.get_params(ctx))
+        topics = [("Options", [record for record in records if record])]
+    for heading, rows in topics:
+        yield f".SH {heading.upper()}" if heading in ("Arguments", "Options") else f".SS {roff(heading)}"
+        for names, about in rows:
+            yield from (".TP", f".B {roff(names)}", roff(" ".join(about.split())) or "\\&")
     if isinstance(command, click.Group):
         yield ".SH COMMANDS"
         for word in command.list_commands(ctx):

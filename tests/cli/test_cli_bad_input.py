@@ -67,7 +67,7 @@ def test_missing_label_in_a_table_names_the_row_and_changes_nothing(run, mine, t
     ran = run("train", "-m", mine, "--csv", table, "--skip-bad", "--reserve", "0")
     assert ran.code == 0
     assert ran.records()[0]["skipped"] == 1
-    assert "left out" in ran.err
+    assert "skipped: " in ran.err
 
 
 def test_failed_training_of_a_new_filter_leaves_no_folder(run, tmp_path, mails):
@@ -236,8 +236,8 @@ def test_filter_in_use_is_try_again(run, mine, mails, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (RuntimeError("odd"), 70, "An error inside surebayes: RuntimeError: odd"),
-        (MemoryError(), 71, "not enough memory"),
+        (RuntimeError("odd"), 70, "Internal error: RuntimeError: odd"),
+        (MemoryError(), 71, "Out of memory"),
         (ImportError("Drawing needs matplotlib: pip install 'surebayes[plots]'"), 69, "surebayes[plots]"),
         (KeyboardInterrupt(), 130, "Interrupted"),
     ],
@@ -257,7 +257,7 @@ def test_no_error_shows_a_traceback(run, mine, mails, monkeypatch, error, code, 
     [
         (("trian",), "No such command 'trian'"),
         (("train", "--hma", "x"), "No such option"),
-        (("train", "--class", "spam", "-m", "x"), "expected NAME=PATH"),
+        (("train", "--class", "spam", "-m", "x"), "Expected NAME=PATH"),
         (("calibrate", "-m", "x", "--max-fpr", "2"), "max_fpr must be a number between 0 and 1"),
         (("classify", "-m", "x"), "No documents"),
         (("classify",), "Missing option"),
@@ -286,7 +286,7 @@ def test_one_path_for_two_classes_is_refused(run, mails, tmp_path):
     for spam in (mails[0], mails[0] / ".." / mails[0].name):
         ran = run("train", "-m", tmp_path / "f", "--ham", mails[0], "--spam", spam)
         assert ran.code == 2
-        assert "is given as ham and as spam" in ran.err
+        assert "is given as both ham and spam" in ran.err
     assert not (tmp_path / "f").exists()
     assert run("evaluate", "-m", tmp_path / "f", "--ham", mails[0], "--class", f"eggs={mails[0]}").code == 2
 
@@ -303,7 +303,7 @@ def test_documents_with_two_labels_are_left_out_and_counted(run, mails, tmp_path
     assert ran.code == 0, ran.err
     (record,) = ran.records()
     assert record["contradictory"] == 3
-    assert "left out: 3 documents that were given as more than one class" in ran.err
+    assert "skipped: 3 documents that were given as more than one class" in ran.err
     assert record["documents"]["ham"] == sum(1 for _ in mails[0].iterdir()) - 3
     assert record["documents"]["spam"] == sum(1 for _ in mails[1].iterdir())
 
@@ -483,7 +483,7 @@ def test_a_training_that_was_cut_short_is_noticed_and_mended_by_the_same_again(
         )
     else:
         these, later = (("--csv", texts_as_table(tmp_path / f"{n}.csv", n, n)) for n in (90, 3))
-    told = "cut short before"
+    told = "stopped before it fitted"
     with monkeypatch.context() as cut_short:
         cut_short.setattr(_Training, "_weigh_in_turns", lambda *_: None)
         cut_short.setattr(_Training, "_weigh", lambda *_, **__: None)

@@ -132,3 +132,30 @@ def test_filters_own_help_names_the_same_options():
     }
     for flag in flags - {"--config"}:
         assert flag in one_shot.USAGE
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_begins_with_at_most_five_options(words):
+    """A command of many options shows the few that most readers need, then the others by topic."""
+    command = LEAVES[words]
+    context = click.Context(command, info_name=words[-1])
+    topics = {heading: rows for heading, rows in command.topics(context) if heading != "Arguments"}
+    heading, rows = next(iter(topics.items()))
+    assert heading == "Options"
+    options = [parameter for parameter in command.get_params(context) if isinstance(parameter, click.Option)]
+    assert sum(map(len, topics.values())) == len(options)  # none is lost, none shown twice
+    if len(options) > 9:
+        assert len(rows) == 5
+        assert set(command.first) <= {parameter.name for parameter in options}
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_says_what_every_argument_is(words):
+    arguments = [parameter for parameter in LEAVES[words].params if isinstance(parameter, click.Argument)]
+    names = [parameter.make_metavar(click.Context(LEAVES[words])).strip("[]") for parameter in arguments]
+    assert list(LEAVES[words].arguments) == [name for name in names if not name.startswith("{")]
+
+
+def test_commands_of_researchers_come_last():
+    assert list(SECTIONS)[-1] == "Research"
+    assert set(SECTIONS["Research"]) == {"compare", "reproduce", "corpora", "trec"}

@@ -71,8 +71,8 @@ def test_a_layer_by_command(place, capsys):
     assert why["layers"]["score"] == pytest.approx(why["score"])
     assert main(["explain", "-m", "mine", "--no-json", f"ham/{ham}"]) == 0
     printed = capsys.readouterr().out
-    assert "The base says ham" in printed
-    assert "No promise for this layer" in printed
+    assert "Verdict of the base: ham" in printed
+    assert "This layer has no promise of its own" in printed
     assert run(capsys, "tune", "-m", "mine")[0] == 65
     assert run(capsys, "train", "-m", "bad", "--base", "nothing", "--ham", "ham")[0] == 66
     assert not os.path.exists("bad")
@@ -221,6 +221,6 @@ def test_erasing_reaches_the_layer_and_what_the_site_remembers_for_its_owner(pla
         assert site.remembered() == []
     code = main(["erase", "-m", "site", "secret.eml", "--no-json"])
     assert code == 0
-    assert capsys.readouterr().out.startswith("Nothing of that kind was learnt, set aside or remembered")
+    assert capsys.readouterr().out.startswith("No such message was learnt, set aside or remembered")
     assert main(["erase", "-m", "site"]) == 2
-    assert "Say what to erase" in capsys.readouterr().err
+    assert "Nothing to erase" in capsys.readouterr().err

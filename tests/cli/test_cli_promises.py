@@ -82,7 +82,7 @@ def test_names_of_columns_and_of_the_positive_label(capsys, monkeypatch, tmp_pat
     assert "name the positive one with --positive" in done.err
     done = run_here(capsys, monkeypatch, *words, "--mislabelled", "2")
     assert done.code == 2
-    assert "expected two whole numbers such as 3,2" in done.err
+    assert "Expected two whole numbers such as 3,2" in done.err
 
 
 def test_bad_rows_are_an_error_or_counted(capsys, monkeypatch, tmp_path, rows):
@@ -229,7 +229,7 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     assert [row["system"] for row in record["rankings"]] == ["x-spam-status", "surebayes"]
     done = run_here(capsys, monkeypatch, *words, "--no-json", "--no-beside")
     assert done.code == 0
-    for part in ("Left out, without it:", "The threshold in use (from 3 on):", "is called spam: at most 5% of ham"):
+    for part in ("Skipped for lack of a score:", "The current threshold (from 3 on):", "is called spam: at most 5% of ham"):
         assert part in done.out
     done = run_here(capsys, monkeypatch, "audit", *paths, "--by", "X-Nothing")
     assert done.code == 65

@@ -191,7 +191,7 @@ def test_verdicts_as_a_table(run, tables, model, tmp_path, suffix):
     ran = run("classify", "-m", model, "--csv", tables / "t.csv", "--keep", "id", "--keep", "label", "--out", out)
     assert ran.code == 0, ran.err
     assert ran.out == ""
-    assert f"160 verdicts are in {out}" in ran.err
+    assert f"Wrote 160 verdicts to {out}" in ran.err
     columns = ("file", "row", "id", "kept_label", "label", "score", "threshold", "probability")
     kept = [row.kept for row in Source(out, text="path", labelled=False, keep=columns)]
     for i, (values, record) in enumerate(zip(kept, plain, strict=True)):
@@ -214,7 +214,7 @@ def test_verdicts_on_mail_have_no_row(run, model, tmp_path):
 
 @pytest.mark.parametrize(("words", "code", "said"), [
     (["--csv", "T.csv", "--keep", "idd"], 65, "did you mean 'id'?"),
-    (["T.jsonl", "mail", "--keep", "id"], 2, "--keep names columns of tables"),
+    (["T.jsonl", "mail", "--keep", "id"], 2, "--keep copies columns of tables"),
     (["--csv", "T.csv", "--out", "v.txt"], 65, "must end in .csv, .tsv"),
     (["--csv", "T.csv", "--out", "none/v.csv"], 66, "none/v.csv"),
 ])  # fmt: skip
@@ -236,10 +236,10 @@ def test_a_row_is_explained(run, tables, model):
         assert [record["path"].split(", ")[1].split(" (")[0].split()[1] for record in ran.records()] == ["3", "160"]
     ran = run("explain", "-m", model, "--csv", tables / "t.csv", "--row", "161")
     assert ran.code == 65
-    assert "There is no row 161" in ran.err
+    assert "No row 161" in ran.err
     ran = run("explain", "-m", model, "--row", "1", "-", stdin=b"gold")
     assert ran.code == 2
-    assert "--row counts the rows of a table" in ran.err
+    assert "--row selects rows of a table" in ran.err
     ran = run("explain", "-m", model)
     assert ran.code == 2
     assert "or a table" in ran.err

@@ -68,6 +68,7 @@ def init(ctx: click.Context, model: str | None) -> None:
 @config.command(
     "set",
     settings=False,
+    arguments={"NAME": "A setting; `surebayes config show` lists them.", "VALUE": "Its new value."},
     examples=(("surebayes config set -m ~/mail-filter max_fpr 0.0005", "Set the largest false-alarm rate."),),
 )
 @model_option(required=False)
@@ -86,7 +87,11 @@ def set_(ctx: click.Context, model: str | None, name: str, value: str) -> None:
     _show.say(f"{name} = {_written(settings.change(path, name, value))} in {path}")
 
 
-@config.command(settings=False, examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Restore the default."),))
+@config.command(
+    settings=False,
+    arguments={"NAME": "A setting; `surebayes config show` lists them."},
+    examples=(("surebayes config unset -m ~/mail-filter max_fpr", "Restore the default."),),
+)
 @model_option(required=False)
 @click.argument("name")
 @click.pass_context

@@ -14,6 +14,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 
 @click.command(
     cls=Command,
+    first=("model", "versions", "document", "alarms", "limit"),
     examples=(
         ("surebayes history -m ~/mail-filter", "Show the last 50 lessons, newest first."),
         ("surebayes history -m ~/mail-filter --versions", "Show the versions that `rollback` can return to."),

@@ -162,6 +162,7 @@ def _print_certificate(certificate: Certificate) -> None:
 
 @click.command(
     cls=Command,
+    first=("ham", "spam", "by", "max_fpr", "confidence"),
     examples=(
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
          "What SpamAssassin's scores are worth on your own mail."),

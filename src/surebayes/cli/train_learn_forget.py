@@ -260,8 +260,8 @@ def _lessons(
 
 
 _SET_ASIDE = {
-    "already": "judged correctly, and stays set aside",
-    "learnt": "misjudged: learnt now, and counted for the promise with its earlier score",
+    "already": "judged correctly, and still set aside",
+    "learnt": "misjudged, and learnt now; the promise counts the earlier scores",
     "forgotten": "released now",
 }
 """What happens to a document that was set aside, by the outcome of its lesson."""

@@ -11,6 +11,7 @@ from surebayes.cli.shared.command import Command, model_option, setting
 
 @click.command(
     cls=Command,
+    first=("model", "views", "width", "drop_unjournaled", "who"),
     examples=(
         (
             "surebayes rebuild -m ~/mail-filter",

@@ -57,7 +57,10 @@ _FACTS = {
 }  # fmt: skip
 
 
-@corpora.command(examples=(("surebayes corpora info reuters21578", "Describe one corpus."),))
+@corpora.command(
+    arguments={"NAME": "A corpus; `surebayes corpora list` lists them."},
+    examples=(("surebayes corpora info reuters21578", "Describe one corpus."),),
+)
 @setting("data")
 @_show.output_options
 @click.argument("name")
@@ -91,14 +94,15 @@ def _in_words(value: Any) -> Any:
 
 
 @corpora.command(
+    arguments={"NAME...": "Corpora to check. Default: all of yours."},
     examples=(
         ("surebayes corpora check", "Check all your corpora; exit with 1 if a count differs."),
         ("surebayes corpora check webkb --data ~/corpora", "Check one corpus."),
-    )
+    ),
 )
 @setting("data")
 @_show.output_options
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME...]")
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], data: str | None, as_json: bool | None) -> None:
     """Compare the counts of corpora with the published ones."""

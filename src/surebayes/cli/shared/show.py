@@ -9,7 +9,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,8 +119,9 @@ def say(text: str, indent: int = 0, err: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a sentence beside the results, on stderr."""
-    say(text, err=True)
+    """Print a sentence on stderr, beside the results; where stderr is closed, the command goes on."""
+    with suppress(OSError, ValueError):
+        say(text, err=True)
 
 
 def console(stderr: bool = False) -> Console:
