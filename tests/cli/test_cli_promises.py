@@ -229,7 +229,11 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     assert [row["system"] for row in record["rankings"]] == ["x-spam-status", "surebayes"]
     done = run_here(capsys, monkeypatch, *words, "--no-json", "--no-beside")
     assert done.code == 0
-    for part in ("Skipped for lack of a score:", "The current threshold (from 3 on):", "is called spam: at most 5% of ham"):
+    for part in (
+        "Skipped for lack of a score:",
+        "The current threshold (from 3 on):",
+        "is called spam: at most 5% of ham",
+    ):
         assert part in done.out
     done = run_here(capsys, monkeypatch, "audit", *paths, "--by", "X-Nothing")
     assert done.code == 65

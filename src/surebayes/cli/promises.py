@@ -163,49 +163,51 @@ def _print_certificate(certificate: Certificate) -> None:
 @click.command(
     cls=Command,
     first=("ham", "spam", "by", "max_fpr", "confidence"),
+    sections={"A table of scores": ("table", "score", "label", "positive", "group")},
     examples=(
         ("surebayes audit --ham Maildir/.Archive --spam Maildir/.Junk --by X-Spam-Status",
-         "What SpamAssassin's scores are worth on your own mail."),
+         "Measure SpamAssassin's scores on your own mail."),
         ("surebayes audit --ham ham.mbox --spam spam.mbox --by X-Bogosity --plot roc.png",
-         "bogofilter's scores, with a picture."),
+         "Measure bogofilter's scores, and draw the ROC curve."),
         ("surebayes audit --ham ham/ --spam spam/ --by X-My-Score --threshold 7.5 --no-beside",
-         "Any header with a number in it, without a filter of ours for comparison."),
+         "Measure any header field with a number, without the comparison."),
         ("surebayes audit --scores scores.csv --threshold 0.5 --over-time audit.png",
-         "A column of scores from the first row to the last, with a picture over time."),
+         "Measure a column of scores, and draw the false alarms over time."),
     ),
 )  # fmt: skip
 @click.option("--ham", type=click.Path(readable=False), multiple=True, help=(
-    "Good mail: a Maildir, mbox, MH folder, folder of files or file. May be repeated."
+    "Good mail: a Maildir, mbox, MH folder, folder of files, or file; may be repeated."
 ))  # fmt: skip
-@click.option("--spam", type=click.Path(readable=False), multiple=True, help="Spam. May be repeated.")
+@click.option("--spam", type=click.Path(readable=False), multiple=True, help="Spam; may be repeated.")
 @click.option("--scores", "table", metavar="FILE", type=click.Path(readable=False), help=(
-    "Instead of mail a table (CSV, TSV, JSON lines or Parquet) with a score and a true label in each row, in the order "
-    "of time."
+    "A table instead of mail: CSV, TSV, JSON lines or Parquet, with a score and a correct label in each row, in order "
+    "of "
+    "time."
 ))  # fmt: skip
-@click.option("--score", default="score", metavar="COL", help="Its column or key of the score. Default: score.")
+@click.option("--score", default="score", metavar="COL", help="The column of the score. Default: score.")
 @setting("label")
 @click.option("--positive", metavar="LABEL", help=(
-    "Its label whose false alarms are counted. Default: of two, the one called spam, junk, 1, true, yes or the like."
+    "The label whose false alarms are counted. Default: spam, junk, 1, true, yes or the like."
 ))  # fmt: skip
-@click.option("--group", metavar="COL", help="Its column or key of what belongs together and counts as one.")
+@click.option("--group", metavar="COL", help="The column of groups that count as one document each.")
 @click.option("--by", metavar="HEADER", help=(
-    "The header with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), X-Bogosity "
-    "(bogofilter), or any other, whose first number counts."
+    "The header field with the score: X-Spam-Status (SpamAssassin), X-Spamd-Result or X-Spam-Score (rspamd), "
+    "X-Bogosity (bogofilter), or any other field, whose first number counts."
 ))  # fmt: skip
 @click.option("--threshold", type=float, metavar="SCORE", help=(
     "The score from which that filter calls mail spam. Default: as in the header field."
 ))  # fmt: skip
 @setting("max_fpr")
-@setting("confidence", about="Of the promise and of the intervals.")
+@setting("confidence", about="The confidence of the promise and of the intervals.")
 @click.option("--group-by", type=click.Choice(("mail", "copies", "near", "thread", "sender")), default="near", help=(
-    "What counts as one independent mail: each; those of equal or nearly equal text; beside these a thread, or all "
-    "of a sender. Default: near."
+    "The messages that count as one: none, copies, near copies, also those of one thread, or also those of one sender. "
+    "Default: near."
 ))  # fmt: skip
 @click.option("--burst", type=float, default=5.0, metavar="N", help=(
-    "Alarms that may come at once in the budget that is tried on the scores. Default: 5."
+    "The burst of the alarm budget that is simulated on the scores. Default: 5."
 ))  # fmt: skip
 @click.option("--over-time", metavar="FILE", type=click.Path(readable=False, dir_okay=False), help=(
-    "Draw false alarms and the bounds on their true rate over time into a PNG, SVG or PDF file (needs the extra "
+    "Draw the false alarms and the bounds on their rate over time into a PNG, SVG or PDF file (needs the extra "
     "`plots`)."
 ))  # fmt: skip
 @click.option("--beside/--no-beside", default=True, help=(
@@ -225,11 +227,10 @@ def audit(
 ) -> None:
     """Measure the scores that another filter left in your mail, and certify a threshold for them.
 
-    From the first mail to the last: the rate of false alarms that its threshold really has, with an interval, and with
-    bounds that hold at all times at once, whatever that filter learnt; the threshold that can be vouched for; what a
-    budget of alarms on its scores would have done; how much spam is found while few false alarms are made; and beside
-    it a surebayes filter that starts empty and judges each mail before it learns it. Mails without the header are left
-    out and counted. With --scores the same from a table.
+    Prints the false-alarm rate of that filter's threshold with an interval and with bounds that hold at all times; the
+    threshold that can be certified; the effect of an alarm budget; and the spam found at low false-alarm rates. For
+    comparison, a new surebayes filter judges each message before learning it, in order of time. Messages without the
+    header field are skipped and counted. --scores reads a table instead.
     """
     from surebayes.filter.evaluation import check_picture, draw_roc
     from surebayes.research import audit as audits
@@ -239,10 +240,10 @@ def audit(
     of_table = {name: options.pop(name) for name in ("score", "label", "positive", "group")}
     if table is not None:
         if ham or spam or by:
-            raise click.UsageError("--scores takes the place of --ham, --spam and --by.")
+            raise click.UsageError("--scores replaces --ham, --spam and --by. Give one or the other.")
         report = _audit_of_table(table, of_table, options)
     elif not (ham and spam and by):
-        raise click.UsageError("Give --ham, --spam and --by, or a table with --scores.")
+        raise click.UsageError("No scores. Give --ham, --spam and --by, or a table with --scores.")
     else:
         report = _audit_of_mail(ham, spam, by, options)
     curves = {ranking.system: ranking.roc for ranking in report.rankings}
@@ -257,7 +258,7 @@ def audit(
         return
     _print_audit(report)
     for path in pictures:
-        _show.say(f"drawn: {path}")
+        _show.say(f"Wrote {path}")
 
 
 def _audit_of_mail(ham: tuple[str, ...], spam: tuple[str, ...], by: str, options: dict[str, Any]) -> Audit:
@@ -302,15 +303,15 @@ def _print_audit(audit: Audit) -> None:
     else:
         _show.say(f"No threshold can be certified: {audit.too_few}", indent=2)
     if audit.anytime is not None:
-        _show.say(f"At all times at once: above {audit.anytime.threshold:.6g}.", indent=2)
+        _show.say(f"Valid at all times: above {audit.anytime.threshold:.6g}.", indent=2)
     elif audit.anytime_too_few and audit.certificate is not None:
-        _show.say(f"At all times at once: {audit.anytime_too_few}", indent=2)
+        _show.say(f"Valid at all times: {audit.anytime_too_few}", indent=2)
     if audit.budgeted is not None:
         _print_budget(audit.budgeted)
     click.echo()
     rows = [_ranking_row(ranking) for ranking in audit.rankings]
-    columns = ("recall at", "0.01%", "0.1%", "1%", "the same alarms", "AUC_0.1")
-    later = "Spam found at so many false alarms, on the mail after the first third"
+    columns = ("recall at", "0.01%", "0.1%", "1%", "its own rate", "AUC_0.1")
+    later = "Spam found at each false-alarm rate, on the mail after the first third"
     beside = " (surebayes starts empty and learns as it goes)" if len(rows) > 1 else ""
     _show.print_table(columns, rows, f"{later}{beside}:")
     if audit.ours is not None:
@@ -324,17 +325,18 @@ def _print_audit(audit: Audit) -> None:
 
 def _print_budget(budget: Budgeted) -> None:
     bound = f"{budget.burst:g} + {_show.percent(budget.rate)} n"
-    mute = f"; nothing could be flagged for {budget.mute:.1%} of the mail" if budget.mute else ""
+    mute = f"; alarms were muted for {budget.mute:.1%} of the mail" if budget.mute else ""
     _show.say(
-        f"A budget of {bound} alarms on these scores, after the first third: {budget.alarms:,} of {budget.ham:,} ham "
-        f"flagged, recall {budget.recall:.4f}{mute}. In no stretch of n ham it is more than {bound}, whatever comes."
+        f"An alarm budget of {bound} on these scores, after the first third: {budget.alarms:,} of {budget.ham:,} ham "
+        f"flagged, recall {budget.recall:.4f}{mute}. Any n consecutive ham have at most {bound} alarms, whatever "
+        f"arrives."
     )
 
 
 def _print_delivered(delivered: Delivered, confidence: float) -> None:
     _show.say(
-        f"Delivered so far, whatever it learnt: {delivered.alarms:,} false alarms in {delivered.n:,} ham; a true rate "
-        f"of {delivered.lower:.3%} to {delivered.upper:.3%}, at all times at once with confidence {confidence:g}."
+        f"Delivered so far: {delivered.alarms:,} false alarms in {delivered.n:,} ham; the true rate is "
+        f"{delivered.lower:.3%} to {delivered.upper:.3%}, valid at all times with confidence {confidence:g}."
     )
     shown = delivered.points[:: max(len(delivered.points) // 8, 1)][-9:]
     if shown[-1] != delivered.points[-1]:
@@ -357,7 +359,7 @@ def _print_in_use(audit: Audit) -> None:
         _rate_row("false alarms", "ham called spam", audit.in_use.false_alarms),
         _rate_row("recall", "spam called spam", audit.in_use.recall),
     ]
-    _show.print_table(("", "rate", ends, "mails", ""), rows, f"The threshold in use{stated}:")
+    _show.print_table(("", "rate", ends, "mails", ""), rows, f"The current threshold{stated}:")
     if audit.delivered is not None:
         _print_delivered(audit.delivered, audit.confidence)
 

@@ -111,7 +111,7 @@ class Arguments:
     def choose_layer(self) -> None:
         """Judge by a person's layer, if they have one."""
         if not self.users:
-            raise ValueError("--user needs --users: the folder of persons")
+            raise ValueError("--user needs --users DIR, the folder of personal layers")
         from surebayes.filter.persons import judging_folder
 
         self.model = judging_folder(self.users, self.user, self.model)
@@ -170,7 +170,7 @@ def _verdict(arguments: Arguments, head: bytes) -> "tuple[list[tuple[bytes, byte
 
 
 def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[list[tuple[bytes, bytes]], bool]":
-    """Model a mail; return the header fields that say so, and whether it is of a class that is looked for."""
+    """Judge a mail; return the header fields that say so, and whether it is of a class that is looked for."""
     from surebayes.filter.header_fields import header_fields
     from surebayes.filter.model import Model
     from surebayes.kernels import kernel
