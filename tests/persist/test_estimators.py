@@ -22,6 +22,7 @@ Y2 = np.array(["ham", "spam"])[random_state.integers(0, 2, 60)]
 Y3 = random_state.integers(0, 3, 60)
 INDICATOR = (random_state.random((60, 3)) < 0.4).astype(int)
 TEXTS = [" ".join(random_state.choice(["gold", "lunch", "Größe", "mine", "now", "you"], 6)) for _ in range(60)]
+MAILS = [f"Subject: {text}\n\n{text}\n" for text in TEXTS]
 
 CLASSIFIERS = [
     sb.MultinomialNB(),
@@ -128,13 +129,14 @@ def test_pipelines_unions_weightings_and_thresholds(tmp_path):
 def test_a_pool_comes_back_whole(views, tmp_path):
     if views == "given":
         views = [("words", sb.CountVectorizer(), sb.OpinionPoolNB()), ("nb", sb.CountVectorizer(), sb.MultinomialNB())]
-    pool = sb.ViewPool(views=views, n_features=2**12).fit(TEXTS, Y2)
+    documents = MAILS if views == "mail" else TEXTS
+    pool = sb.ViewPool(views=views, n_features=2**12).fit(documents, Y2)
     sb.save(pool, tmp_path / "p")
     again = sb.load(tmp_path / "p")
-    assert np.array_equal(again.decision_function(TEXTS), pool.decision_function(TEXTS))
+    assert np.array_equal(again.decision_function(documents), pool.decision_function(documents))
     for learner in (pool, again):
-        learner.partial_fit(["gold rush now"], ["spam"]).forget(["gold rush now"], ["spam"])
-    assert np.array_equal(again.decision_function(TEXTS), pool.decision_function(TEXTS))
+        learner.partial_fit(documents[:1], ["spam"]).forget(documents[:1], ["spam"])
+    assert np.array_equal(again.decision_function(documents), pool.decision_function(documents))
 
 
 def test_a_tuned_classifier_comes_back_whole(tmp_path):

@@ -18,6 +18,7 @@ random_state = np.random.default_rng(7)
 X = csr_array(random_state.poisson(0.4, size=(60, 30)))
 Y = np.array(["ham", "spam"])[random_state.integers(0, 2, 60)]
 TEXTS = [" ".join(random_state.choice(["gold", "lunch", "Größe", "mine", "now", "you"], 6)) for _ in range(60)]
+MAILS = [f"Subject: {text}\n\n{text}\n" for text in TEXTS]
 
 MODELS = {
     "multinomial": (sb.MultinomialNB(), X),
@@ -32,7 +33,7 @@ MODELS = {
     "tuned": (sb.TunedNB(budget=2), X),
     "words": (sb.CountVectorizer(), TEXTS),
     "hashed": (sb.HashingVectorizer(n_features=64, norm=None), TEXTS),
-    "mail pool": (sb.ViewPool("mail", n_features=2**12), TEXTS),
+    "mail pool": (sb.ViewPool("mail", n_features=2**12), MAILS),
     "text pool": (sb.ViewPool("text", n_features=2**12, weights="stack"), TEXTS),
 }
 

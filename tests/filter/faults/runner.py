@@ -257,8 +257,12 @@ class Rescue(Scenario):
             self.act(place, nothing.fileno())
         with sb.Filter.open(place / "f") as mine:
             assert mine.problems() == []
-            assert mine.budgets()["spam"]["negatives"] == len(SPAM)
-            assert len(alarms) <= mine.budgets()["spam"]["alarms"] <= len(SPAM)
+            budget = mine.budgets()["spam"]
+            assert len(alarms) <= budget["alarms"] <= len(SPAM)
+            # a quiet answer is given also where it couldn't be written down: then its truth pays nothing back
+            unwritten = int("ham" in answers.values())
+            assert len(SPAM) - unwritten <= budget["negatives"] <= len(SPAM)
+            assert budget["debt"] >= budget["alarms"] - 0.001 * budget["negatives"] - 1e-9
 
 
 class Upkeep(Scenario):
