@@ -265,3 +265,26 @@ def test_scores_of_the_fixture_are_those_of_its_files(tmp_path):
     old_filters(tmp_path)
     lean = Model.open(str(tmp_path / "numpy"))
     assert [lean.scores(mail)[0] for mail, _ in MAILS] == json.loads((tmp_path / "scores.json").read_bytes())
+
+
+@pytest.mark.parametrize("reader", ["mail", "text"])
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "large_binary", "dictionary"])
+def test_scalars_of_arrow_are_the_documents_and_labels_that_they_hold(reader, kind, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    documents = TEXTS if reader == "text" else [(mail.decode(), label) for mail, label in MAILS]
+    texts = [text.encode() if "binary" in kind else text for text, _ in documents]
+    column = pa.array(texts).dictionary_encode() if kind == "dictionary" else pa.array(texts, getattr(pa, kind)())
+    labels = pa.array([label for _, label in documents])
+    scores = []
+    for name, xs, ys in (("arrow", column, labels), ("plain", texts, [label for _, label in documents])):
+        with sb.Filter.create(tmp_path / name, model="words", width=2**12, reader=reader) as mine:
+            mine.train(zip(xs[:20], ys[:20]), reserve=0)
+            assert mine.teach(xs[20], ys[20]) == "learnt"
+            assert mine.teach(xs[20], ys[21], who=ys[0]) == "moved"
+            assert mine.forget(xs[20]) == "forgotten"
+            mine.teach(xs[22], ys[22])
+            assert mine.problems() == []
+            scores.append([mine.judge(x).score for x in xs])
+    assert scores[0] == scores[1]
+    with sb.Filter.open(tmp_path / "arrow") as mine, pytest.raises(TypeError, match=r"bytes or str\. Got NoneType"):
+        mine.judge(pa.scalar(None, pa.string()))

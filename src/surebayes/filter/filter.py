@@ -1235,7 +1235,8 @@ class Filter:
             were given the class; "since" is the time of the first truth. Empty where nothing is known.
         """
         memory, names = self._recorder.memory, self._session.model().names
-        if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:  # without numpy: a training asks this
+        confidence = plain_real(confidence, "confidence")
+        if not 0 < confidence < 1:  # without numpy: a training asks this
             raise ValueError(f"confidence must lie in (0, 1). Got {confidence!r}.")
         if memory is None:
             return {}

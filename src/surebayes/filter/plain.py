@@ -154,11 +154,13 @@ def plain_value(value: Any, name: str) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return what an enum's member or an array of no dimension stands for; other values as they are."""
+    """Return what a member of an enum, an array of no dimension or a scalar of Arrow stands for; other values as is."""
     if hasattr(type(value), "__members__"):
         return value.value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
+    if hasattr(type(value), "as_py"):
+        return value.as_py()
     return value
 
 

@@ -20,6 +20,7 @@ from surebayes.filter.store.unjournaled import pack_events
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.weighing import in_order, is_weighable, turns_of
 from surebayes.pool.buffers import ints
+from surebayes.pool.document import bytes_or_text
 from surebayes.pool.threads import ahead
 
 TYPE_CHECKING = False
@@ -421,6 +422,7 @@ def _chunks(documents: Iterable[tuple[bytes | str, str]], classes: Sequence[str]
             content, label = pair
         except (TypeError, ValueError):
             raise TypeError(f"Documents to learn are pairs (document, label). Got {pair!r:.80}.") from None
+        content = content if type(content) is bytes else bytes_or_text(content)
         chunk.append((content, label_of(label, classes)))
         size += len(content)
         if len(chunk) == CHUNK or size > CHUNK_BYTES:

@@ -315,7 +315,7 @@ def anytime_rate(n: int, confidence: float) -> float | None:
     Examples
     --------
     >>> anytime_rate(3787, 0.95), anytime_rate(100, 0.95), anytime_rate(0, 0.95)
-    (0.001, 0.0374, None)
+    (0.001, 0.0372, None)
     """
     enough, low, high = -math.log1p(-confidence), -30.0, math.log(0.999)  # of the natural logarithm of the rate
     if log_evidence(n, 0, 0.999) < enough:

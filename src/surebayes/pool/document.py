@@ -38,7 +38,7 @@ class Document:
 
     def __init__(self, content: "bytes | str", reader: str) -> None:
         if not isinstance(content, (bytes, str)):
-            content = _bytes_of(content)
+            content = bytes_or_text(content)
         self._raw: bytes | None = None
         self._listed: bytes | None = None
         self.message: Message | None = None
@@ -117,9 +117,17 @@ def _message_of(raw: bytes) -> "Message":
 
 def _bytes_of(content: "Any") -> bytes:
     """Return the bytes of a mail."""
-    if isinstance(content, str):
-        return content.encode("utf-8", "surrogatepass")
-    if not isinstance(content, (bytes, bytearray, memoryview)):
+    content = bytes_or_text(content)
+    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
+
+
+def bytes_or_text(content: "Any") -> "bytes | str":
+    """Return a document as bytes or str, also one in a scalar of Arrow or a buffer."""
+    if hasattr(type(content), "as_py"):
+        content = content.as_py()
+    if isinstance(content, (bytes, str)):
+        return content
+    if not isinstance(content, (bytearray, memoryview)):
         raise TypeError(f"A document is bytes or str. Got {type(content).__name__} instead.")
     return bytes(content)
 

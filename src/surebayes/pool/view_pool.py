@@ -142,6 +142,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             The fitted pool.
         """
         documents, labels = self._begin(X, y, None)
+        self._warn_of_texts(documents)
         times, engine = _whole_weights(sample_weight, len(documents)), self._engine
         if times is not None and not times.all():
             counted = np.flatnonzero(times)
@@ -198,6 +199,7 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """
         if not hasattr(self, "weights_"):
             documents, labels = self._begin(X, y, classes)
+            self._warn_of_texts(documents)
         else:
             documents, labels = self._more(X, y, classes)
         times, engine = _whole_weights(sample_weight, len(documents)), self._engine
@@ -258,14 +260,17 @@ class ViewPool(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"ViewPool needs at least two classes. Got {known.tolist()}; at the first partial_fit pass `classes`."
             )
-        if self.views == "mail" and HeaderCheck.of(documents).without_header:
-            warnings.warn(no_mail("use ViewPool('text'): it is made for them"), UserWarning, stacklevel=3)
         self.__dict__.pop("weights_", None)  # not fitted until all is done
         self.classes_ = known
         labels = self._codes(truth)
         self._engine = self._new_engine()
         self.experts_ = self._engine.names
         return documents, labels
+
+    def _warn_of_texts(self, documents: list[Any]) -> None:
+        """Warn where documents that are read as mail have no header."""
+        if self.views == "mail" and HeaderCheck.of(documents).without_header:
+            warnings.warn(no_mail("use ViewPool('text'): it is made for them"), UserWarning, stacklevel=3)
 
     def _new_engine(self) -> Engine | GivenEngine:
         n = len(self.classes_)
