@@ -6,6 +6,7 @@ Run it:
     python benchmarks/living_promises.py laws --plots docs/images
     python benchmarks/living_promises.py mail --scores scores.npz
     python benchmarks/living_promises.py groups --scores scores.npz
+    python benchmarks/living_promises.py pictures --scores scores.npz --plots docs/images
 
 `laws` simulates streams in which an adversary looks after every document. `mail` and `groups` need the corpora in the
 folder that SUREBAYES_DATA names; `--scores` keeps their scores (by a filter that judges each mail before it learns it,
@@ -220,6 +221,63 @@ def _found(ham, spam, rate):
     return f"{fixed:.3f} | {anytime:.3f} | {fixed - anytime:.3f}"
 
 
+# ---------------------------------------------------------------------- a picture of each promise
+
+
+def pictures(folder, streams):
+    """Draw a picture of each promise into a folder."""
+    from budget import _axes, _figure
+
+    generator = np.random.default_rng(3)
+    ham, spam = generator.normal(size=10_000), 4 + generator.normal(size=10_000)
+    figure = _figure((7.2, 3.0))
+    made = sb.certify(np.append(ham, spam), np.arange(20_000) >= 10_000)
+    axes = _axes(figure, (1, 1, 1), "score", "documents", f"At most {made.allowed} of 10,000 may lie above")
+    axes.hist([ham, spam], bins=np.linspace(-2, 8, 120), histtype="stepfilled", alpha=0.5, label=["good", "spam"])
+    axes.axvline(made.threshold, color="tab:red", label="certified threshold")
+    axes.set_yscale("log")
+    axes.legend(fontsize="small")
+    figure.savefig(folder / "promise-certificate.png", dpi=110)
+
+    figure, certificate, places, thresholds = _figure((7.2, 3.0)), sb.AnytimeCertificate(0.001), [], []
+    for n, score in enumerate(np.append(ham, generator.normal(size=20_000)), 1):
+        certificate.add(score)
+        places.append(n)
+        thresholds.append(certificate.threshold)
+    axes = _axes(figure, (1, 1, 1), "good documents", "threshold", "Certified at all times at once, 0.1%")
+    axes.plot(places, thresholds, drawstyle="steps-post", label="lowest ever certified")
+    axes.axhline(stats.norm.isf(0.001), color="0.5", linestyle=":", label="exactly 0.1%")
+    axes.legend(fontsize="small")
+    figure.savefig(folder / "promise-anytime.png", dpi=110)
+
+    truth = generator.random(6000) < 1 / 3
+    scores = generator.normal(size=6000) + 3 * truth
+    made = sb.certify(scores, truth, max_fpr=None, min_precision=0.99)
+    at = np.linspace(0, 4, 200)
+    right = [truth[scores > t].mean() for t in at]
+    figure = _figure((7.2, 3.0))
+    axes = _axes(figure, (1, 1, 1), "threshold", "right above it, %", "At least 99% right, below the line unsure")
+    axes.plot(at, 100 * np.array(right), label="held out")
+    axes.axvline(made.threshold, color="tab:red", label="certified threshold")
+    axes.axhline(99, color="0.5", linestyle=":", label="99%")
+    axes.legend(fontsize="small")
+    figure.savefig(folder / "promise-precision.png", dpi=110)
+
+    y, scores = streams["enron_spam"]
+    run = Run(y, scores, 0.001, "told", len(y) // 3)
+    flags = run.flagged[~run.y]
+    places = np.unique(np.geomspace(100, len(flags), 150).astype(int))
+    audits = [sb.AlarmAudit.of_counts(int(n), int(flags[:n].sum())) for n in places]
+    figure = _figure((7.2, 3.0))
+    axes = _axes(figure, (1, 1, 1), "known good mails", "false alarms, %", "Enron-Spam, a filter that learns")
+    ends = [[100 * a.lower for a in audits], [100 * a.upper for a in audits]]
+    axes.fill_between(places, *ends, alpha=0.3, label="true rate so far, at all times at once, 95%")
+    axes.plot(places, [100 * a.alarms / a.n for a in audits], label="observed")
+    axes.set_ylim(0, 1)
+    axes.legend(fontsize="small")
+    figure.savefig(folder / "promise-audit.png", dpi=110)
+
+
 # ---------------------------------------------------------------------- groups
 
 
@@ -293,9 +351,12 @@ def on_groups(streams, runs=2000):
     return "\n".join(lines)
 
 
+WHAT = ("mixtures", "laws", "mail", "groups", "pictures")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="mixtures", choices=("mixtures", "laws", "mail", "groups"))
+    parser.add_argument("what", nargs="?", default="mixtures", choices=WHAT)
     parser.add_argument("--scores", type=Path, help="keep the streams' scores in this file, for the next time")
     parser.add_argument("--plots", type=Path, help="draw the pictures into this folder")
     arguments = parser.parse_args()
@@ -309,8 +370,10 @@ def main():
         print(laws(arguments.plots))
     elif arguments.what == "mail":
         print(on_mail(kept(arguments.scores)[0]))
-    else:
+    elif arguments.what == "groups":
         print(on_groups(kept(arguments.scores)[0]))
+    else:
+        pictures(arguments.plots or Path("."), kept(arguments.scores)[0])
 
 
 if __name__ == "__main__":

@@ -649,8 +649,9 @@ def test_one_class_only_in_the_calibration_rows():
 
 
 def test_the_guide_does_what_it_says():
-    guide = Path(__file__).parents[2] / "docs" / "guarantee.md"
-    assert doctest.testfile(str(guide), module_relative=False).failed == 0
+    guides = Path(__file__).parents[2] / "docs"
+    for name in ("guarantee.md", "which-promise.md"):
+        assert doctest.testfile(str(guides / name), module_relative=False).failed == 0
 
 
 def test_one_that_was_saved_before_wrong_labels_were_allowed_for_still_works(tmp_path):
