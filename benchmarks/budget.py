@@ -157,11 +157,11 @@ class Run:
 def table(streams):
     """Build the Markdown table of all corpora, promises and ways to tell truths."""
     lines = [
-        "| | promise | truths | false alarms | rate | worst stretch | bound | recall | mute |",
+        "| | promise | labels | false alarms | rate | worst stretch | bound | recall | mute |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     words = {
-        "told": "told at once",
+        "told": "known at once",
         "late": f"{LATE} mails late",
         "later": f"{MUCH_LATER} mails late",
         "silence": "rescues and silence",

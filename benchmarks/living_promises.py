@@ -9,11 +9,11 @@ Run it:
     python benchmarks/living_promises.py pictures --scores scores.npz --plots docs/images
 
 `laws` simulates streams in which an adversary looks after every document. `mail` and `groups` need the corpora in the
-folder that SUREBAYES_DATA names; `--scores` keeps their scores (by a filter that judges each mail before it learns it,
+folder that SUREBAYES_DATA names; `--scores` keeps their scores (by a filter that judges each message before it learns it,
 as benchmarks/budget.py makes them) for the next time. `mail` compares the thresholds of anytime and fixed certificates
 on the same good mail, the first two thirds, by what they find in the last, and prints the audit's bounds of the filter
-with a budget. `groups` draws whole groups of mails (near copies, threads, senders, persons) until there are enough, and
-counts how often a promise made from them is broken by all mails.
+with a budget. `groups` draws whole groups of messages (near copies, threads, senders, persons) until there are enough, and
+counts how often a promise made from them is broken by all messages.
 """
 
 import argparse
@@ -269,7 +269,7 @@ def pictures(folder, streams):
     places = np.unique(np.geomspace(100, len(flags), 150).astype(int))
     audits = [sb.AlarmAudit.of_counts(int(n), int(flags[:n].sum())) for n in places]
     figure = _figure((7.2, 3.0))
-    axes = _axes(figure, (1, 1, 1), "known good mails", "false alarms, %", "Enron-Spam, a filter that learns")
+    axes = _axes(figure, (1, 1, 1), "known good messages", "false alarms, %", "Enron-Spam, a filter that learns")
     ends = [[100 * a.lower for a in audits], [100 * a.upper for a in audits]]
     axes.fill_between(places, *ends, alpha=0.3, label="true rate so far, at all times at once, 95%")
     axes.plot(places, [100 * a.alarms / a.n for a in audits], label="observed")
@@ -282,7 +282,7 @@ def pictures(folder, streams):
 
 
 def groups_of(name, mails):
-    """Return the groups of a corpus by what they are called; persons of Enron-Spam by the names of its files."""
+    """Return the groups of a corpus by what their names; persons of Enron-Spam by the names of its files."""
     found = {by: MailGroups(by).add_all(mails).groups() for by in ("near", "thread", "sender")}
     if name != "enron_spam":
         return {"near copies": found["near"], "threads": found["thread"], "senders": found["sender"]}
@@ -293,7 +293,7 @@ def groups_of(name, mails):
 
 
 def draw(groups, scores, rate, size, generator):
-    """Draw whole groups until there are enough mails; return thresholds by mails and by groups."""
+    """Draw whole groups until there are enough messages; return thresholds by messages and by groups."""
     order = generator.permutation(groups.max() + 1)
     turn = np.empty(len(order), int)
     turn[order] = np.arange(len(order))
@@ -312,8 +312,8 @@ def draw(groups, scores, rate, size, generator):
 
 
 def on_groups(streams, runs=2000):
-    """Build the Markdown table of promises made from whole groups, by mails and by groups."""
-    lines = ["| | groups | mails in each | promise | mails drawn | broken, by mails | broken, by groups | no promise |",
+    """Build the Markdown table of promises made from whole groups, by messages and by groups."""
+    lines = ["| | groups | messages in each | promise | messages drawn | broken, by messages | broken, by groups | no promise |",
              "|---|---|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
     for name, (y, scores) in streams.items():
         mails, labels = suites._stream(name, 1.0)
@@ -333,7 +333,7 @@ def on_groups(streams, runs=2000):
                 mean = f"{sizes.mean():.1f}, at most {sizes.max()}"
                 cells = f"{size} | {broken[0]:.1%} | {broken[1]:.1%} | {none:.0%}"
                 lines.append(f"| {NAMES[name]} | {kind} | {mean} | {rate:.0%} | {cells} |")
-    lines += ["", "| Enron-Spam: certified on five persons | promise | false alarms of the sixth | share |",
+    lines += ["", "| Enron-Spam: certified on five people | promise | false alarms of the sixth | share |",
               "|---|---:|---:|---:|"]  # fmt: skip
     y, scores = streams["enron_spam"]
     corpus = corpora.load("enron_spam")
