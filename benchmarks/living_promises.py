@@ -9,11 +9,11 @@ Run it:
     python benchmarks/living_promises.py pictures --scores scores.npz --plots docs/images
 
 `laws` simulates streams in which an adversary looks after every document. `mail` and `groups` need the corpora in the
-folder that SUREBAYES_DATA names; `--scores` keeps their scores (by a filter that judges each message before it learns it,
-as benchmarks/budget.py makes them) for the next time. `mail` compares the thresholds of anytime and fixed certificates
-on the same good mail, the first two thirds, by what they find in the last, and prints the audit's bounds of the filter
-with a budget. `groups` draws whole groups of messages (near copies, threads, senders, persons) until there are enough, and
-counts how often a promise made from them is broken by all messages.
+folder that SUREBAYES_DATA names; `--scores` keeps their scores for the next time, those of a filter that judges each
+message before it learns it (as benchmarks/budget.py makes them). `mail` compares the thresholds of anytime and fixed
+certificates on the same good mail, the first two thirds, by what they find in the last, and prints the audit's bounds of
+the filter with a budget. `groups` draws whole groups of messages (near copies, threads, senders) until there are enough,
+and counts how often a promise made from them is broken by all messages.
 """
 
 import argparse
@@ -313,8 +313,8 @@ def draw(groups, scores, rate, size, generator):
 
 def on_groups(streams, runs=2000):
     """Build the Markdown table of promises made from whole groups, by messages and by groups."""
-    lines = ["| | groups | messages in each | promise | messages drawn | broken, by messages | broken, by groups | no promise |",
-             "|---|---|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
+    names = "groups", "messages in each", "promise", "drawn", "broken, by messages", "broken, by groups", "no promise"
+    lines = [f"| | {' | '.join(names)} |", "|---|---|---:|---:|---:|---:|---:|---:|"]
     for name, (y, scores) in streams.items():
         mails, labels = suites._stream(name, 1.0)
         later = np.arange(len(y)) >= len(y) // 3
