@@ -11,8 +11,8 @@ Run it:
 `laws` simulates streams in which an adversary looks after every document. `mail` and `groups` need the corpora in the
 folder that SUREBAYES_DATA names; `--scores` keeps their scores for the next time, those of a filter that judges each
 message before it learns it (as benchmarks/budget.py makes them). `mail` compares the thresholds of anytime and fixed
-certificates on the same good mail, the first two thirds, by what they find in the last, and prints the audit's bounds of
-the filter with a budget. `groups` draws whole groups of messages (near copies, threads, senders) until there are enough,
+certificates on the same good mail, the first two thirds, by what they find in the last, and prints the audit of
+a filter with a budget. `groups` draws whole groups of messages (near copies, threads, senders) until there are enough,
 and counts how often a promise made from them is broken by all messages.
 """
 
