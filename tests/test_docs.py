@@ -1,6 +1,7 @@
 """Docs that can't lie: their code runs, their tables are complete, their equations resolve."""
 
 import doctest
+import importlib
 import re
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def test_every_equation_of_the_five_papers_resolves():
     for paper, (_, count) in equations.PAPERS.items():
         missing = [n for n in range(1, count + 1) if n not in places[paper]]
         assert not missing, f"{paper}: no function names equation {missing}"
+
+
+def test_every_equation_of_the_promises_resolves():
+    page = (ROOT / "docs" / "equations.md").read_text().partition("## The promises")[2]
+    names = re.findall(r"\| `([a-z_]+\.[A-Za-z_.]+)` \|", page)
+    assert len(names) == 8
+    for name in names:
+        module, *path = name.split(".")
+        found = importlib.import_module(f"surebayes.guarantees.{module}")
+        for part in path:
+            found = getattr(found, part)
+        assert found.__doc__
 
 
 def test_ranges_of_equations_are_read():
