@@ -199,7 +199,12 @@ def everything() -> list[Finding]:
 def granted() -> Counter[str]:
     """Return how many findings each file that isn't clean yet may have."""
     lines = PENDING.read_text(encoding="utf-8").splitlines() if PENDING.exists() else []
-    return Counter({name: int(count) for count, name in (line.split(" ", 1) for line in lines if line[:1].isdigit())})
+    counts: Counter[str] = Counter()
+    for line in lines:
+        if line[:1].isdigit():  # a merge leaves two lines for a file that two branches changed
+            count, name = line.split(" ", 1)
+            counts[name] = max(counts[name], int(count))
+    return counts
 
 
 def excess(found: Iterable[Finding], may: Counter[str]) -> list[Finding]:
