@@ -16,6 +16,7 @@ from surebayes.cli.shared import picture as _picture
 from surebayes.cli.shared import show as _show
 from surebayes.cli.shared.command import JUDGE, Command, model_option, setting
 from surebayes.datasets.tables import SourceDocument
+from surebayes.filter.verdict import FIELDS
 
 if TYPE_CHECKING:
     from surebayes.datasets.written_tables import TableWriter
@@ -106,12 +107,11 @@ def classify(
 
 def _note_no_promise(model: str) -> None:
     """Print how to get a promise if the filter was never calibrated."""
-    from surebayes.persist.manifest import read_manifest
+    from surebayes.filter.manifest import Manifest
 
-    manifest = read_manifest(model, "filter")
-    below = manifest.get("standing") or {}
-    has_budget = manifest.get("config", {}).get("budget")
-    if not manifest["scoring"]["thresholds"] and not below.get("thresholds") and not has_budget:
+    manifest = Manifest.read(model)
+    below = manifest.noted or {}
+    if not manifest.scoring.thresholds and not below.get("thresholds") and not manifest.has_budget:
         _show.note(
             "This filter was never calibrated: its threshold is 0, and no promise limits its false alarms. "
             f"Next: surebayes calibrate -m {shlex.quote(model)}"
@@ -160,7 +160,7 @@ def _kept_names(keep: Sequence[str]) -> list[str]:
     return [f"kept_{name}" if name in _VERDICT else name for name in keep]
 
 
-_VERDICT = ("path", "file", "row", "label", "score", "probability", "threshold", "basis")
+_VERDICT = ("path", "file", "row", *FIELDS[:4], "basis")
 """The keys of a verdict."""
 
 

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     Reasons = list[tuple[str, float]]
 
 
+FIELDS = ("label", "score", "threshold", "probability", "fingerprint", "model")
+"""What every form of a verdict has: `to_dict`, JSON lines and tables (the first four), the schema of HTTP."""
+
+
 class Verdict:
     """The verdict on one document.
 
@@ -95,9 +99,7 @@ class Verdict:
 
     def to_dict(self, reasons: bool = False) -> "dict[str, Any]":
         """Return the fields as values that JSON knows; reasons and reversal if asked for."""
-        fields = {
-            name: getattr(self, name) for name in ("label", "score", "threshold", "probability", "fingerprint", "model")
-        }
+        fields = {name: getattr(self, name) for name in FIELDS}
         if self.budgets:
             fields["budgets"] = self.budgets
             fields["mute"] = self.mute

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from surebayes.errors import BadInput, NoInput, NoModel
 from surebayes.filter.filter import Filter
 from surebayes.filter.persons import Persons
+from surebayes.filter.verdict import FIELDS
 from surebayes.filter.verdicts.listing import RememberedVerdict
 from surebayes.pool.explanation import Explained
 from surebayes.server.counters import Counters
@@ -170,8 +171,7 @@ class Answers(ABC):
                 changed = site.explain_remembered_layers(number, top, mine)
                 copies = verdict.reversal
             return {
-                "label_now": verdict.label, "score_now": verdict.score, "threshold_now": verdict.threshold,
-                "probability_now": verdict.probability,
+                **{f"{name}_now": getattr(verdict, name) for name in FIELDS[:4]},
                 "reversal": copies if copies is not None and math.isfinite(copies) else None,
                 "layers": None if changed is None else changed.to_dict(),
             }  # fmt: skip

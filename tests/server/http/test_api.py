@@ -6,11 +6,11 @@ import re
 import pytest
 from running import Server
 
+from surebayes.filter.verdict import FIELDS
 from surebayes.server.http.api import ENDPOINTS
 from surebayes.server.http.body import MAX_DOCUMENTS
 
 MAIL = {"Content-Type": "message/rfc822"}
-FIELDS = {"label", "score", "threshold", "probability", "fingerprint", "model"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def problem_of(response, status):
 def test_one_mail(client, mails, label):
     answer = client.post("/v1/classify", content=mails[label], headers=MAIL)
     assert answer.status_code == 200
-    assert answer.json().keys() == FIELDS
+    assert tuple(answer.json()) == FIELDS == ("label", "score", "threshold", "probability", "fingerprint", "model")
     assert answer.json()["label"] == label
 
 

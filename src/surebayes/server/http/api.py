@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from surebayes.filter.verdict import FIELDS
 from surebayes.filter.verdicts.listing import OTHERS
 from surebayes.server.http import calls
 from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
@@ -38,7 +39,7 @@ def _with(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
     return _object(**schema["properties"], **more)
 
 
-VERDICT = _object(label=_TEXT, score=_NUMBER, threshold=_NUMBER, probability=_NUMBER, fingerprint=_TEXT, model=_TEXT)
+VERDICT = _object(**{name: _NUMBER if name in ("score", "threshold", "probability") else _TEXT for name in FIELDS})
 _VIEWS = _list(_object(view=_TEXT, share=_NUMBER, terms=_list(_object(term=_TEXT, share=_NUMBER)),
                        spans=_list(_object(start=_WHOLE, stop=_WHOLE, text=_TEXT, share=_NUMBER)),
                        rest=_NUMBER))  # fmt: skip

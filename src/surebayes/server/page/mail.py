@@ -10,6 +10,7 @@ from typing import Any
 
 from surebayes.errors import BadInput
 from surebayes.filter.filter import Filter
+from surebayes.filter.verdict import FIELDS
 from surebayes.mail.message import read_message
 from surebayes.pool.explanation import explanation_of
 from surebayes.server.page.visit import DOOR, Done, Visit
@@ -60,8 +61,7 @@ def explanation(mine: Filter, document: bytes) -> dict[str, Any]:
     changed = mine.explain_layers(document, TERMS)
     copies = verdict.reversal
     return {
-        "label": verdict.label, "score": verdict.score, "threshold": verdict.threshold,
-        "probability": verdict.probability, "fingerprint": verdict.fingerprint, "model": verdict.model,
+        **{name: getattr(verdict, name) for name in FIELDS},
         "reversal": math.ceil(copies) if copies is not None and math.isfinite(copies) else None,
         "known": _known(mine, document), "positive": mine.classes[-1] if len(mine.classes) == 2 else verdict.label,
         "subject": message.subject, "sender": message.headers.get("from"), "truncated": message.truncated,
