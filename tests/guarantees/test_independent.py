@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,9 @@ FORMS = {
     "mixed frame": lambda rows: pd.DataFrame({"a": rows[:, 0], "b": [str(v) for v in rows[:, 1]]}),
     "texts": lambda rows: [f"{LONG} {row}" for row in rows.tolist()],
     "bytes": lambda rows: [f"{LONG} {row}".encode() for row in rows.tolist()],
+    "arrow": lambda rows: pa.array([f"{LONG} {row}" for row in rows.tolist()]),
+    "arrow dictionary": lambda rows: pa.array([f"{LONG} {row}" for row in rows.tolist()]).dictionary_encode(),
+    "arrow table": lambda rows: pa.table({"text": [f"{LONG} {row}" for row in rows.tolist()], "n": rows[:, 0]}),
     "series": lambda rows: pd.Series([f"{LONG} {row}" for row in rows.tolist()]),
     "objects": lambda rows: np.array([f"{LONG} {row}" for row in rows.tolist()], object),
     "arrays of unequal length": lambda rows: [row[: 1 + i % 2] for i, row in enumerate(np.tile(rows, (1, 1)))],
@@ -62,6 +66,13 @@ def test_copies_are_found_in_every_form_of_rows(form):
     assert len(groups) == len(copied)
     assert groups.tolist() == equal_rows(copied).tolist()
     assert len(set(groups.tolist())) == 60
+
+
+@pytest.mark.parametrize(
+    "rows", [[], np.zeros((0, 3)), sparse.csr_array((0, 3)), pd.DataFrame({"a": []}), pa.array([], pa.string())]
+)
+def test_no_rows_have_no_groups(rows):
+    assert equal_rows(rows).tolist() == []
 
 
 def test_rows_of_few_values_are_equal_by_chance():

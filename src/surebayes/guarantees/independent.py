@@ -8,6 +8,7 @@ chance do count each. The stricter threshold holds in both readings.
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -62,11 +63,15 @@ def equal_rows(X: Any) -> Groups:
             lambda: _expected_sparse(rows),
         )
     frame = hasattr(X, "itertuples")  # a data frame: its columns have types of their own
-    array = X if frame or not hasattr(X, "to_numpy") else X.to_numpy()
+    array = X
+    if not frame and hasattr(X, "to_pylist"):  # Arrow
+        array = X.to_pylist()
+    elif not frame and hasattr(X, "to_numpy"):
+        array = X.to_numpy()
     if not frame and not isinstance(array, np.ndarray):
         array = _array(list(array))
     if not frame and array.dtype.kind in "biufc" and array.ndim:
-        table = array.reshape(len(array), -1) + array.dtype.type(0)  # -0.0 equals 0.0
+        table = array.reshape(len(array), math.prod(array.shape[1:])) + array.dtype.type(0)  # -0.0 equals 0.0
         return _apart(numbered(row.tobytes() for row in table), lambda: _expected(table.T, len(table)))
     keys = list(map(_key, X.itertuples(index=False, name=None) if frame else array.tolist()))
     if all(isinstance(key, tuple) and len(key) == len(keys[0]) for key in keys):
