@@ -316,6 +316,21 @@ def test_the_positive_class_of_a_table(run, tmp_path, classes, positive, doubt):
     assert (f"took {positive!r}" in ran.err) == doubt
 
 
+@pytest.mark.parametrize(("labels", "positive", "doubt"), [
+    (("fraud", "legit"), None, "took 'legit', so that alarms on 'fraud' are limited"),
+    (("fraud", "legit"), "fraud", ""),
+    (("ham", "spam"), None, ""),
+])  # fmt: skip
+def test_calibrate_names_the_class_that_nobody_named(labels, positive, doubt, run, tmp_path):
+    path = write(tmp_path / "t.csv", rows_of(120, labels))
+    named = [] if positive is None else ["--positive", positive]
+    assert run("train", "-m", tmp_path / "f", "--views", "words", "--reserve", "0.4", "--csv", path, *named).code == 0
+    first, again = [run("calibrate", "-m", tmp_path / "f", "--max-fpr", "0.5", "--confidence", "0.5") for _ in range(2)]
+    assert (first.code, again.code) == (0, 0), first.err + again.err
+    assert (doubt in first.err) if doubt else ("took" not in first.err.lower())
+    assert "took" not in again.err.lower()
+
+
 @pytest.mark.parametrize("usual", [True, False])
 def test_the_positive_class_of_folders(tmp_path, usual):
     """By the command line, and by the short way of scripts."""

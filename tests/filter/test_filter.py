@@ -368,8 +368,10 @@ def test_bad_arguments_are_said(tmp_path):
         sb.Filter.create(tmp_path / "f", model="best")
     with pytest.raises(ValueError, match="'mail' or 'text'"):
         sb.Filter.create(tmp_path / "f", reader="post")
-    with pytest.raises(NoModel):
+    with pytest.raises(NoModel, match="train` makes one"):
         sb.Filter.open(tmp_path / "f")
+    with pytest.raises(NoModel, match="train` makes one"):
+        sb.Filter.open(tmp_path / "nowhere" / "f")
     sb.Filter.create(tmp_path / "f", **SMALL).close()
     with pytest.raises(FileExistsError, match="not empty"):
         sb.Filter.create(tmp_path / "f")

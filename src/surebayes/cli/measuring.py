@@ -184,6 +184,8 @@ def calibrate(
     has_inputs = any(options[name] for name in ("ham", "spam", "classes", *_inputs.TABLE_PARAMETERS))
     inputs = _inputs.taken(options) if has_inputs else None
     with Filter.open(model) as opened, _show.progress("calibrating") as counter:
+        if positive is None and opened.certificate is None:
+            _positive.name_where_in_doubt(opened.classes)
         documents = _labelled(inputs, opened.classes, counter)
         certificate = opened.calibrate(positive=positive, documents=documents, **terms)
         if opened.budgets() and ctx.get_parameter_source("presume_good_after") is not ParameterSource.DEFAULT:

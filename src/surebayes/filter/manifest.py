@@ -4,7 +4,7 @@
 settings are damaged still judges.
 """
 
-from surebayes._store_errors import BadModel
+from surebayes._store_errors import BadModel, NoModel
 from surebayes.persist.manifest import read_manifest
 from surebayes.persist.manifest import stable_read as read_until_stable
 from surebayes.pool.buffers import ints
@@ -333,6 +333,8 @@ def stable_read(folder: str, read: "Any") -> "Any":
     """Return what `read` makes of a folder's manifest; again, where a writer has replaced its files meanwhile."""
     try:
         return read_until_stable(lambda: Manifest.read(folder), read)
+    except NoModel:
+        raise
     except FileNotFoundError as error:
         from os.path import basename
 

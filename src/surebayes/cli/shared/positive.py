@@ -41,6 +41,15 @@ def settled(labels: Sequence[str], taken: str, way_out: str, given: bool = False
     return taken
 
 
+def name_where_in_doubt(classes: Sequence[str]) -> None:
+    """Say which class of a filter is the positive one where neither the labels nor the training's --positive do.
+
+    Classes that are not in the order of their names were put there by --positive, or by an answer on a terminal.
+    """
+    if list(classes) == sorted(classes) and (doubt := doubt_about(classes, classes[-1])):
+        _show.note(f"{doubt} To choose, train a new filter with --positive NAME.")
+
+
 def roles(negative: str, positive: str) -> str:
     """Return what a false alarm is.
 
