@@ -23,7 +23,7 @@ from surebayes.mail.readers import FILTER_FIELDS, header_end, without_fields
 from surebayes.pool.document import Document
 from surebayes.synthetic import mail_stream
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 MAILS = [(mail.raw, mail.label) for mail in mail_stream(120, seed=3)]
 ALLOWED = {
     "surebayes", "surebayes._entry", "surebayes._store_errors",

@@ -29,7 +29,7 @@ MAILS = [
 
 @pytest.mark.parametrize("name", ["mail", "text", "words"])
 def test_content_that_zlib_compressed_is_forgotten_exactly(tmp_path, name):
-    with tarfile.open(pathlib.Path(__file__).parent / "filters_with_zlib.tar.xz") as archive:
+    with tarfile.open(pathlib.Path(__file__).parent.parent / "filters_with_zlib.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     folder, documents = tmp_path / name, TEXTS if name == "text" else MAILS
     expected = json.loads((tmp_path / "scores.json").read_bytes())[name]
