@@ -317,7 +317,7 @@ def test_a_column_of_scores_from_front_to_back(capsys, monkeypatch, tmp_path, ro
     assert (tmp_path / "t.svg").read_text().lstrip().startswith("<?xml")
     done = run_here(capsys, monkeypatch, *words, "--no-json")
     assert done.code == 0
-    assert "says no verdict of its own" in " ".join(done.out.split())
+    assert "give --threshold" in " ".join(done.out.split())
     done = run_here(capsys, monkeypatch, *words, "--over-time", tmp_path / "none.png")
     assert "give --threshold" in done.err
     assert run_here(capsys, monkeypatch, "audit", "--scores", table, "--ham", table).code == 2

@@ -353,7 +353,7 @@ def _print_in_use(audit: Audit) -> None:
     if audit.in_use is None:
         _show.say(f"{audit.header} holds no verdict: give --threshold to measure the current one.")
         return
-    stated = "" if audit.in_use.threshold is None else f" ({audit.in_use.threshold:g})"
+    stated = "" if audit.in_use.threshold is None else f" (from {audit.in_use.threshold:g} on)"
     ends = f"{audit.confidence:.0%} interval"
     rows = [
         _rate_row("false alarms", "ham called spam", audit.in_use.false_alarms),
