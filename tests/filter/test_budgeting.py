@@ -206,7 +206,7 @@ def test_each_class_vouches_for_itself_and_doubt_has_a_name(tmp_path):
 
 def test_a_filter_of_an_earlier_release_keeps_its_certificate(mine):
     mine.calibrate(max_fpr=0.2, confidence=0.9)
-    settings = mine._session.loaded().settings
+    settings = mine._session.loaded_state().settings
     old = settings.to_json()
     (old["certificate"],) = old.pop("certificates").values()
     assert type(settings).from_json(old).certificates == settings.certificates

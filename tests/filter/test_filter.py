@@ -63,7 +63,7 @@ def taught(path, mails, **options):
 
 def opinions(mine):
     """What every expert says of some mails."""
-    state = mine._session.loaded()
+    state = mine._session.loaded_state()
     return [list(state.ask(state.see(raw)).opinions) for raw, _ in MAILS[:8]]
 
 
@@ -117,7 +117,7 @@ def test_reversal_is_how_often_it_must_be_taught(tmp_path):
             verdict = mine.judge(raw)
             copies = verdict.reversal
             assert copies >= 1
-            state = mine._session.loaded()
+            state = mine._session.loaded_state()
             seen = state.see(raw)
             other = mine.classes[verdict.label == mine.classes[0]]
             if copies > 50:
@@ -209,7 +209,7 @@ def test_scores_are_the_same_however_they_are_asked_for(tmp_path, options):
     with sb.Filter.open(tmp_path / "f") as again:
         assert again._session.is_mapped
         assert [again.judge(raw).score for raw, _ in MAILS] == live
-        again._session.loaded()
+        again._session.loaded_state()
         assert [again.judge(raw).score for raw, _ in MAILS] == live
     model = Model.open(str(tmp_path / "f"))
     assert [model.scores(raw)[0] for raw, _ in MAILS] == live
@@ -227,11 +227,11 @@ def test_scores_are_those_of_the_pool_to_the_last_bit(tmp_path_factory, order, r
     expected = pool.decision_function(later).tolist()
     with taught(path, lessons, reader=reader, width=2**12) as mine:
         assert [mine.judge(raw).score for raw in later] == expected
-        assert mine._session.loaded().engine.weights == pool._engine.weights
+        assert mine._session.loaded_state().engine.weights == pool._engine.weights
     with sb.Filter.open(path) as again:
         assert again._session.is_mapped
         assert [again.judge(raw).score for raw in later] == expected
-        again._session.loaded()
+        again._session.loaded_state()
         assert [again.judge(raw).score for raw in later] == expected
     model = Model.open(str(path))
     assert [model.scores(raw)[0] for raw in later] == expected
@@ -261,10 +261,10 @@ def test_a_trained_filter_is_the_pool_of_the_same_documents(tmp_path, monkeypatc
     assert (pool.weights_ != pool.weights_[0, 0]).any()
     with sb.Filter.create(tmp_path / "f", reader=reader, width=2**14) as mine:
         mine.train(documents[::-1], reserve=0, journal=journal)
-        assert mine._session.loaded().engine.__getstate__() == pool._engine.__getstate__()
+        assert mine._session.loaded_state().engine.__getstate__() == pool._engine.__getstate__()
         if journal:
             mine.retune()
-            assert mine._session.loaded().engine.__getstate__() == pool._engine.__getstate__()
+            assert mine._session.loaded_state().engine.__getstate__() == pool._engine.__getstate__()
         live = [mine.judge(document).score for document, _ in documents]
     assert pool.decision_function([document for document, _ in documents]).tolist() == live
     model = Model.open(str(tmp_path / "f"))
@@ -278,10 +278,10 @@ def test_a_small_training_after_a_large_one_is_lessons(tmp_path):
         mine.train(MAILS[100:110], reserve=0)
         for _, raw, label in sorted((Document(raw, "mail").fingerprint, raw, label) for raw, label in MAILS[100:110]):
             other.teach(raw, label)
-        weights = mine._session.loaded().engine.weights
-        assert weights == other._session.loaded().engine.weights
+        weights = mine._session.loaded_state().engine.weights
+        assert weights == other._session.loaded_state().engine.weights
         mine.train(MAILS[110:], reserve=0)
-        assert mine._session.loaded().engine.weights != weights
+        assert mine._session.loaded_state().engine.weights != weights
         assert mine.problems() == []
 
 
@@ -289,13 +289,13 @@ def test_the_second_stage_is_frozen_kept_and_taken_back(tmp_path):
     path = tmp_path / "f"
     with sb.Filter.create(path, reader="text", width=2**14) as mine:
         mine.train(MAILS[:150], reserve=0)
-        stages = [stage.table.entries() for stage in mine._session.loaded().engine.stages]
+        stages = [stage.table.entries() for stage in mine._session.loaded_state().engine.stages]
         assert len(stages) == 5
         assert all(stages)
         mine.teach(*MAILS[155])
         mine.absorb("before")
         before, version = tables(path), mine.versions()[0]["version"]
-        assert [stage.table.entries() for stage in mine._session.loaded().engine.stages] == stages
+        assert [stage.table.entries() for stage in mine._session.loaded_state().engine.stages] == stages
         mine.retune()
         assert tables(path)[0] != before[0]
         mine.rollback(version)
@@ -324,14 +324,18 @@ def test_a_filter_keeps_the_second_stages_that_it_was_made_with(tmp_path, monkey
     lean = Model.open(str(tmp_path / "f"))
     assert [lean.scores(raw)[0] for raw, _ in MAILS] == scores
     with sb.Filter.open(tmp_path / "f") as opened:
-        assert [view.experts for view in opened._session.loaded().engine.views] == [view.experts for view in earlier]
+        assert [view.experts for view in opened._session.loaded_state().engine.views] == [
+            view.experts for view in earlier
+        ]
         assert [opened.judge(raw).score for raw, _ in MAILS] == scores
         opened.teach(*MAILS[155])
         assert [opened.judge(raw).score for raw, _ in MAILS] != scores
         opened.forget(MAILS[155][0])
         assert [opened.judge(raw).score for raw, _ in MAILS] == scores
         opened.retune()
-        assert [view.experts for view in opened._session.loaded().engine.views] == [view.experts for view in earlier]
+        assert [view.experts for view in opened._session.loaded_state().engine.views] == [
+            view.experts for view in earlier
+        ]
         assert opened.problems() == []
 
 
@@ -460,9 +464,9 @@ def test_training_without_journal(tmp_path):
         assert restored.forget(MAILS[70][0]) == "forgotten"
 
 
-@pytest.mark.parametrize("room", [0, 2000, state.MOST_ASIDE], ids=["none", "some", "all"])
+@pytest.mark.parametrize("room", [0, 2000, state.MAX_RESERVED_BYTES], ids=["none", "some", "all"])
 def test_what_was_set_aside_is_scored_alike_from_memory_and_from_the_journal(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(state, "MOST_ASIDE", room)
+    monkeypatch.setattr(state, "MAX_RESERVED_BYTES", room)
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
         mine.train(MAILS, reserve=0.5)
         before = mine.held_out_scores()
@@ -527,7 +531,7 @@ def test_training_in_a_file_or_in_memory_or_one_by_one_is_the_same(tmp_path, mon
 
 def test_one_expert_has_no_weights_to_move(tmp_path):
     with taught(tmp_path / "f", MAILS[:30], **SMALL) as mine:
-        state = mine._session.loaded()
+        state = mine._session.loaded_state()
         assert state.settings.weights == [[2 * 2**40]]
         assert unpack_content(mine._session.journal.body(1))[1] == []
 
@@ -621,14 +625,14 @@ def test_retuning(tmp_path):
         assert mine.retune("reliability")["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] == before  # as `train` had weighed them
         tuned = mine.retune("stack")
-        assert len(tuned["weights"]) == mine._session.loaded().engine.n_experts
+        assert len(tuned["weights"]) == mine._session.loaded_state().engine.n_experts
         assert tuned["documents"] > 40
         assert [mine.judge(raw).score for raw, _ in MAILS] != before
         assert tables(tmp_path / "f")[0] == counts
         mine.absorb()
         written = tables(tmp_path / "f")
         assert mine.forget(MAILS[3][0]) == "forgotten"  # learnt before: must not move the new weights
-        assert mine._session.loaded().settings.weights == written[1]["weights"]
+        assert mine._session.loaded_state().settings.weights == written[1]["weights"]
         assert mine.problems() == []
 
 
@@ -828,7 +832,7 @@ def test_without_the_kernel_it_learns_and_judges_the_same(tmp_path, monkeypatch)
         with sb.Filter.create(tmp_path / name, **{**SMALL, "model": "pool"}) as mine:
             scores = [(mine.judge(raw).score, mine.teach(raw, label)) for raw, label in MAILS[:12]]
             scores.append((mine.judge(MAILS[3][0]).score, mine.forget(MAILS[3][0])))
-            state = mine._session.loaded()
+            state = mine._session.loaded_state()
             results.append((scores, state.settings.weights, state.engine.sums))
     assert results[0] == results[1]
 
@@ -924,7 +928,7 @@ def test_a_journal_set_back_is_noticed(tmp_path):
 
 def test_the_rows_of_the_journal_are_those_of_the_message(tmp_path):
     with taught(tmp_path / "f", MAILS[:3], width=2**16) as mine:
-        state = mine._session.loaded()
+        state = mine._session.loaded_state()
         assert isinstance(state, State)
         rows, moved = state.unpack(*mine._session.journal.content(2), 2)
         assert packable(rows) == packable(state.see(MAILS[1][0]).rows)
@@ -942,15 +946,15 @@ def test_a_filter_of_text_says_when_tuning_would_help(tmp_path):
         assert mine.status()["second_stage"] == {"fitted": False, "lessons_since": 0, "tune_helps": False}
         mine.train(named[:200], reserve=0)
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
-        stages = [stage.entries() for stage in mine._session.loaded().engine.stages]
+        stages = [stage.entries() for stage in mine._session.loaded_state().engine.stages]
         for text, label in named[200:299]:
             mine.teach(text, label)
         mine.forget(named[0][0])
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 100, "tune_helps": True}
-        assert [stage.entries() for stage in mine._session.loaded().engine.stages] == stages
+        assert [stage.entries() for stage in mine._session.loaded_state().engine.stages] == stages
         mine.retune()
         assert mine.status()["second_stage"] == {"fitted": True, "lessons_since": 0, "tune_helps": False}
-        assert [stage.entries() for stage in mine._session.loaded().engine.stages] != stages
+        assert [stage.entries() for stage in mine._session.loaded_state().engine.stages] != stages
     with sb.Filter.create(tmp_path / "g", reader="text", width=2**12) as other:
         for text, label in named[:130]:
             other.teach(text, label)
@@ -971,7 +975,7 @@ def test_a_filter_of_mail_is_the_pool_of_the_same_mails(corpora_folder, tmp_path
     pool = sb.ViewPool().fit(*zip(*train))
     with sb.Filter.create(tmp_path / "f") as mine:
         mine.train(train, reserve=0, journal=False)
-        assert mine._session.loaded().engine.weights == pool._engine.weights
+        assert mine._session.loaded_state().engine.weights == pool._engine.weights
         assert [mine.judge(raw).score for raw in judge] == pool.decision_function(judge).tolist()
 
 

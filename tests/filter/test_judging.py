@@ -137,7 +137,7 @@ def test_train_needs_no_numpy(tmp_path):
             for raw, label in MAILS:  # what was set aside is learnt too, and counts made by either way are the same
                 mine.forget(raw)
                 mine.teach(raw, label)
-            assert mine._session.loaded().engine.sums == other._session.loaded().engine.sums
+            assert mine._session.loaded_state().engine.sums == other._session.loaded_state().engine.sums
 
 
 def test_lines_are_what_json_writes(folder, tmp_path, capsys):

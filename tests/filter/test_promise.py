@@ -147,7 +147,7 @@ def test_corrections_of_the_reserve_go_on_counting_and_end_the_guarantee(calibra
         assert first.guaranteed
         wrong = misjudged(mine, 3)
         scores = [mine.judge(raw).score for raw in wrong]
-        mine._session.loaded().settings.thresholds["spam"] = min(scores) - 1e-9
+        mine._session.loaded_state().settings.thresholds["spam"] = min(scores) - 1e-9
         for raw in wrong:
             assert mine.teach(raw, "ham") == "learnt"
             assert mine.teach(raw, "ham") == "already"
@@ -215,7 +215,7 @@ def together(mine, lessons):
 @pytest.mark.parametrize("half_done", [False, True])
 def test_a_bad_request_fails_alone(half_done, tmp_path):
     with sb.Filter.create(tmp_path / "f", **SMALL) as mine:
-        state = mine._session.loaded()
+        state = mine._session.loaded_state()
         seen = [state.see(raw) for raw, _ in MAILS[:6]]
 
         def bad(txn):
@@ -363,7 +363,7 @@ def certified(tmp_path_factory):
 
 
 def bits_of(mine):
-    engine = mine._session.loaded().engine
+    engine = mine._session.loaded_state().engine
     counts = [(sums.own.entries(), sums.alive, list(sums.totals)) for sums in engine.sums]
     return counts, list(engine.documents), engine.weights.units, engine.weights.bias
 

@@ -49,7 +49,7 @@ def assert_knows(folder, halves):
         known = sum(status["documents"].values()) + sum(status["reserved"].values())
         mails = [path.read_bytes() for half in halves for path in files(half)]
         assert known == len(mails)
-        txn = Transaction(mine._session.standing(), mine._session.reading())
+        txn = Transaction(mine._session.current_state(), mine._session.reading())
         assert all(txn.known(sb.read_message(raw).fingerprint) is not None for raw in mails)
 
 
@@ -103,7 +103,7 @@ def kill_one_of_two(folder, halves, journal, dice):
     assert code == 0, err
     with sb.Filter.open(folder) as mine:
         assert mine.problems() == []
-        txn = Transaction(mine._session.standing(), mine._session.reading())
+        txn = Transaction(mine._session.current_state(), mine._session.reading())
         assert all(txn.known(sb.read_message(path.read_bytes()).fingerprint) for path in files(halves[0]))
     code, _, err = finished(start(folder, halves[1], journal))
     assert code == 0, err

@@ -32,14 +32,14 @@ def test_a_filter_keeps_its_rule_until_it_is_tuned(written, monkeypatch):
     with sb.Filter.open(folder) as old:
         assert [old.judge(raw).score for raw in mails] == expected
         assert old.problems() == []
-        assert "bounds" not in old._session.loaded().settings.to_json()
+        assert "bounds" not in old._session.loaded_state().settings.to_json()
         assert old.teach(*MAILS[122]) == "learnt"
         assert old.forget(MAILS[122][0]) == "forgotten"
         assert [old.judge(raw).score for raw in mails] == expected
         old.absorb()
         before = max(entry["version"] for entry in old.versions())
         old.retune()
-        settings = old._session.loaded().settings
+        settings = old._session.loaded_state().settings
         assert len(settings.bounds[0]) == len(settings.weights[0]) == 21
         assert all(most > 0 for _, most in settings.bounds[0])
         tuned = [old.judge(raw).score for raw in mails]

@@ -71,7 +71,7 @@ def leaning(request, tmp_path_factory):
 def test_what_has_no_known_terms_is_no_alarm_whichever_way_it_comes(leaning, words):
     text, is_known = " ".join(words), any(word in KNOWN for word in words)
     mapped, state = sb.Filter.open(leaning), sb.Filter.open(leaning)
-    state._session.loaded()
+    state._session.loaded_state()
     verdicts = [opened.judge(text) for opened in (mapped, state)]
     bulk = Model.open(str(leaning), hold=True)
     (decision,) = bulk.judge([text])

@@ -283,13 +283,15 @@ def test_many_threads_open_close_and_forget(layers, users):
 
 def test_layers_share_what_they_stand_on(layers):
     with layers.of("ann", make=True) as ann, layers.of("bob", make=True) as bob:
-        bases = [each._session.fresh_state().standing.base for each in (ann, bob)]
+        bases = [each._session.fresh_state().base_in_use.base for each in (ann, bob)]
         assert bases[0] is bases[1]
         layers.site.teach(mail(b"the site learns"), "spam")
         layers.site.absorb()
         versions = {each.judge(mail(b"x")).model.partition("/")[2] for each in (ann, bob)}
         assert len(versions) == 1
-        assert ann._session.fresh_state().standing.base is bob._session.fresh_state().standing.base is not bases[0]
+        assert (
+            ann._session.fresh_state().base_in_use.base is bob._session.fresh_state().base_in_use.base is not bases[0]
+        )
 
 
 def test_recipients():

@@ -113,7 +113,7 @@ def _check(folder: str) -> None:
     """Check all of an unpacked filter: its tables, every row of its journal, and that they belong together."""
     copy = Session.open(folder)
     try:
-        copy.loaded()
+        copy.loaded_state()
         journal = copy.reading()
         for _ in journal.heads():
             pass

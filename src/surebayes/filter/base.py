@@ -209,7 +209,7 @@ def thresholds_of(noted: object) -> "dict[str, float]":
     return values if fits else {}  # type: ignore[return-value]
 
 
-class Standing:
+class BaseInUse:
     """A layer's base as far as it can be had: the base, or the last one that could be read, or none, and why.
 
     Attributes
@@ -225,7 +225,7 @@ class Standing:
     def __init__(
         self, folder: str, link: BaseLink, layer: Engine, hold: bool, open_model: "OpenModel",
         above: "tuple[str, ...]" = (),
-        before: "Standing | None" = None,
+        before: "BaseInUse | None" = None,
     ) -> None:  # fmt: skip
         self.folder, self.link, self.hold, self._above = folder, link, hold, above
         self.base: Base | None = None
@@ -298,7 +298,7 @@ class Standing:
         base = self.base
         return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.model.thresholds}
 
-    def lacks(self, layer: Engine, noted: object) -> "list[int] | None":
+    def missing_columns(self, layer: Engine, noted: object) -> "list[int] | None":
         """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
         if self.base is None:
             return None

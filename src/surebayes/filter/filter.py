@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.layers.health import Health
     from surebayes.filter.persons import Quota
-    from surebayes.filter.verdicts.about import Told
-    from surebayes.filter.verdicts.activity import Watched
+    from surebayes.filter.verdicts.details import CorrectionResult
+    from surebayes.filter.verdicts.activity import DriftWatch
     from surebayes.filter.verdicts.budgets import InForce
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
     from surebayes.guarantees.certificate import Certificate, Certificates
@@ -94,7 +94,7 @@ class Filter:
         self._last: tuple[bytes | str, Features] | None = None  # the last document that was judged or taught
         self._quota: Quota | None = None
         self._tradeoff: tuple[Any, dict[str, Any]] | None = None
-        self._watched: Watched | None = None
+        self._drift_watch: DriftWatch | None = None
 
     @classmethod
     def create(
@@ -274,7 +274,9 @@ class Filter:
         with session.mutex:
             if session.is_mapped:
                 model = session.fresh_map()
-                if model.standing is None:  # there may be a layer for each of many persons: those stay in their files
+                if (
+                    model.base_in_use is None
+                ):  # there may be a layer for each of many persons: those stay in their files
                     model.count(1)
                 read = model.engine.read(document)
                 features = Features(read, model.engine.rows([read]))
@@ -409,13 +411,13 @@ class Filter:
         {"learnt", "already", "moved"}
             "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
         """
-        state = self._session.standing()
+        state = self._session.current_state()
         label, who = label_of(label, state.names), text_or_none(who, "who")
         return self._learnt(self._see(document, state), label, who, text_or_none(person, "person"), remember)[0]
 
     def _learnt(
         self, features: Features, label: str, who: str | None, person: str | None, count: bool = True
-    ) -> tuple[str, Told | None]:
+    ) -> tuple[str, CorrectionResult | None]:
         """Count a truth and learn it; return what came of both."""
         told = self._recorder.record(features, label, who, person) if count else None
         with self._session.transaction() as txn:
@@ -519,7 +521,7 @@ class Filter:
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
         """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
         assert self._quota is not None
-        known = self._session.standing().messages
+        known = self._session.current_state().messages
         for more, document in enumerate(documents, 1):
             self._quota.check(self.path, known, more)
             yield document
@@ -654,7 +656,7 @@ class Filter:
         }  # fmt: skip
         for items, name in ((negatives, "negatives"), (positives, "positives")):
             several(items, name)
-        state = self._session.standing()
+        state = self._session.current_state()
         labels = promise.targets(state, positive)
         if budget is not None or burst is not None:
             budgeting.check(self, labels, budget, burst)
@@ -809,7 +811,7 @@ class Filter:
                 "promise": in_words(_by_class(plain), audited, budgets),
                 "views": [view.name for view in state.engine.views],
                 "second_stage": tuning.second_stages(state, self._session.journal),
-                **({} if state.standing is None else {"base": state.standing.status()}),
+                **({} if state.base_in_use is None else {"base": state.base_in_use.status()}),
                 "bytes": size_of(self.path),
             }
 
@@ -1185,7 +1187,7 @@ class Filter:
             outcome, alarm, budgets.
         """
         first, who = self._session.model().names[0], text_or_none(who, "who")
-        features = self._see(document, self._session.standing())
+        features = self._see(document, self._session.current_state())
         outcome, told = self._learnt(features, first, who, None)
         return Rescue(outcome, told is not None and told.alarm, self.budgets())
 
@@ -1313,11 +1315,11 @@ class Filter:
         if memory is None or not isinstance(made, Certificate) or made.goal != "max_fpr" or len(names) != 2:
             return None
         since = max(calls, default=0.0)
-        if self._watched is None:
-            from surebayes.filter.verdicts.activity import Watched
+        if self._drift_watch is None:
+            from surebayes.filter.verdicts.activity import DriftWatch
 
-            self._watched = Watched()
-        watched = self._watched
+            self._drift_watch = DriftWatch()
+        watched = self._drift_watch
         evidence = memory.search(lambda database: watched.drift(database, made, names[0], since))
         return evidence if evidence["seen"] else None
 

@@ -66,7 +66,7 @@ def count_first(
 
     at_once(count_and_ask, sorted(range(len(engine.views)), key=size, reverse=True))
     engine.documents = _by_class([*learnt, *held_out], classes)
-    state.counted_anew()
+    state.mark_counts_changed()
     return _of_all_views(said) if held_out else []
 
 

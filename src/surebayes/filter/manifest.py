@@ -261,7 +261,7 @@ class Manifest:
         return names
 
     @property
-    def noted(self) -> "dict[str, Any] | None":
+    def base_record(self) -> "dict[str, Any] | None":
         """What a layer has noted of its base."""
         noted = self.values.get("standing")
         return noted if isinstance(noted, dict) else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from surebayes.filter.base import Standing
+    from surebayes.filter.base import BaseInUse
     from surebayes.pool.document import Rows
 
 UNSURE = "unsure"
@@ -65,7 +65,7 @@ class Model:
     ----------
     own : Model
         A layer without its base; otherwise the model itself.
-    standing : Standing or None
+    base_in_use : BaseInUse or None
         The base of a layer, as far as it can be had.
     manifest : Manifest or None
         Where it was opened from a folder.
@@ -88,7 +88,7 @@ class Model:
         self.engine, self.names, self.version, self.basis = engine, names, version, basis
         self.thresholds, self.probability = thresholds, probability
         self.own = self
-        self.standing: Standing | None = None
+        self.base_in_use: BaseInUse | None = None
         self.files: TableFiles | None = None
         self.manifest: Manifest | None = None
         self._judged = 0
@@ -124,20 +124,20 @@ class Model:
         own = model = cls.of_scoring(manifest.scoring, files)
         link = manifest.link
         if link is not None:
-            from surebayes.filter.base import Standing
+            from surebayes.filter.base import BaseInUse
 
-            known = None if before is None else before.standing
-            standing = Standing(folder, link, own.engine, hold, cls.open, above, known)
-            pool = standing.pool(own.engine, standing.lacks(own.engine, manifest.noted))
-            model = own.on(standing, pool, manifest.noted)
+            known = None if before is None else before.base_in_use
+            base_in_use = BaseInUse(folder, link, own.engine, hold, cls.open, above, known)
+            pool = base_in_use.pool(own.engine, base_in_use.missing_columns(own.engine, manifest.base_record))
+            model = own.on(base_in_use, pool, manifest.base_record)
         model.files, model.manifest = files, manifest
         return model
 
-    def on(self, standing: "Standing", pool: Engine, noted: object) -> "Model":
+    def on(self, base_in_use: "BaseInUse", pool: Engine, noted: object) -> "Model":
         """Return the model of a layer, this being its own counts alone: `pool` has its base's too."""
-        thresholds, probability, version = standing.judging(self, noted)
-        model = Model(pool, self.names, thresholds, probability, version, standing.basis)
-        model.own, model.standing = self, standing
+        thresholds, probability, version = base_in_use.judging(self, noted)
+        model = Model(pool, self.names, thresholds, probability, version, base_in_use.basis)
+        model.own, model.base_in_use = self, base_in_use
         return model
 
     @classmethod
@@ -168,7 +168,7 @@ class Model:
     @property
     def is_current(self) -> bool:
         """Whether the base of a layer, if any, is as it was when it was read."""
-        return self.standing is None or self.standing.is_current
+        return self.base_in_use is None or self.base_in_use.is_current
 
     @property
     def has_budget(self) -> bool:
@@ -190,7 +190,7 @@ class Model:
     def tuned(self) -> str:
         """What changes when the experts, here or below, are weighed again: steps from other weights are void then."""
         assert self.manifest is not None
-        base = None if self.standing is None else self.standing.base
+        base = None if self.base_in_use is None else self.base_in_use.base
         return self.manifest.tuned if base is None else f"{self.manifest.tuned}/{base.tuned}"
 
     # ---- judging

@@ -187,7 +187,7 @@ class Persons:
 
         from surebayes.filter.store.journal import Journal
         from surebayes.filter.verdicts import budgets as alarm_budgets
-        from surebayes.filter.verdicts import together
+        from surebayes.filter.verdicts import combined
         from surebayes.persist.folder import size_of
 
         folder = own_folder(self.users, name)
@@ -197,7 +197,7 @@ class Persons:
         finally:
             journal.close()
         when = None if last is None else datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
-        memory, budgets = together.opened(folder), {}
+        memory, budgets = combined.opened(folder), {}
         if memory is not None:
             force = alarm_budgets.in_force(memory.database)
             for label, budget in alarm_budgets.budgets(memory.database).items():

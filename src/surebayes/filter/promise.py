@@ -154,7 +154,7 @@ def targets(state: State, positive: str | None) -> list[str]:
 
 def calibrate(session: Session, positive: str | None, terms: Mapping[str, Any]) -> None:
     """Make the promise of a rate, or of a precision, for each class that is meant; see `Filter.calibrate`."""
-    state = session.standing()
+    state = session.current_state()
     labels, before = targets(state, positive), state.settings.certificates
     # Only a call without settings is a renewal; what one call was given must not stick to the next.
     if all(value is None for value in terms.values()) and any(label in before for label in labels):
@@ -216,7 +216,7 @@ def _promise(txn: Transaction, reserve: HeldOut, label: str, terms: PromiseTerms
         certificate = _steady(certificate, stays, scores, truth, groups)
     if reserve.corrected:
         certificate = replace(certificate, assumption=CORRECTED)
-    elif not state.knows_what_it_learnt:
+    elif not state.has_all_fingerprints:
         certificate = replace(certificate, assumption=UNRECOGNISED)
     chance = state.settings.probability
     if len(state.names) == 2 and truth.any() and not truth.all():
@@ -372,7 +372,7 @@ def _certify(
 
 def set_aside(session: Session, documents: Iterable[tuple[bytes | str, str]]) -> None:
     """Put documents to the reserve that the filter doesn't know, each with its label."""
-    state = session.standing()
+    state = session.current_state()
 
     def read() -> Iterator[tuple[str, Features]]:
         for content, label in documents:

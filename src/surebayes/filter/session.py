@@ -204,8 +204,8 @@ class Session:
     def bases(self) -> list[str]:
         """Return the folders below a layer, the nearest first; none for a filter without a base."""
         with self.mutex:
-            standing = (self.fresh_map() if self.is_mapped else self.fresh_state()).standing
-        return standing.folders if standing else []
+            base_in_use = (self.fresh_map() if self.is_mapped else self.fresh_state()).base_in_use
+        return base_in_use.folders if base_in_use else []
 
     def fresh_map(self) -> Model:
         """Return the newest model from its files."""
@@ -224,15 +224,15 @@ class Session:
             self._stamp = stamp
             if self.journal is not None:
                 state = self._caught_up(state)
-        state.stand(self.path, not self.brief)
+        state.refresh_base(self.path, not self.brief)
         return state
 
-    def standing(self) -> State:
+    def current_state(self) -> State:
         """Return the state, read if need be."""
         with self.mutex:
             return self.fresh_state()
 
-    def loaded(self) -> State:
+    def loaded_state(self) -> State:
         """Return the state with its counts in memory, to go through many messages."""
         with self.mutex:
             return self.fresh_state().into_memory()
@@ -360,7 +360,7 @@ class Session:
             held.callback(journal.cancel)
             txn = Transaction(state, journal)
             try:
-                state.stand(self.path, not self.brief)
+                state.refresh_base(self.path, not self.brief)
                 state.drop_old_steps(txn)
             except BaseException:
                 self.drop_state()
@@ -546,9 +546,11 @@ class Session:
         assert state is not None
         began = time.monotonic(), time.process_time()
         more = {"settings": state.settings.to_json(), "journal": state.place().to_json()}
-        state.stand(self.path, not self.brief)
-        if state.standing is not None:
-            state.noted = more["standing"] = state.standing.note(state.lacks) or state.noted or {}
+        state.refresh_base(self.path, not self.brief)
+        if state.base_in_use is not None:
+            state.base_record = more["standing"] = (
+                state.base_in_use.note(state.missing_columns) or state.base_record or {}
+            )
         before, own = self._before(), state.own_model
         self.folder.write(own, state.learnt, more, rows, before, state.lessons_after(before), keep_replaced)
         state.written()

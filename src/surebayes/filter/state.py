@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from surebayes.filter.base import Standing
+    from surebayes.filter.base import BaseInUse
     from surebayes.filter.base_link import BaseLink
     from surebayes.filter.manifest import Manifest
     from surebayes.filter.model import Decision
@@ -47,7 +47,7 @@ MOST_BYTES = 32 * 2**20
 """Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
 
 
-MOST_ASIDE = 8 * 2**20
+MAX_RESERVED_BYTES = 8 * 2**20
 """Bytes of rows of messages that were set aside in this process which are held, so that they needn't be cut again."""
 
 
@@ -87,7 +87,7 @@ class State:
         The messages that were learnt without journal.
     version : int
         A number that changes whenever scores may.
-    standing : Standing or None
+    base_in_use : BaseInUse or None
         The base of a layer, as far as it can be had.
     noted : dict or None
         What the manifest has of the base.
@@ -106,11 +106,11 @@ class State:
         self.reread = 0, 0
         self.since = 0
         self.lessons_since: list[tuple[int, Lesson]] | None = []
-        self._bytes_since = self._bytes_aside = 0
-        self._aside: dict[int, list[Rows]] = {}  # by row of the journal
-        self.standing: Standing | None = None
-        self.noted: dict[str, Any] | None = None
-        self._lacks: list[int] | None = None
+        self._bytes_since = self._reserved_bytes = 0
+        self._reserved_rows: dict[int, list[Rows]] = {}  # by row of the journal
+        self.base_in_use: BaseInUse | None = None
+        self.base_record: dict[str, Any] | None = None
+        self._missing_columns: list[int] | None = None
         self._pool: tuple[int, Engine] | None = None
 
     @classmethod
@@ -133,7 +133,7 @@ class State:
         state.files = files
         state.learnt = folder.read_learnt(manifest)
         state._continue(manifest.place, journal)
-        state.noted = manifest.noted
+        state.base_record = manifest.base_record
         if journal.last() - state.seq > FEW_LESSONS:
             state.into_one_table()
         for event, chain in journal.heads(state.seq, state.chain):
@@ -267,7 +267,7 @@ class State:
         return sum(sum(by_class.values()) for by_class in self.known.values())
 
     @property
-    def knows_what_it_learnt(self) -> bool:
+    def has_all_fingerprints(self) -> bool:
         """Whether every document that was counted can be recognised."""
         return sum(self.engine.documents) == sum(self.known["learn"].values()) + len(self.learnt)
 
@@ -283,18 +283,18 @@ class State:
             raise BadModel(f"Row {row} of the journal has other views than the model.")
         return rows, moved
 
-    def hold_aside(self, row: int, rows: list[Rows]) -> None:
+    def cache_reserved_rows(self, row: int, rows: list[Rows]) -> None:
         """Hold a message that a row of the journal sets aside, for when it is scored, if there is room."""
         size = sum(memoryview(part).nbytes for view in rows for part in (view.columns, view.times) if part is not None)
-        if self._bytes_aside + size <= MOST_ASIDE:
-            self._bytes_aside += size
-            self._aside[row] = rows
+        if self._reserved_bytes + size <= MAX_RESERVED_BYTES:
+            self._reserved_bytes += size
+            self._reserved_rows[row] = rows
 
-    def held_aside(self, rows: Sequence[int]) -> list[Rows] | None:
+    def cached_reserved_rows(self, rows: Sequence[int]) -> list[Rows] | None:
         """Return messages that rows of the journal set aside, one batch for each view; None unless all are held."""
-        if not rows or not all(row in self._aside for row in rows):
+        if not rows or not all(row in self._reserved_rows for row in rows):
             return None
-        return batch_of([self._aside[row] for row in rows])
+        return batch_of([self._reserved_rows[row] for row in rows])
 
     def unpack_many(self, rows: Sequence[int], bodies: Sequence[tuple[bytes, int | None]]) -> list[Rows]:
         """Cut messages that rows of the journal hold: one batch for each view."""
@@ -372,12 +372,12 @@ class State:
         """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
         self.into_memory()
         self.engine.learn_many(batches)
-        self.counted_anew()
+        self.mark_counts_changed()
 
-    def counted_anew(self) -> None:
+    def mark_counts_changed(self) -> None:
         """Take note that counts are others than those of single lessons."""
         self.write_all()
-        self._lacks = None
+        self._missing_columns = None
         self.version += 1
 
     # ---- judging
@@ -434,7 +434,7 @@ class State:
     def model_version(self) -> str:
         """The version of the model: the journal, and the last row that changed scores; and of the layers below."""
         version = f"{self.journal_id}-{self.learnt_at}"
-        below = self.standing.base if self.standing is not None else None
+        below = self.base_in_use.base if self.base_in_use is not None else None
         return version if below is None else f"{version}/{below.version}"
 
     @property
@@ -446,10 +446,10 @@ class State:
     @property
     def model(self) -> Model:
         """The present model; valid until the next change of this state."""
-        own, standing = self.own_model, self.standing
-        if standing is None:
+        own, base_in_use = self.own_model, self.base_in_use
+        if base_in_use is None:
             return own
-        return own.on(standing, self.pool, self.noted)
+        return own.on(base_in_use, self.pool, self.base_record)
 
     def become_layer(self, base: BaseLink) -> None:
         """Stand on a base from the first lesson on: weights are steps from the base's."""
@@ -459,55 +459,57 @@ class State:
         self.engine.weights = weights_of(units, bias, len(units), self.engine.n_experts)
         self.engine.sums = [Sums.small(self.engine.classes) for _ in self.engine.views]
 
-    def stand(self, folder: str, hold: bool = True) -> None:
+    def refresh_base(self, folder: str, hold: bool = True) -> None:
         """Look at what a layer stands on, which may have changed."""
         link = self.settings.base
         if link is None:
             return
-        if self.standing is None or self.standing.link != link or not self.standing.is_current:
-            from surebayes.filter.base import Standing
+        if self.base_in_use is None or self.base_in_use.link != link or not self.base_in_use.is_current:
+            from surebayes.filter.base import BaseInUse
 
-            is_as_written = self.standing is None and self.version == 0
-            self.standing = Standing(folder, link, self.engine, hold, Model.open, before=self.standing)
-            self._lacks = self.standing.lacks(self.engine, self.noted) if is_as_written else None
+            is_as_written = self.base_in_use is None and self.version == 0
+            self.base_in_use = BaseInUse(folder, link, self.engine, hold, Model.open, before=self.base_in_use)
+            self._missing_columns = (
+                self.base_in_use.missing_columns(self.engine, self.base_record) if is_as_written else None
+            )
             self._pool = None
             self.version += 1
 
     @property
-    def lacks(self) -> list[int] | None:
+    def missing_columns(self) -> list[int] | None:
         """How many columns of each view a layer has that its base lacks."""
-        if self._lacks is None and self.standing is not None:
-            self._lacks = self.standing.lacks(self.engine, None)
-        return self._lacks
+        if self._missing_columns is None and self.base_in_use is not None:
+            self._missing_columns = self.base_in_use.missing_columns(self.engine, None)
+        return self._missing_columns
 
     @property
     def pool(self) -> Engine:
         """The pool that judges: what was learnt here, and what it stands on."""
-        if self.standing is None:
+        if self.base_in_use is None:
             return self.engine
         if self._pool is None or self._pool[0] != self.version:
-            self._pool = self.version, self.standing.pool(self.engine, self.lacks)
+            self._pool = self.version, self.base_in_use.pool(self.engine, self.missing_columns)
         return self._pool[1]
 
     def _new_columns(self, rows: list[Rows]) -> list[int]:
         """Return for each view how many columns of a message neither a layer nor its base has; nothing without one."""
-        if self._lacks is None or self.standing is None or self.standing.base is None:
+        if self._missing_columns is None or self.base_in_use is None or self.base_in_use.base is None:
             return []
         from surebayes.filter.base_counts import unseen
 
-        return unseen(self.standing.base.model.engine, self.engine, rows)
+        return unseen(self.base_in_use.base.model.engine, self.engine, rows)
 
     def _count_lacking(self, more: list[int]) -> None:
-        if self._lacks is not None and more:
-            self._lacks = [have + n for have, n in zip(self._lacks, more)]
+        if self._missing_columns is not None and more:
+            self._missing_columns = [have + n for have, n in zip(self._missing_columns, more)]
 
     def drop_old_steps(self, txn: Transaction) -> None:
         """Drop the steps of a layer's lessons where its base has been weighed anew since."""
-        standing, link = self.standing, self.settings.base
-        if standing is None or standing.base is None or link is None or link.tuned == standing.base.tuned:
+        base_in_use, link = self.base_in_use, self.settings.base
+        if base_in_use is None or base_in_use.base is None or link is None or link.tuned == base_in_use.base.tuned:
             return
         none = [[0] * len(units) for units in self.engine.weights.units]
-        steps = link.steps_from(standing.base.tuned).to_json()
+        steps = link.steps_from(base_in_use.base.tuned).to_json()
         change = {"base": steps, "weights": none, "weights_since": self.seq + 1}
         txn.settings(change, "base tuned", weights=True)
-        self.stand(standing.folder, standing.hold)
+        self.refresh_base(base_in_use.folder, base_in_use.hold)

@@ -74,7 +74,7 @@ class _Training:
         self.session, self.journal, self.who, self.progress = session, journal, who, progress
         self.done = {"learnt": 0, "already": 0, "moved": 0, "reserved": 0}
         self.spool = Spool(session.path)
-        names = session.loaded().names
+        names = session.loaded_state().names
         # as `is_reserved`: eight hexadecimal digits are in the order of their numbers
         shares = [reserve] + [reserve / 2] * (len(names) - 1) if journal else [0.0] * len(names)
         self.limits = {label: f"{int(share * 2**32):08x}" if share else "" for label, share in zip(names, shares)}
@@ -87,7 +87,7 @@ class _Training:
 
     def read(self, documents: Iterable[tuple[bytes | str, str]], spread: Spread) -> None:
         """Cut documents into terms, some at a time: the kernel is called for many of them at once."""
-        state, read = self.session.loaded(), 0
+        state, read = self.session.loaded_state(), 0
         if state.engine.n_experts > 1:  # to weigh them takes numpy, which loads while documents are read
             threading.Thread(target=__import__, args=("surebayes.pool.fit",), daemon=True).start()
         cut = Reading(state.engine.reader, state.engine.views, self.journal and state.keeps_content, self.journal)
@@ -105,7 +105,7 @@ class _Training:
 
     def look_up(self) -> None:
         """Find the messages that were read and that the filter knew before this training."""
-        state = self.session.standing()
+        state = self.session.current_state()
         if not state.messages + len(state.learnt):
             return
         txn = Transaction(state, self.session.reading())
@@ -163,7 +163,7 @@ class _Training:
         txn.add_messages(messages)
         for row, fingerprint in enumerate(new, first):
             if fingerprint in aside:
-                state.hold_aside(row, spool.rows_of(fingerprint))
+                state.cache_reserved_rows(row, spool.rows_of(fingerprint))
 
     def _count(self, state: State, new: Iterable[Places]) -> int:
         """Count messages as they lie together, and return how many: the order of lessons changes no count."""
@@ -193,7 +193,7 @@ class _Training:
 
     def carry_out(self, transaction: Callable[[], AbstractContextManager[Transaction]]) -> None:
         """Learn the messages, a batch at a time, each in a `transaction`."""
-        state = self.session.loaded()
+        state = self.session.loaded_state()
         self.look_up()
         together = self.weighs(state)
         one_by_one = state.engine.n_experts > 1 and not together

@@ -33,9 +33,9 @@ def retune(session: Session, how: str | None, who: str | None) -> dict[str, Any]
     """See `Filter.retune`."""
     if how is not None and how not in HOW:
         raise ValueError(f"weights must be 'reliability', 'stack' or 'equal'. Got {how!r}.")
-    if session.standing().settings.base is not None:
+    if session.current_state().settings.base is not None:
         raise ValueError("A layer has the weights of its base, and steps of its own lessons: tune the base instead.")
-    how = way_to_weigh(how or "auto", session.standing().engine.reader)
+    how = way_to_weigh(how or "auto", session.current_state().engine.reader)
 
     with session.transaction() as txn:
         state = txn.state.into_memory()
@@ -150,7 +150,7 @@ def reserve_scores(
     reserved = sorted([(row, label) for _, label, row in journal.messages("reserve", "release").values()])
     rows, step, scores = [row for row, _ in reserved], len(state.engine.contrasts), []
     for batch in batched(rows, BATCH):
-        cut = state.held_aside(batch) or state.unpack_many(batch, list(journal.bodies(batch)))
+        cut = state.cached_reserved_rows(batch) or state.unpack_many(batch, list(journal.bodies(batch)))
         if look is not None:
             look(cut)
         flat = state.pool.scores(cut)

@@ -72,7 +72,7 @@ def erase(
     First messages are forgotten and the model is written without them; then their content goes. So nobody needs a
     content that is gone: who stands before that row of the journal reads the model anew.
     """
-    engine = session.standing().engine
+    engine = session.current_state().engine
     fingerprints = {Document(document, engine.reader).fingerprint for document in documents}
     if not _knows_any(session, fingerprints, message_ids):
         return {"messages": 0, "forgotten": 0, "released": 0, "rows": 0}
@@ -144,7 +144,7 @@ def rebuild(
                 empty.become_layer(base)
                 _check_base(empty, path, other)
             state = session.state = _counted(journal, empty, other, drop_unjournaled, progress)
-            state.stand(path)
+            state.refresh_base(path)
             txn = Transaction(state, journal)
             about = {"reader": contents.VERSION, "views": [view.to_json() for view in wanted], "other": other}
             txn.add(Event("rebuild", label=f"counted {sum(state.engine.documents):,} anew", time=time.time(), who=who,
@@ -159,7 +159,7 @@ def rebuild(
             journal.settle()
         if other:
             _weigh(session, who)
-        return {"documents": dict(zip(names, session.standing().engine.documents)), "views": len(wanted)}
+        return {"documents": dict(zip(names, session.current_state().engine.documents)), "views": len(wanted)}
     except BaseException:
         session.drop_state()  # memory may be ahead of the journal: it must not be written
         raise
@@ -212,12 +212,12 @@ def _in_manifest(session: Session, needed: bool) -> dict[str, Any]:
 
 def _check_base(layer: State, path: str, other: bool) -> None:
     """Refuse other views than those of the base of a layer; a base that can't be read says nothing."""
-    layer.stand(path)
-    standing = layer.standing
-    if other and (standing is None or standing.base is None):
+    layer.refresh_base(path)
+    base_in_use = layer.base_in_use
+    if other and (base_in_use is None or base_in_use.base is None):
         raise ValueError(
             "A layer has the views of its base: rebuild it with other views only after its base, and where that can be "
-            f"read. {'' if standing is None else standing.problem}".rstrip()
+            f"read. {'' if base_in_use is None else base_in_use.problem}".rstrip()
         )
 
 

@@ -218,7 +218,7 @@ def brief(path, lesson):
     """Carry a lesson out as `surebayes learn` does."""
     session = Session.open(str(path), brief=True)
     try:
-        session.standing()
+        session.current_state()
         with session.transaction() as txn:
             lesson(txn)
     finally:

@@ -58,7 +58,7 @@ def lean_scores(path, mails=MAILS):
 def pool_of(path):
     """A copy of what a filter has learnt, in memory: its pool, and the moves of its weights."""
     with sb.Filter.open(path) as opened:
-        return opened._session.loaded().engine.copy()
+        return opened._session.loaded_state().engine.copy()
 
 
 def test_a_layer_that_knows_nothing_is_small(site, tmp_path):
@@ -146,7 +146,7 @@ def test_a_layer_is_the_filter_that_learnt_its_lessons_many_times(trained_site, 
         for raw, label in lessons:
             mine.teach(raw, OTHER[label] if wrong else label)
         by_filter = scores(mine, MAILS[80:110])
-        steps = [list(units) for units in mine._session.loaded().engine.weights.units]
+        steps = [list(units) for units in mine._session.loaded_state().engine.weights.units]
     together = pool_of(trained_site)
     for raw, label in lessons:
         code = ["ham", "spam"].index(OTHER[label] if wrong else label)
@@ -169,7 +169,7 @@ def test_company_department_person(site, tmp_path):
         for raw, label in MAILS[100:110]:
             ann.teach(raw, label)
         steps = [[a + b for a, b in zip(*both)] for both in zip(*[
-            f._session.loaded().engine.weights.units for f in (ann, sb.Filter.open(tmp_path / "department"))
+            f._session.loaded_state().engine.weights.units for f in (ann, sb.Filter.open(tmp_path / "department"))
         ])]  # fmt: skip
     together = pool_of(site)
     for documents, times in ((MAILS[90:100], 10), (MAILS[100:110], 50)):
@@ -187,7 +187,7 @@ def test_texts_have_the_second_stage_of_their_base(tmp_path):
     texts += [(f"lunch at nine {'team' if i % 3 else 'meeting'} number{i}", "ham") for i in range(60)]
     with sb.Filter.create(tmp_path / "site", reader="text", width=2**12) as made:
         made.train(texts, reserve=0.0)
-        assert any(stage.table is not None for stage in made._session.loaded().engine.stages)
+        assert any(stage.table is not None for stage in made._session.loaded_state().engine.stages)
         before = [made.judge(text).score for text, _ in texts[:5]]
     with sb.Filter.create(tmp_path / "mine", base=tmp_path / "site") as mine:
         assert [mine.judge(text).score for text, _ in texts[:5]] == before
@@ -251,15 +251,15 @@ def test_own_steps_are_dropped_when_the_base_is_tuned_anew(site, tmp_path):
     with sb.Filter.create(tmp_path / "mine", base=site) as mine:
         for raw, label in MAILS[90:100]:
             mine.teach(raw, OTHER[label])
-        assert any(any(units) for units in mine._session.loaded().engine.weights.units)
+        assert any(any(units) for units in mine._session.loaded_state().engine.weights.units)
         with sb.Filter.open(site) as shared:
             with mock.patch.object(tuning, "FEWEST", 2):
                 shared.retune("equal")
-            base_units = [list(units) for units in shared._session.loaded().engine.weights.units]
+            base_units = [list(units) for units in shared._session.loaded_state().engine.weights.units]
         assert [list(u) for u in mine._session.model().engine.weights.units] == base_units
         assert [list(u) for u in Model.open(str(tmp_path / "mine")).engine.weights.units] == base_units
         mine.teach(*MAILS[101])  # moves them from there
-        moved = mine._session.loaded().engine.weights.units
+        moved = mine._session.loaded_state().engine.weights.units
         assert any(any(units) for units in moved)
         assert [list(u) for u in mine._session.model().engine.weights.units] == [
             [a + b for a, b in zip(*both)] for both in zip(base_units, moved)

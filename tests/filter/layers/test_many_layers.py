@@ -54,7 +54,7 @@ def test_the_base_learns_while_a_hundred_layers_judge(site, tmp_path):
                     wrong.append((i, verdict.basis, verdict.label))
                 lean = Model.open(str(tmp_path / "users" / str(i)))
                 if lean.basis != "base":
-                    wrong.append((i, lean.standing.problem))
+                    wrong.append((i, lean.base_in_use.problem))
 
     threads = [threading.Thread(target=judge, args=(range(start, 100, 4),)) for start in range(4)]
     for thread in threads:
@@ -217,7 +217,7 @@ def test_a_small_layer_scores_as_one_in_memory(site, steps):
                 copy.documents, copy.weights = state.engine.documents, state.engine.weights
             small = [mine.judge(raw, remember=False).score for raw, _ in MAILS[100:104]]
             copy.load()
-            pool = state.standing.pool(copy, None)
+            pool = state.base_in_use.pool(copy, None)
             assert small == list(pool.scores(pool.cut([raw for raw, _ in MAILS[100:104]])))
         mine.close()
         base.close()
@@ -231,7 +231,7 @@ def test_layers_that_nobody_uses_keep_no_old_tables(site, tmp_path):
         for i in range(8):
             with layers.of(f"p{i}", make=True) as layer:
                 layer.teach(*MAILS[60 + i])
-                bases.append(weakref.ref(layer._session.fresh_state().standing.base))
+                bases.append(weakref.ref(layer._session.fresh_state().base_in_use.base))
             opened.teach(*MAILS[80 + i])
             opened.absorb()
         del layer
@@ -247,7 +247,7 @@ def test_layers_on_a_layer_share_it_too(site, tmp_path):
     with sb.Filter.create(tmp_path / "department", base=site) as department:
         department.teach(*MAILS[70])
     opened = [sb.Filter.create(tmp_path / name, base=tmp_path / "department") for name in "abc"]
-    bases = {id(each._session.fresh_state().standing.base) for each in opened}
+    bases = {id(each._session.fresh_state().base_in_use.base) for each in opened}
     assert len(bases) == 1
     with pytest.raises(BadModel, match="stands on it"):
         opened[0].move_base(tmp_path / "a")

@@ -28,7 +28,7 @@ def trained(path, mails, reserve=0.0, **options):
 
 def state_of(path):
     with sb.Filter.open(path) as opened:
-        state = opened._session.loaded()
+        state = opened._session.loaded_state()
         tables = [sums.own.entries() for sums in state.engine.sums]
         stages = [(s.table and s.table.entries(), list(s.intercepts)) for s in state.engine.stages]
         known = {f: (action, label) for f, (action, label, _) in opened._session.reading().messages().items()}
@@ -169,7 +169,7 @@ def test_a_filter_with_the_views_of_another_release_learns_and_is_tuned_but_not_
         before = old.judge(texts[200][0]).score
         assert old.retune()["documents"] == 180
         assert old.judge(texts[200][0]).score != before
-        assert list(old._session.loaded().engine.views) == [view.replace(width=2**12) for view in older]
+        assert list(old._session.loaded_state().engine.views) == [view.replace(width=2**12) for view in older]
         assert old.problems() == []
 
 

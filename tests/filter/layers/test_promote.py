@@ -24,7 +24,7 @@ def site(tmp_path):
 
 def counts(path):
     with sb.Filter.open(path) as opened:
-        engine = opened._session.loaded().engine
+        engine = opened._session.loaded_state().engine
         return [sums.own.entries() for sums in engine.sums], list(engine.documents)
 
 

@@ -232,7 +232,7 @@ def same_on_corpus(path, mails):
     with sb.Filter.create(path) as mine:
         mine.train(lessons, reserve=0)
         live = [mine.judge(raw).score for raw, _ in mails]
-        weights = mine._session.loaded().engine.weights
+        weights = mine._session.loaded_state().engine.weights
     with sb.Filter.open(path) as again:
         assert [again.judge(raw).score for raw, _ in mails[:500]] == live[:500]
         assert again._session.is_mapped

@@ -20,7 +20,7 @@ from strategies import audit_steps
 from surebayes.filter.model import Model
 from surebayes.filter.verdicts import budgets as ledger
 from surebayes.filter.verdicts.audits import audits, in_words
-from surebayes.filter.verdicts.memory import About, Memory
+from surebayes.filter.verdicts.memory import VerdictDetails, Memory
 from surebayes.synthetic import mail_stream
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -65,7 +65,7 @@ def test_each_document_counts_once_by_the_first_truth_that_was_told(steps, budge
             key = f"mail {name}", person
             if what == "judge":
                 label = "spam" if positive else "ham"
-                memory.answer(JUDGE, [9.0 if positive else -9.0], key[0], About(person))
+                memory.answer(JUDGE, [9.0 if positive else -9.0], key[0], VerdictDetails(person))
                 before = said.get(key)
                 # a flagged verdict stays until its truth is known; a quiet one does not hide a truth
                 if before is None or positive or (before[1] == "open" and before[0] == "ham"):
@@ -128,7 +128,7 @@ def test_several_classes_each_have_their_precision(tmp_path):
 def test_counts_outlive_verdicts_and_erasure_forgets_for_whom(tmp_path):
     memory = begun(tmp_path, True)
     for k in range(30):
-        memory.answer(JUDGE, [9.0 if k < 3 else -9.0], f"m{k}", About("anna"))
+        memory.answer(JUDGE, [9.0 if k < 3 else -9.0], f"m{k}", VerdictDetails("anna"))
         memory.tell(f"m{k}", "ham", person="anna")
     before = delivered(memory)
     assert before == (30, 3, 0, 3, 0)

@@ -25,7 +25,7 @@ from surebayes.filter.verdicts import alarms
 from surebayes.filter.verdicts import budgets as ledger
 from surebayes.filter.verdicts import memory as verdict_memory
 from surebayes.filter.verdicts.database import NAME, Database
-from surebayes.filter.verdicts.memory import About, Memory
+from surebayes.filter.verdicts.memory import Memory, VerdictDetails
 from surebayes.guarantees.budget import AlarmBudget
 from surebayes.guarantees.prequential import PrequentialThreshold
 
@@ -175,7 +175,7 @@ class Attacked:
         self.memory.set(keep_most=6, keep_days=20, presume_days=7)
 
     def judge(self, name, person, score):
-        if self.memory.answer(JUDGE, [score], name, About(person))[0][0] == "spam":
+        if self.memory.answer(JUDGE, [score], name, VerdictDetails(person))[0][0] == "spam":
             self.given += not self.open[name, person]
             self.open[name, person] = max(self.open[name, person], 1)
             self.most_in_flight = max(self.most_in_flight, self.open.total())
@@ -297,7 +297,9 @@ def test_a_truth_that_changes_finds_its_alarm_after_a_flood(tmp_path):
 def test_erasure_forgets_who_and_not_the_debt(tmp_path):
     memory = begun(tmp_path, 0.01, 10)
     for person in ("annabel", "bob"):
-        memory.answer(JUDGE, HIGH, "x", About(person, "annabel@example.org", "hello", "<1@a>", b"said in mail"))
+        memory.answer(
+            JUDGE, HIGH, "x", VerdictDetails(person, "annabel@example.org", "hello", "<1@a>", b"said in mail")
+        )
     assert memory.erase("annabel") == 1
     assert memory.erase(fingerprints=["x"]) == 1
     memory.close()
@@ -407,7 +409,7 @@ def test_one_without_a_verdict_is_judged_first(tmp_path):
 def test_persons_have_verdicts_of_their_own(tmp_path):
     memory = begun(tmp_path, 0.25, 10)
     for person in ("ann", "bob"):
-        memory.answer(JUDGE, HIGH, "x", About(person))
+        memory.answer(JUDGE, HIGH, "x", VerdictDetails(person))
     assert memory.tell("x", "ham", person="ann").documents == 1
     assert state_of(memory).alarms == 1
     assert memory.tell("x", "ham").documents == 1  # everybody's

@@ -9,7 +9,7 @@ import pytest
 
 import surebayes as sb
 from surebayes import synthetic
-from surebayes.filter.verdicts.listing import KEPT_FIELDS, said_by_others
+from surebayes.filter.verdicts.listing import KEPT_FIELDS, verdicts_of_other_filters
 from surebayes.filter.verdicts.memory import Memory
 
 
@@ -96,7 +96,7 @@ def test_the_few_fields_that_are_kept_are_read_as_all_of_them(head):
     few, whole = (sb.read_message(raw) for _ in range(2))
     some, every = few.some_headers(KEPT_FIELDS), whole.headers
     assert some.get("from") == every.get("from")
-    assert said_by_others(some) == said_by_others(every)
+    assert verdicts_of_other_filters(some) == verdicts_of_other_filters(every)
 
 
 def test_what_was_kept_without_its_document_is_only_noted(site, mails):

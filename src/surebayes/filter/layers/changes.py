@@ -48,7 +48,7 @@ class LayerChanges:
 
 def changes(state: State, read: Document, top: int | None) -> LayerChanges | None:
     """See `Filter.explain_layers`."""
-    below = state.standing.base if state.standing is not None else None
+    below = state.base_in_use.base if state.base_in_use is not None else None
     if below is None:
         return None
     pool, engine = state.pool, below.model.engine

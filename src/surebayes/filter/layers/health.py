@@ -30,22 +30,22 @@ def health(state: State, path: str) -> Health | None:
     path : str
         Its folder.
     """
-    standing = state.standing
-    if standing is None:
+    base_in_use = state.base_in_use
+    if base_in_use is None:
         return None
-    link, mine = standing.link, shlex.quote(path)
-    if standing.basis == ON_BASE and standing.base is not None:
-        return _on_base(state, standing.base.folder, standing.base.rows, mine)
+    link, mine = base_in_use.link, shlex.quote(path)
+    if base_in_use.basis == ON_BASE and base_in_use.base is not None:
+        return _on_base(state, base_in_use.base.folder, base_in_use.base.rows, mine)
     judged = {
         ALONE: "judged by the own lessons alone",
         ON_LAST: "judged by the base as it was last read",
         ON_PART: "judged without what the base stands on",
-    }[standing.basis]
+    }[base_in_use.basis]
     advice = f"put it back, or say where it is: surebayes rebase -m {mine} --base DIR"
-    if standing.basis == ON_PART and standing.base is not None:
-        below = shlex.quote(standing.base.folder)
+    if base_in_use.basis == ON_PART and base_in_use.base is not None:
+        below = shlex.quote(base_in_use.base.folder)
         return Health(
-            "problem", f"the base stands badly ({standing.problem}) Mail is {judged}: surebayes doctor -m {below}"
+            "problem", f"the base stands badly ({base_in_use.problem}) Mail is {judged}: surebayes doctor -m {below}"
         )
     what = "can't be used"
     ids = [_identity(place) for place in link.places(path)]
@@ -57,16 +57,16 @@ def health(state: State, path: str) -> Health | None:
     elif link.id not in ids:
         what = f"is not at {link.path}: another filter is there"
         advice = f"if that one is meant: surebayes rebase -m {mine} --base {shlex.quote(link.path)}"
-    elif "views" in standing.problem or "reader" in standing.problem or "classes" in standing.problem:
+    elif "views" in base_in_use.problem or "reader" in base_in_use.problem or "classes" in base_in_use.problem:
         what = "has other views than this layer"
         advice = (
             f"count the layer anew with the base's views: surebayes rebuild -m {mine} --views NAME; or restore the base"
         )
-    return Health("problem", f"the base {what} ({standing.problem}) Mail is {judged}; {advice}")
+    return Health("problem", f"the base {what} ({base_in_use.problem}) Mail is {judged}; {advice}")
 
 
 def _on_base(state: State, folder: str, rows: int, mine: str) -> Health:
-    seen = (state.noted or {}).get("rows", 0)
+    seen = (state.base_record or {}).get("rows", 0)
     link = state.settings.base
     if isinstance(seen, int) and rows < seen:
         return Health(

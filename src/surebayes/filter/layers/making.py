@@ -51,7 +51,7 @@ def move_base(session: Session, base: str, own_weight: int | None = None, who: s
     who : str, optional
         Who says so.
     """
-    state = session.standing()
+    state = session.current_state()
     link = state.settings.base
     if link is None:
         raise BadInput(f"{session.path!r} is no layer: it was made without a base, and what it learnt is whole.")

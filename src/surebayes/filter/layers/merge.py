@@ -109,7 +109,7 @@ def merge(sources: Sequence[str], path: str, progress: Progress | None = None) -
         raise FileExistsError(f"{path!r} is there already. Name a new folder for the merged filter.")
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(contextlib.closing(Session.open(source))) for source in sources]
-        states = [session.standing() for session in opened]
+        states = [session.current_state() for session in opened]
         _check_same(sources, states)
         parent = os.path.dirname(os.path.abspath(path))
         os.makedirs(parent, exist_ok=True)
@@ -156,7 +156,7 @@ def _differing(first: State, second: State) -> str:
 
 
 def _write(made: str, sources: Sequence[str], opened: Sequence[Session], progress: Progress | None) -> dict[str, Any]:
-    states = [session.standing() for session in opened]
+    states = [session.current_state() for session in opened]
     journals = [session.reading() for session in opened]
     known: dict[str, Lesson] = {}
     report: dict[str, Any] = {"learnt": 0, "reserved": 0, "both": 0, "disagreed": 0}
@@ -180,7 +180,7 @@ def _write(made: str, sources: Sequence[str], opened: Sequence[Session], progres
         _fit(target, known)
         note = f"merged from {', '.join(os.path.basename(os.path.abspath(source)) for source in sorted(sources))}"
         target.absorb(note)
-        state = target.loaded()
+        state = target.loaded_state()
         report["documents"] = dict(zip(state.names, state.engine.documents))
     return report
 
@@ -229,7 +229,7 @@ def _copy(
 
 def _fit(target: Session, known: dict[str, Lesson]) -> None:
     """Weigh the experts and freeze second stages, on all messages; the steps of single lessons are part of that."""
-    state = target.loaded()
+    state = target.loaded_state()
     learnt = sorted([f for f, lesson in known.items() if lesson.action == "learn"], key=in_order(state.engine))
     codes = [state.code(known[f].label) for f in learnt]
     turns = turns_of(state.engine, learnt, codes)

@@ -53,7 +53,7 @@ def promote(
     says = f"{who or name} (promoted from {name})"
     site = Session.open(into)
     try:
-        _check_same(state, site.standing(), into)
+        _check_same(state, site.current_state(), into)
 
         report: dict[str, Any] = {"learnt": 0, "already": 0, "moved": 0, "unknown": unknown}
         site.open_journal().know_keys(keys)

@@ -180,13 +180,13 @@ def verdict_fields(folder: str, raw: bytes, x_spam: "bool | None") -> "tuple[lis
     model = Model.open(folder)
     engine, has_budget, writes_x_spam = model.engine, model.has_budget, model.writes_x_spam
     budgets: dict[str, Any] = {}
-    folders = [] if model.standing is None else model.standing.folders
+    folders = [] if model.base_in_use is None else model.base_in_use.folders
     remembers = has_budget or any(os.path.exists(os.path.join(each, "verdicts.sqlite")) for each in (folder, *folders))
     (document,) = documents_of(engine.views, [raw], engine.reader, named=remembers)
     rows = engine.rows([document])
     scores, model = engine.scores(rows), model.of(rows)
     if remembers:
-        from surebayes.filter.verdicts.together import answer_once
+        from surebayes.filter.verdicts.combined import answer_once
 
         decision, budgets = answer_once(folder, folders, model, list(scores), document.fingerprint, has_budget)
         label, score, threshold, probability = decision

@@ -151,7 +151,7 @@ def _lesson(call: LessonCall) -> tuple[str, bool]:
     session = Session.open(call.model, call.renew is not False, brief=True)
     recorder = Recorder(session)
     try:
-        state = session.standing()
+        state = session.current_state()
         if call.label and call.label not in state.names:
             there = ", ".join(map(repr, state.names))
             raise ValueError(f"There is no class {call.label!r}; this filter has {there}.")

@@ -66,7 +66,7 @@ class _Promise(NamedTuple):
     since: float
 
 
-class Watched:
+class DriftWatch:
     """The truths that were told, held against a promise on false alarms: each once, whoever looks how often.
 
     A truth that was taken back, or another promise, begins the count anew.

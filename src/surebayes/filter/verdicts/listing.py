@@ -121,12 +121,12 @@ class OtherFilter:
         return asdict(self)
 
 
-def said_by_others(headers: Headers) -> list[tuple[str, float, float | None, bool | None]]:
+def verdicts_of_other_filters(headers: Headers) -> list[tuple[str, float, float | None, bool | None]]:
     r"""Return what other filters have written into a mail: header field, score, threshold, verdict.
 
     Examples
     --------
-    >>> said_by_others(Headers.read(b"X-Spam-Status: Yes, score=7.1 required=5.0 tests=BAYES_99\n\n"))
+    >>> verdicts_of_other_filters(Headers.read(b"X-Spam-Status: Yes, score=7.1 required=5.0 tests=BAYES_99\n\n"))
     [('X-Spam-Status', 7.1, 5.0, True)]
     """
     opinions = []

@@ -8,7 +8,7 @@ from surebayes.errors import StoreError
 from surebayes.filter.verdicts import alarms as _alarms
 from surebayes.filter.verdicts import audits as _audits
 from surebayes.filter.verdicts import budgets as _budgets
-from surebayes.filter.verdicts.about import MOST_TEXT, About, Told
+from surebayes.filter.verdicts.details import MOST_TEXT, VerdictDetails, CorrectionResult
 from surebayes.filter.verdicts.budgets import InForce, in_force, stricter
 from surebayes.filter.verdicts.database import NAME, Database
 
@@ -41,7 +41,7 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-_NOTHING_ELSE = About()
+_NOTHING_ELSE = VerdictDetails()
 
 
 def is_there(folder: str) -> bool:
@@ -156,7 +156,7 @@ class Memory:
     # ---- judging
 
     def answer(
-        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "About | None" = None,
+        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "VerdictDetails | None" = None,
         beside: "dict[str, InForce] | None" = None,
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
         """Decide by the thresholds in force, and remember the verdict before it is answered.
@@ -167,7 +167,12 @@ class Memory:
             return self._answer(model, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
 
     def _answer(
-        self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: About, beside: "dict[str, InForce]"
+        self,
+        model: "Model",
+        scores: "Sequence[float]",
+        fingerprint: str,
+        about: VerdictDetails,
+        beside: "dict[str, InForce]",
     ) -> "tuple[Decision, dict[str, InForce]]":
         force_here = in_force(self.database)
         if not force_here and not self.facts()["always"]:
@@ -188,7 +193,7 @@ class Memory:
         return decision, force
 
     def note(
-        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails
     ) -> None:
         """Remember what was decided elsewhere, by the stricter of two budgets."""
         with self.lock:
@@ -200,7 +205,7 @@ class Memory:
                 self._remember_calmly(decision, model, scores, fingerprint, about, now, force)
 
     def _remember_calmly(
-        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]",
     ) -> None:  # fmt: skip
         """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
@@ -211,7 +216,7 @@ class Memory:
             self._timer = _thread_timer(SOON, self._flush_late)
 
     def _remember(
-        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: About,
+        self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
         """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
@@ -348,7 +353,7 @@ class Memory:
         who: "str | None" = None,
         person: "str | None" = None,
         flush: bool = True,
-    ) -> Told:
+    ) -> CorrectionResult:
         """Take a truth that has become known; it is on disk when this returns.
 
         Parameters
@@ -373,7 +378,7 @@ class Memory:
                 model, scores = judged
                 force = in_force(self.database)
                 decision = model.decide(scores, force)
-                about = About(person or "")
+                about = VerdictDetails(person or "")
                 row = self._remember(decision, model, scores, fingerprint, about, time.time(), force, 0)
                 if (label := _alarms.suspected(self.database, truth, force)) is not None:
                     self.database.run("UPDATE verdicts SET flagged = 1, label = ? WHERE id = ?", (label, row))
@@ -403,7 +408,7 @@ class Memory:
             self.database.run(statement, (number,))
         return rows[0][0] if rows else None
 
-    def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> Told:
+    def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> CorrectionResult:
         """Take the truths of documents on which there are verdicts; of others nothing is counted."""
         alarm, documents = False, 0
         self.flush()
@@ -413,7 +418,7 @@ class Memory:
                 if rows or alarms:
                     consequence = self._known(rows, alarms, fingerprint, truth, who)
                     alarm, documents = alarm or consequence.alarm, documents + consequence.documents
-        return Told(alarm, documents)
+        return CorrectionResult(alarm, documents)
 
     def _said_of(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
         """Return the verdicts on a document and the alarms that outlived theirs.
@@ -431,7 +436,9 @@ class Memory:
             return self.database.rows(query, (fingerprint,))
         return self.database.rows(f"{query} AND person = ?", (fingerprint, person))
 
-    def _known(self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None") -> Told:
+    def _known(
+        self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None"
+    ) -> CorrectionResult:
         """Count a truth for the verdicts on a document, and for the alarms that outlived theirs.
 
         What was judged only because its truth was told may be an alarm, and never pays back.
@@ -462,7 +469,7 @@ class Memory:
             if not known:
                 _audits.count(self.database, truth, label, person, answers)
         false_alarm, more = _alarms.tell(self.database, alarms, fingerprint, truth, force, who)
-        return Told(any_alarm or false_alarm, became_known + more)
+        return CorrectionResult(any_alarm or false_alarm, became_known + more)
 
     # ---- budgets
 

@@ -9,8 +9,8 @@ import os
 
 from surebayes.errors import StoreError
 from surebayes.filter.transaction import Transaction
-from surebayes.filter.verdicts import together
-from surebayes.filter.verdicts.about import About, Told
+from surebayes.filter.verdicts import combined
+from surebayes.filter.verdicts.details import VerdictDetails, CorrectionResult
 from surebayes.filter.verdicts.memory import Memory, is_there
 
 TYPE_CHECKING = False
@@ -108,7 +108,7 @@ class Recorder:
             memory = self._below.get(folder)
             if self._site is not None and folder == self._site._session.path:
                 memory = self._site.memory
-            elif memory is None and (memory := together.opened(folder)) is not None:
+            elif memory is None and (memory := combined.opened(folder)) is not None:
                 self._below[folder] = memory
             if memory is not None:
                 memories.append(memory)
@@ -118,7 +118,7 @@ class Recorder:
         """Return the person of a verdict as a memory keeps it: a layer has one owner, and omits the name in its own."""
         if not is_layer:
             return person
-        return None if memory is self._memory else person or together.name_of(self._session.path)
+        return None if memory is self._memory else person or combined.name_of(self._session.path)
 
     # ---- verdicts and truths
 
@@ -134,15 +134,15 @@ class Recorder:
         if own is None and not below:
             return model.decide(scores), {}
         if not remember:
-            force = together.in_force(own, below)
+            force = combined.in_force(own, below)
             return model.decide(scores, force), force
 
-        def about(memory: Memory) -> About:
+        def about(memory: Memory) -> VerdictDetails:
             return _about(memory, features, self._person_in(memory, person, bool(below)), model.engine.views)
 
-        return together.answer(own, below, model, scores, features.fingerprint, about)
+        return combined.answer(own, below, model, scores, features.fingerprint, about)
 
-    def record(self, features: Features, label: str, who: str | None, person: str | None) -> Told | None:
+    def record(self, features: Features, label: str, who: str | None, person: str | None) -> CorrectionResult | None:
         """Count a truth before it is learnt; a document without a remembered verdict is judged first.
 
         A document that was learnt before has no honest score any more, and was counted then.
@@ -164,7 +164,7 @@ class Recorder:
                 if memory.in_force():
                     raise
                 continue  # only a list of verdicts depends on it
-            result = told if result is None else Told(result.alarm or told.alarm, result.documents)
+            result = told if result is None else CorrectionResult(result.alarm or told.alarm, result.documents)
         return result
 
     def record_many(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
@@ -173,17 +173,17 @@ class Recorder:
         return None if memory is None else lambda truths: memory.tell_many(truths, who)
 
 
-def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> About:
+def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> VerdictDetails:
     """Return what a memory keeps with a verdict."""
     if not memory.facts()["details"] or features.document is None:
-        return About(person or "")
-    from surebayes.filter.verdicts.listing import KEPT_FIELDS, MOST_CONTENT, said_by_others
+        return VerdictDetails(person or "")
+    from surebayes.filter.verdicts.listing import KEPT_FIELDS, MOST_CONTENT, verdicts_of_other_filters
 
     message = features.document.message
     content = features.kept(views)
     content_to_keep = content if len(content) <= MOST_CONTENT else None
     if message is None:
-        return About(person or "", content=content_to_keep)
+        return VerdictDetails(person or "", content=content_to_keep)
     headers = message.some_headers(KEPT_FIELDS)
-    sender, others = headers.get("from"), said_by_others(headers)
-    return About(person or "", sender, message.subject, features.document.message_id, content_to_keep, others)
+    sender, others = headers.get("from"), verdicts_of_other_filters(headers)
+    return VerdictDetails(person or "", sender, message.subject, features.document.message_id, content_to_keep, others)

@@ -3,7 +3,7 @@
 import os
 
 from surebayes.errors import StoreError
-from surebayes.filter.verdicts.about import About
+from surebayes.filter.verdicts.details import VerdictDetails
 from surebayes.filter.verdicts.budgets import stricter
 from surebayes.filter.verdicts.memory import Memory, is_there
 
@@ -38,7 +38,7 @@ def in_force(memory_here: "Memory | None", below: "Sequence[Memory]") -> "dict[s
 
 def answer(
     memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
-    fingerprint: str, about: "Callable[[Memory], About]",
+    fingerprint: str, about: "Callable[[Memory], VerdictDetails]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
     """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
 
@@ -77,5 +77,10 @@ def answer_once(
         return model.decide(scores), {}
     name = name_of(folder)
     return answer(
-        memory_here, below, model, scores, fingerprint, lambda memory: About("" if memory is memory_here else name)
+        memory_here,
+        below,
+        model,
+        scores,
+        fingerprint,
+        lambda memory: VerdictDetails("" if memory is memory_here else name),
     )

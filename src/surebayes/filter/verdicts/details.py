@@ -8,7 +8,7 @@ MOST_TEXT = 200
 """Characters of a sender, a subject or a name that are kept."""
 
 
-class Told:
+class CorrectionResult:
     """What a truth came to.
 
     Attributes
@@ -25,7 +25,7 @@ class Told:
         self.alarm, self.documents = alarm, documents
 
 
-class About:
+class VerdictDetails:
     """What else is kept with a verdict, where that is wanted.
 
     Attributes
