@@ -78,12 +78,12 @@ class Base:
     @property
     def problem(self) -> str:
         """Why something that it stands on can't be read; "" if all can."""
-        return "" if self.model.standing is None else self.model.standing.problem
+        return "" if self.model.base_in_use is None else self.model.base_in_use.problem
 
     @property
     def folders(self) -> "list[str]":
         """The folders that it stands on itself."""
-        return [] if self.model.standing is None else self.model.standing.folders
+        return [] if self.model.base_in_use is None else self.model.base_in_use.folders
 
     @property
     def is_current(self) -> bool:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from surebayes.filter.layers.changes import LayerChanges
     from surebayes.filter.layers.health import Health
     from surebayes.filter.persons import Quota
-    from surebayes.filter.verdicts.details import CorrectionResult
     from surebayes.filter.verdicts.activity import DriftWatch
     from surebayes.filter.verdicts.budgets import InForce
+    from surebayes.filter.verdicts.details import CorrectionResult
     from surebayes.filter.verdicts.listing import OtherFilter, RememberedVerdict
     from surebayes.guarantees.certificate import Certificate, Certificates
     from surebayes.pool.explanation import Explained

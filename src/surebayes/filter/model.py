@@ -72,7 +72,7 @@ class Model:
     """
 
     __slots__ = (
-        "_judged", "basis", "engine", "files", "manifest", "names", "own", "probability", "standing", "thresholds",
+        "_judged", "base_in_use", "basis", "engine", "files", "manifest", "names", "own", "probability", "thresholds",
         "version",
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from strategies import audit_steps
 from surebayes.filter.model import Model
 from surebayes.filter.verdicts import budgets as ledger
 from surebayes.filter.verdicts.audits import audits, in_words
-from surebayes.filter.verdicts.memory import VerdictDetails, Memory
+from surebayes.filter.verdicts.memory import Memory, VerdictDetails
 from surebayes.synthetic import mail_stream
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -3,8 +3,8 @@
 import os
 
 from surebayes.errors import StoreError
-from surebayes.filter.verdicts.details import VerdictDetails
 from surebayes.filter.verdicts.budgets import stricter
+from surebayes.filter.verdicts.details import VerdictDetails
 from surebayes.filter.verdicts.memory import Memory, is_there
 
 TYPE_CHECKING = False

@@ -8,9 +8,9 @@ from surebayes.errors import StoreError
 from surebayes.filter.verdicts import alarms as _alarms
 from surebayes.filter.verdicts import audits as _audits
 from surebayes.filter.verdicts import budgets as _budgets
-from surebayes.filter.verdicts.details import MOST_TEXT, VerdictDetails, CorrectionResult
 from surebayes.filter.verdicts.budgets import InForce, in_force, stricter
 from surebayes.filter.verdicts.database import NAME, Database
+from surebayes.filter.verdicts.details import MOST_TEXT, CorrectionResult, VerdictDetails
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import os
 from surebayes.errors import StoreError
 from surebayes.filter.transaction import Transaction
 from surebayes.filter.verdicts import combined
-from surebayes.filter.verdicts.details import VerdictDetails, CorrectionResult
+from surebayes.filter.verdicts.details import CorrectionResult, VerdictDetails
 from surebayes.filter.verdicts.memory import Memory, is_there
 
 TYPE_CHECKING = False
