@@ -1,1 +1,1 @@
-"""A model that lives in a folder, judges documents and learns from every correction, exactly."""
+"""A model that is stored in a folder, judges documents and learns from every correction, exactly."""

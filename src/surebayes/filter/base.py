@@ -1,11 +1,11 @@
-"""What a layer stands on: the filter below it, opened to read, picked up anew when it changes, never written.
+"""The base of a layer: opened read-only and reloaded when it changes.
 
-A layer is a filter whose settings name a base. It judges by the base's counts and, many times, its own; weights are
-the base's and the steps of own lessons, second stages are the base's, and so is the threshold until the layer has one
-of its own. Where the base can't be read, judging goes on with the base as it was last read by this process, else by
-the own counts alone, and says so. The base may itself be a layer.
+A layer is a filter whose settings name a base. It judges by the base's counts plus a multiple of its own. Weights are
+the base's plus the steps of the layer's lessons. Second stages come from the base, and so does the threshold until the
+layer has one. If the base can't be read, judging falls back to the base as this process last read it, else to the
+layer's counts alone, and the verdict names the fallback. The base may itself be a layer.
 
-This module is on the way of `surebayes filter`: no numpy, no typing.
+`surebayes filter` imports this module: no numpy, no typing.
 """
 
 import os
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     OpenModel = Callable[[str, bool, "Model | None", "tuple[str, ...]"], Model]
 
 DEEPEST = 8
-"""Layers that may stand on one another."""
+"""Maximum depth of a stack of layers, with the filter at the bottom."""
 ON_BASE, ON_LAST, ON_PART, ALONE = "base", "last base", "part of the base", "own layer"
-"""By what a layer's verdict was found: the base as it is, as it was when it could last be read, without what the base
-itself stands on, or without it."""
+"""Basis of a layer's verdict: the current base, the base as last read, the base without its own base, or no base."""
 
 
 def stamp_of(folder: str) -> "tuple[int, int]":
-    """Return what changes when a folder's manifest is replaced; zeros where there is none."""
+    """Return a stamp that changes when a folder's manifest is replaced; zeros without a manifest."""
     try:
         stat = os.stat(os.path.join(folder, "manifest.json"))
     except OSError:
@@ -44,16 +43,16 @@ def stamp_of(folder: str) -> "tuple[int, int]":
 
 
 class Base:
-    """A base, as it was last read.
+    """A base as last read.
 
     Attributes
     ----------
     folder : str
         Its folder.
     model : Model
-        Its model, which may stand on another one.
+        Its model, which may have a base as well.
     rows : int
-        The rows of its journal that the model has.
+        The number of journal rows in the model.
     """
 
     __slots__ = ("__weakref__", "folder", "model", "rows", "stamp")
@@ -67,27 +66,27 @@ class Base:
 
     @property
     def version(self) -> str:
-        """The version of its model, and of those below it."""
+        """The versions of its model and of the models below."""
         return self.model.version
 
     @property
     def tuned(self) -> str:
-        """What changes when it, or what is below it, is weighed anew: steps from other weights mean nothing then."""
+        """Identity of the weights, here and below: steps from other weights are void."""
         return self.model.tuned
 
     @property
     def problem(self) -> str:
-        """Why something that it stands on can't be read; "" if all can."""
+        """Why a filter below it can't be read; "" if all can."""
         return "" if self.model.base_in_use is None else self.model.base_in_use.problem
 
     @property
     def folders(self) -> "list[str]":
-        """The folders that it stands on itself."""
+        """The folders below it."""
         return [] if self.model.base_in_use is None else self.model.base_in_use.folders
 
     @property
     def is_current(self) -> bool:
-        """Whether it, and what is below it, is as it was when it was read."""
+        """Whether it and everything below are unchanged since they were read."""
         return self.stamp == stamp_of(self.folder) and self.model.is_current
 
 
@@ -95,7 +94,7 @@ def opened(
     folder: str, link: BaseLink, layer: Engine, hold: bool, open_model: "OpenModel",
     above: "tuple[str, ...]" = (), before: "Base | None" = None,
 ) -> Base:  # fmt: skip
-    """Open the base of a layer in a folder; StoreError, BadModel or OSError where it can't be its base any more."""
+    """Open the base of a layer in a folder; StoreError, BadModel or OSError if it can no longer serve as base."""
     problem: Exception | None = None
     for place in link.places(folder):
         try:
@@ -109,7 +108,7 @@ def opened(
 
 
 def identity_of(folder: str) -> str:
-    """Return what tells a filter from any other, however often it is taught or moved."""
+    """Return the unique ID of a filter, which survives lessons and moves."""
     return Manifest.read(folder).place.id
 
 
@@ -118,7 +117,7 @@ def open_base(
     above: "tuple[str, ...]" = (),
     before: "Base | None" = None,
 ) -> Base:  # fmt: skip
-    """Open a filter as the base of a layer; BadModel where it stands on the layer itself, or is of another kind."""
+    """Open a filter as the base of a layer; BadModel for a cycle or an incompatible filter."""
     here = os.path.realpath(folder)
     below = os.path.realpath(place)
     chain = (*above, here)
@@ -134,11 +133,11 @@ def open_base(
 
 
 _open: "dict[str, Any]" = {}
-"""Bases that layers of this process hold, by their real paths: weak references, so that the last layer lets them go."""
+"""Bases shared by the layers of this process, by real path: weak references, released with the last layer."""
 
 
 def _shared(place: str, real: str, chain: "tuple[str, ...]", open_model: "OpenModel", before: "Base | None") -> Base:
-    """Return a base that other layers of this process may stand on too; its tables are read once for all of them."""
+    """Return a base that all layers of this process share; its tables are read once."""
     from weakref import ref
 
     known: Base | None = _open[real]() if real in _open else None
@@ -150,13 +149,13 @@ def _shared(place: str, real: str, chain: "tuple[str, ...]", open_model: "OpenMo
 
 
 def _may_stand_below(base: Base, chain: "tuple[str, ...]") -> bool:
-    """Whether a base that was opened for one layer can be another one's, with all that it stands on itself."""
+    """Whether a base that is open for one layer can serve another: no problem, no cycle, not too deep."""
     below = [os.path.realpath(folder) for folder in base.folders]
     return not base.problem and len(chain) + 1 + len(below) <= DEEPEST and not any(each in chain for each in below)
 
 
 def open_whole(place: str, folder: str, open_model: "OpenModel", layer: "Engine | None" = None) -> Base:
-    """Open a filter that is to become the base of a layer; BadModel also where something below it is wrong."""
+    """Open a filter as the base of a new layer; BadModel also for a problem below it."""
     base = open_base(place, folder, layer, True, open_model)
     if base.problem:
         raise BadModel(f"{place!r} can't be a base: {base.problem}")
@@ -177,25 +176,25 @@ def _check_same(base: Base, layer: Engine) -> None:
             )
 
 
-# ---------------------------------------------------------------------- judging on it
+# ---------------------------------------------------------------------- judging
 
 
 def steps_of(layer: Engine, link: BaseLink, base: Base) -> PoolWeights:
-    """Return the steps of own lessons; none where the base has been weighed anew since."""
+    """Return the steps of the layer's lessons; none if the base was weighed again since."""
     if link.tuned != base.tuned:
         return no_steps(len(layer.contrasts), layer.n_experts)
     return layer.weights
 
 
-def pool_on(base: Base, layer: Engine, link: BaseLink, lacks: "list[int] | None" = None) -> Engine:
-    """Return the pool that a layer judges by."""
-    engine = over(base.model.engine, layer, link.own_weight, lacks)
+def pool_on(base: Base, layer: Engine, link: BaseLink, missing: "list[int] | None" = None) -> Engine:
+    """Return the pool of a layer and its base."""
+    engine = over(base.model.engine, layer, link.own_weight, missing)
     engine.weights = stepped(base.model.engine.weights, steps_of(layer, link, base).units)
     return engine
 
 
 def pool_alone(layer: Engine) -> Engine:
-    """Return the pool that a layer judges by without its base: all experts weighed the same, and own steps."""
+    """Return the pool of a layer without its base: equal weights plus the layer's steps."""
     engine = Engine(layer.reader, layer.views, layer.classes, layer.sums)
     engine.documents = layer.documents
     engine.weights = stepped(engine.weights, layer.weights.units)
@@ -203,21 +202,21 @@ def pool_alone(layer: Engine) -> Engine:
 
 
 def thresholds_of(noted: object) -> "dict[str, float]":
-    """Return the thresholds of a base as a layer's manifest has them; none where it has none."""
+    """Return the base's thresholds from a layer's manifest; none if it has none."""
     values = noted.get("thresholds") if isinstance(noted, dict) else None
     fits = isinstance(values, dict) and all(isinstance(value, float) and isfinite(value) for value in values.values())
     return values if fits else {}  # type: ignore[return-value]
 
 
 class BaseInUse:
-    """A layer's base as far as it can be had: the base, or the last one that could be read, or none, and why.
+    """The base that a layer judges by: the current one, the last one read, or none, with the reason.
 
     Attributes
     ----------
     base : Base or None
         The base.
     problem : str
-        Why it isn't the one of now; "" if it is.
+        Why it isn't the current one; "" if it is.
     """
 
     __slots__ = ("_above", "_is_last", "_looked", "base", "folder", "hold", "link", "problem")
@@ -246,36 +245,36 @@ class BaseInUse:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing has changed below; where the base couldn't be read, whether that is still so."""
+        """Whether nothing below has changed, an unreadable base included."""
         if self.base is None or self._is_last:
             return self._looked == self._stamps()
         return self.base.is_current
 
     @property
     def basis(self) -> str:
-        """By what verdicts are found."""
+        """The basis of verdicts."""
         if self.base is None:
             return ALONE
         return ON_LAST if self._is_last else ON_PART if self.problem else ON_BASE
 
     @property
     def folders(self) -> "list[str]":
-        """The folders below, the nearest first."""
+        """The folders below, nearest first."""
         return [] if self.base is None else [self.base.folder, *self.base.folders]
 
-    def pool(self, layer: Engine, lacks: "list[int] | None" = None) -> Engine:
-        """Return the pool to judge by."""
-        return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, lacks)
+    def pool(self, layer: Engine, missing: "list[int] | None" = None) -> Engine:
+        """Return the pool that judges."""
+        return pool_alone(layer) if self.base is None else pool_on(self.base, layer, self.link, missing)
 
     def judging(self, own: "Model", noted: object) -> "tuple[dict[str, float], Sequence[float] | None, str]":
-        """Return thresholds, map to probabilities and version of a layer: its own, or the base's until it has some.
+        """Return thresholds, probability map and version of a layer; the base's until the layer has its own.
 
         Parameters
         ----------
         own : Model
             The layer without its base.
         noted : dict, optional
-            What `note` returned when the base could be read.
+            The manifest's record of the base, from `note`.
         """
         below = self.base.model if self.base is not None else None
         last = below.thresholds if below is not None else thresholds_of(noted)
@@ -284,22 +283,22 @@ class BaseInUse:
         return own.thresholds or last, probability, version
 
     def status(self) -> "dict[str, Any]":
-        """Return how a layer stands, as plain values."""
+        """Return path, version, basis and problem of the base as plain values."""
         version = None if self.base is None else self.base.version
         return {
             "path": self.link.path, "own_weight": self.link.own_weight, "version": version, "basis": self.basis,
             "problem": self.problem or None,
         }  # fmt: skip
 
-    def note(self, lacks: "list[int] | None") -> "dict[str, Any] | None":
-        """Return what a manifest keeps of the base: which version the numbers of columns are for, and its threshold."""
+    def note(self, missing: "list[int] | None") -> "dict[str, Any] | None":
+        """Return the manifest's record of the base: version, rows, missing columns for that version, thresholds."""
         if self.base is None:
             return None
         base = self.base
-        return {"base": base.version, "rows": base.rows, "lacks": lacks, "thresholds": base.model.thresholds}
+        return {"base": base.version, "rows": base.rows, "lacks": missing, "thresholds": base.model.thresholds}
 
     def missing_columns(self, layer: Engine, noted: object) -> "list[int] | None":
-        """Return how many own columns the base lacks: as a manifest has it for this version of the base, or counted."""
+        """Return per view how many of the layer's columns the base is missing, from the manifest or counted."""
         if self.base is None:
             return None
         if isinstance(noted, dict) and noted.get("base") == self.base.version:
@@ -314,7 +313,7 @@ def _is_count(value: object) -> bool:
 
 
 def link_to(base: Base, folder: str, own_weight: int) -> BaseLink:
-    """Return what a layer's settings say of its base."""
+    """Return the link to a base, for a layer's settings."""
     path = os.path.abspath(base.folder)
     near = os.path.relpath(path, os.path.abspath(folder))
     return BaseLink(path, near, identity_of(base.folder), check_weight(own_weight), base.tuned)

@@ -1,7 +1,7 @@
-"""One pool on top of another: counts = base + weight x own, as if the own documents had been learnt so many times more.
+"""Layered pools: counts = base + weight x layer, as if each of the layer's documents had been learnt `weight` times.
 
-Sums add, so a person's few lessons can stand on everybody's many: the base stays as it is, and is read by all. What
-doesn't add is the number of columns with documents (V of the estimates): a column that both have counts once.
+Sums add, so a person's few lessons extend everybody's many without changing the base. Only the number of columns with
+documents (V of the estimates) doesn't add: a column in both counts once.
 """
 
 from surebayes.kernels import kernel
@@ -14,36 +14,36 @@ from surebayes.pool.weights import PoolWeights
 _kernel = kernel("pool")
 
 OWN_WEIGHT = 50
-"""How often an own document counts; from 10 to 200 the choice makes little difference, see docs/layers.md."""
+"""Weight of a layer's document; from 10 to 200 the choice makes little difference, see docs/layers.md."""
 MOST_WEIGHT = 1000
 
 
 def lacking(base: Engine, layer: Engine) -> "list[int]":
-    """Return for each view how many columns of the own pool have no documents in the base."""
+    """Return for each view how many columns of the layer have no documents in the base."""
     with DamageTold():
         return [_kernel.lacking(upper, lower) for upper, lower in zip(layer.sums, base.sums)]
 
 
 def unseen(base: Engine, layer: Engine, rows: "list[Rows]") -> "list[int]":
-    """Return for each view how many columns of one document have documents neither in the base nor in the own pool."""
+    """Return for each view how many columns of one document have no documents in the base or the layer."""
     stacks = [[*below.stack, *above.stack] for below, above in zip(base.sums, layer.sums)]
     with DamageTold():
         return [_kernel.lesson_alive(batch, stack, layer.classes, 0, False) for batch, stack in zip(rows, stacks)]
 
 
-def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = None) -> Engine:
-    """Return the base with every own document learnt `weight` times: its tables and the own ones, neither copied.
+def over(base: Engine, layer: Engine, weight: int, missing: "list[int] | None" = None) -> Engine:
+    """Return the base with each of the layer's documents learnt `weight` times; no table is copied.
 
     Parameters
     ----------
     base : Engine
-        What is stood on, with its weights and second stages; it may stand on another one itself.
+        The base, with its weights and second stages; it may be layered itself.
     layer : Engine
-        What was learnt on top, with the steps that its lessons moved the weights by, from 0 on.
+        The layer's counts, with the steps of its lessons as weights, starting from 0.
     weight : int
-        How often own documents count.
-    lacks : list of int, optional
-        What `lacking` returns, if it is known.
+        How often each of the layer's documents counts.
+    missing : list of int, optional
+        The result of `lacking`, if known.
 
     Examples
     --------
@@ -61,9 +61,9 @@ def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = N
     >>> layered.opinions(question)[0] == together.opinions(question)[0]
     True
     """
-    lacks = lacking(base, layer) if lacks is None else lacks
+    missing = lacking(base, layer) if missing is None else missing
     sums = []
-    for below, above, more in zip(base.sums, layer.sums, lacks):
+    for below, above, more in zip(base.sums, layer.sums, missing):
         totals = [a + weight * b for a, b in zip(below.totals, above.totals)]
         stack = [*below.stack, *[(table, weight * times) for table, times in above.stack]]
         sums.append(Sums(stack, below.classes, below.alive + more, totals))
@@ -77,11 +77,11 @@ def over(base: Engine, layer: Engine, weight: int, lacks: "list[int] | None" = N
 
 
 def stepped(weights: PoolWeights, steps: "list[list[int]]") -> PoolWeights:
-    """Return weights that were moved by steps, both in units of 2**-40."""
+    """Return weights plus steps, both in units of 2**-40."""
     moved = [[unit + step for unit, step in zip(*both)] for both in zip(weights.units, steps)]
     return PoolWeights(moved, weights.bias, weights.bounds)
 
 
 def no_steps(contrasts: int, experts: int) -> PoolWeights:
-    """Return the weights of an own pool that has moved none."""
+    """Return steps of zero."""
     return PoolWeights([[0] * experts for _ in range(contrasts)], [0.0] * contrasts)

@@ -1,6 +1,6 @@
-"""How a layer names the filter that it stands on: where it is, which one it is, how much own lessons count beside it.
+"""The link from a layer to its base: path, identity, and the weight of the layer's lessons.
 
-This module is on the way of `surebayes filter`: no numpy, no typing.
+`surebayes filter` imports this module: no numpy, no typing.
 """
 
 import os
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class BaseLink(Record):
-    """What the settings of a layer say of its base.
+    """The link to a base in a layer's settings.
 
     Parameters
     ----------
     path : str
         The folder of the base.
     near : str
-        The same folder as seen from that of the layer; "" where nobody knows.
+        The same folder relative to the layer's; "" if unknown.
     id : str
-        What tells the base from any other filter.
+        The unique ID of the base.
     own_weight : int
-        How often own lessons count.
+        How often each of the layer's lessons counts.
     tuned : str
-        What changes when the base is weighed anew: own steps are from the weights of then.
+        Identity of the base's weights that the layer's steps start from.
 
     Examples
     --------
@@ -47,12 +47,12 @@ class BaseLink(Record):
     tuned: str
 
     def to_json(self) -> "dict[str, Any]":
-        """Return it as plain values."""
+        """Return the link as plain values."""
         return self.as_dict()
 
     @classmethod
     def from_json(cls, value: object) -> "BaseLink":
-        """Read it back; BadModel where that can't be."""
+        """Read a link; BadModel for anything else."""
         if not isinstance(value, dict) or set(value) != set(cls.FIELDS):
             raise BadModel("The settings of the filter name its base in a way that this release doesn't know.")
         link = cls(**value)
@@ -64,17 +64,17 @@ class BaseLink(Record):
         return link
 
     def steps_from(self, tuned: str) -> "BaseLink":
-        """Return the same with own steps from other weights of the base."""
+        """Return the same link for other weights of the base."""
         return self.replace(tuned=tuned)
 
     def places(self, folder: str) -> "list[str]":
-        """Return where the base may be: where it was, and at the same place as seen from the layer, if both moved."""
+        """Return the candidate paths of the base: absolute, then relative to the layer, in case both moved."""
         near = os.path.normpath(os.path.join(os.path.abspath(folder), self.near)) if self.near else self.path
         return [self.path] if near == self.path else [self.path, near]
 
 
 def check_weight(weight: object) -> int:
-    """Check how often own lessons count."""
+    """Validate the weight of a layer's lessons."""
     try:
         whole = plain_whole(weight, "own_weight")
     except TypeError:

@@ -1,4 +1,4 @@
-"""A document as a filter saw it, and many of them as one batch."""
+"""Features of a document: its terms in each view, and its cached scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from surebayes.filter.store import contents
 from surebayes.pool.buffers import reals
 from surebayes.pool.document import joined
 
-TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Features:
-    """A document as a filter saw it: its rows, and what the experts said of it, for as long as that holds."""
+    """A document's rows, with the experts' opinions and the scores cached for one version of the model."""
 
     __slots__ = (
         "content", "document", "fingerprint", "hashed_id", "message_id", "opinions", "rows", "scores", "version",
@@ -36,7 +36,7 @@ class Features:
     def of_terms(
         cls, fingerprint: str, rows: list[Rows], content: bytes, message_id: str, hashed_id: bytes | None = None
     ) -> Features:
-        """Return what is left of a document that is not at hand any more."""
+        """Return the features of a document whose source is gone."""
         features = cls.__new__(cls)
         features.document, features.rows, features.fingerprint, features.version = None, rows, fingerprint, -1
         features.content, features.message_id, features.hashed_id = content, message_id, hashed_id
@@ -44,12 +44,12 @@ class Features:
         return features
 
     def kept(self, views: Sequence[ViewSpec]) -> bytes:
-        """Return what views read of the document, as the journal keeps it."""
+        """Return the part of the document that the views read, as the journal keeps it."""
         if not self.content and self.document is not None:
             self.content = contents.keep(views, self.document)
         return self.content
 
 
 def batch_of(rows: Iterable[list[Rows]]) -> list[Rows]:
-    """Put documents together: one batch for each view."""
+    """Join documents into one batch per view."""
     return [joined(list(of_view)) for of_view in zip(*rows)]

@@ -1,4 +1,4 @@
-"""A filter's model at one moment: what judges documents. No journal, no lock, no clock, no writing.
+"""A read-only snapshot of a filter's model, which judges documents: no journal, no lock, no clock.
 
 `surebayes filter` opens one from a folder's files alone, without numpy, in milliseconds. `Filter.judge`, `classify`,
 the server and explanations judge by the same class.
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from surebayes.pool.document import Rows
 
 UNSURE = "unsure"
-"""The label of a document where no class of several is above its threshold."""
+"""The label of a document if none of several classes is above its threshold."""
 MUTE = 1e9
-"""The threshold shown while nothing can be above it: a number that every reader of headers and JSON accepts."""
+"""The threshold shown while a budget is mute: a number that every reader of headers and JSON accepts."""
 
 UNPACK_MIN_ENTRIES = 30_000
-"""Entries of the tables for each document that was looked up in the file, from which on unpacking them pays."""
+"""Unpack the tables once they have fewer entries than this per document looked up in the file: then it pays."""
 FOLD_MIN_ENTRIES = 3 * UNPACK_MIN_ENTRIES
-"""Entries of the smaller tables for each such document, from which on merging these pays."""
+"""Merge the smaller tables once they have fewer entries than this per such document."""
 CHUNK, CHUNK_BYTES = 32, 4 * 2**20
-"""Documents that are cut into terms together, and how large they may be together."""
+"""Maximum size of a chunk, in documents and in bytes."""
 
 NO_TERMS = "no known terms"
-"""The basis of a verdict on a document of which nothing was ever learnt, such as an empty one: it is no alarm."""
+"""The basis of a verdict on a document without known terms, such as an empty one: never an alarm."""
 
 Decision = tuple[str, float, float, float]
 """Label, score, threshold and probability."""
@@ -53,22 +53,22 @@ class Model:
     names : list of str
         The labels; of two the second is the positive class.
     thresholds : dict of str to float
-        What a class's score must be above, where it isn't 0.
+        Thresholds by class; 0 by default.
     probability : (slope, shift, floor), or None
-        How scores of two classes become probabilities.
+        The map from scores to probabilities, for two classes.
     version : str
-        The version; a layer's names those of the filters below it too.
+        The version; for a layer followed by those of the filters below.
     basis : str
-        Of a layer, what it judges by: the base as it is, as it was last read, or its own lessons alone.
+        A layer's basis, see `filter.base`; "" without a base.
 
     Attributes
     ----------
     own : Model
         A layer without its base; otherwise the model itself.
     base_in_use : BaseInUse or None
-        The base of a layer, as far as it can be had.
+        The base that a layer judges by.
     manifest : Manifest or None
-        Where it was opened from a folder.
+        The manifest, if the model was opened from a folder.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class Model:
         before : Model, optional
             An earlier model of the folder, whose files are not read again.
         above : tuple of str
-            The layers that stand on this model.
+            The layers above this model.
         """
         return stable_read(  # type: ignore[no-any-return]
             folder, lambda manifest: cls._of_folder(folder, manifest, hold, before, above)
@@ -134,7 +134,7 @@ class Model:
         return model
 
     def on(self, base_in_use: "BaseInUse", pool: Engine, noted: object) -> "Model":
-        """Return the model of a layer, this being its own counts alone: `pool` has its base's too."""
+        """Return the model of a layer from its counts (this model) and `pool`, which includes the base's counts."""
         thresholds, probability, version = base_in_use.judging(self, noted)
         model = Model(pool, self.names, thresholds, probability, version, base_in_use.basis)
         model.own, model.base_in_use = self, base_in_use
@@ -142,7 +142,7 @@ class Model:
 
     @classmethod
     def of_scoring(cls, scoring: Scoring, files: TableFiles) -> "Model":
-        """Build a model on tables in files; BadModel where the parts don't fit."""
+        """Build a model on tables in files; BadModel if the parts don't fit."""
         try:
             return cls._of_scoring(scoring, files)
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -167,7 +167,7 @@ class Model:
 
     @property
     def is_current(self) -> bool:
-        """Whether the base of a layer, if any, is as it was when it was read."""
+        """Whether a layer's base is unchanged since it was read."""
         return self.base_in_use is None or self.base_in_use.is_current
 
     @property
@@ -182,13 +182,13 @@ class Model:
 
     @property
     def rows(self) -> int:
-        """The rows of its journal that the model of a folder has."""
+        """The number of journal rows in the model."""
         assert self.manifest is not None
         return self.manifest.place.absorbed
 
     @property
     def tuned(self) -> str:
-        """What changes when the experts, here or below, are weighed again: steps from other weights are void then."""
+        """Identity of the weights, here and below: steps from other weights are void."""
         assert self.manifest is not None
         base = None if self.base_in_use is None else self.base_in_use.base
         return self.manifest.tuned if base is None else f"{self.manifest.tuned}/{base.tuned}"
@@ -196,22 +196,22 @@ class Model:
     # ---- judging
 
     def of(self, rows: "list[Rows]", d: int = 0) -> "Model":
-        """Return the model for a document: this one, or a cautious one where the document has no known terms."""
+        """Return the model for a document: this one, or a cautious one if the document has no known terms."""
         engine = self.engine
         if not any(engine.documents) or engine.knows_any(rows, d):
             return self
         return _CautiousModel(engine, self.names, self.thresholds, self.probability, self.version, NO_TERMS)
 
     def flags(self, label: str) -> bool:
-        """Whether a verdict is an alarm: of any class but the first, and no doubt."""
+        """Whether a label is an alarm: neither the first class nor "unsure"."""
         return label not in (self.names[0], UNSURE)
 
     def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
         """Return label, score, threshold and probability of the label's score.
 
-        Two classes: the second where the score is above its threshold. More: the best of the classes that have
-        documents and whose score is above their threshold (where they have one). If there is none, "unsure", with the
-        best score; the first class where nothing was learnt. `budgets` have thresholds that hold as well, by class.
+        Two classes: the second if the score is above its threshold. More: the best of the classes that have documents
+        and a score above their threshold, if they have one. Without such a class, "unsure" with the best score; the
+        first class if nothing was learnt. `budgets` add thresholds by class.
         """
         names, thresholds, documents = self.names, self.thresholds, self.engine.documents
         if budgets:
@@ -249,7 +249,7 @@ class Model:
     ) -> "Iterator[tuple[Any, Decision]]":
         """Yield every document (anything with a `content`) with its decision, on all cores.
 
-        Documents are read ahead by a few: the kernel is called for many of them at once.
+        Reads a few documents ahead: each call of the kernel takes many.
         """
         from surebayes.pool.threads import spread_for
 
@@ -269,9 +269,9 @@ class Model:
             yield from zip(chunk, decisions)
 
     def count(self, documents: int) -> None:
-        """Count documents that are about to be looked up, and merge or unpack the tables once that pays.
+        """Count documents before they are looked up; merge or unpack the tables once that pays.
 
-        Threads that judge meanwhile see the counts of a view in one place or in the other.
+        Threads that judge meanwhile see either the old tables or the new ones.
         """
         self._judged += documents
         engine = self.engine
@@ -295,12 +295,12 @@ class WithoutTerms(tuple):  # type: ignore[type-arg]
 
 
 class _CautiousModel(Model):
-    """A model for a document without known terms: what is left of a score is the shares of the classes."""
+    """A model for documents without known terms, whose scores are only the shares of the classes."""
 
     __slots__ = ()
 
     def decide(self, scores: "Sequence[float] | Numbers", budgets: "dict[str, Any] | None" = None) -> Decision:
-        """Return the first class; of several "unsure", where a threshold says that a class must be vouched for."""
+        """Return the first class, or "unsure" if there are more than two classes and any threshold."""
         label, score, threshold, probability = super().decide(scores, budgets)
         if len(self.names) == 2:
             label, probability = self.names[0], min(probability, 0.5)
@@ -312,7 +312,7 @@ class _CautiousModel(Model):
 
 
 def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dict[str, float]":
-    """Return thresholds with those of budgets, whichever is higher."""
+    """Return the higher of each threshold and its budget's."""
     in_force = dict(thresholds)
     for label, budget in budgets.items():
         in_force[label] = max(budget.threshold, thresholds.get(label, budget.threshold))
@@ -320,7 +320,7 @@ def _stricter(thresholds: "dict[str, float]", budgets: "dict[str, Any]") -> "dic
 
 
 def chunks(documents: "Iterable[Any]") -> "Iterator[list[Any]]":
-    """Cut documents into lists that are judged together; the first document comes alone, to be answered at once."""
+    """Split documents into chunks; the first document is a chunk of its own, so that it is answered at once."""
     chunk: list[Any] = []
     size, most = 0, 1
     for document in documents:

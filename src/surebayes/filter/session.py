@@ -1,9 +1,9 @@
-"""A filter's folder, opened to be changed: lock, group commit, catching up, absorbing, renewing.
+"""Read and write access to a filter's folder: lock, group commit, catching up, absorbing, renewing.
 
-`Session.transaction` is the way to change a filter. A thread that begins one takes the folder's lock, catches up with
-other processes and changes the state in memory; the journal has every row when the block ends. Threads that wait for
-their turn join the open transaction, so that many lessons share one commit. The model's files follow later
-("absorbing"): the counts learnt since, as a small file on top of the larger ones.
+`Session.transaction` is the way to change a filter. The thread that begins one takes the folder's lock, catches up with
+other processes and changes the state in memory; the journal has every row when the block ends. Waiting threads join the
+open transaction, so that many lessons share one commit. The model's files follow later ("absorbing"): the new counts
+become a small file on top of the larger ones.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from surebayes.pool.specs import ViewSpec
 
 ABSORB_AFTER = 100
-"""Lessons after which a long-lived process writes the model, unless that took more than a tenth of its time, by the
-clock or of the processor ..."""
+"""Lessons after which a long-running process writes the model, unless that took more than a tenth of its wall-clock or
+CPU time ..."""
 ABSORB_SECONDS = 5.0
-"""... and the seconds after which it does in any case."""
+"""... and the seconds after which it writes in any case."""
 SMALL_RESERVE = 500
-"""Documents set aside that are scored so quickly that a long-lived process renews its certificate when it absorbs."""
+"""Size of a reserve that is scored so quickly that a long-running process renews its certificate with each absorb."""
 RENEW_AFTER = 100
 """Lessons after which absorbing also renews a stale certificate; fewer, if they are a hundredth of all documents."""
 MOST_TOGETHER = 1000
-"""Rows of the journal after which a transaction is committed although other threads wait to join it."""
+"""Rows of a transaction after which it is committed, even if threads wait to join it."""
 WAIT = 10.0
-"""Seconds to wait for the folder's lock, and for rows that another process is about to txn."""
-_POLL = 0.02  # seconds after which a thread whose transaction is still open looks whether it must commit it itself
+"""Seconds to wait for the folder's lock, and for rows that another process is about to commit."""
+_POLL = 0.02  # seconds until a waiting thread checks whether it must commit the open transaction itself
 
 
 class Session:
     """A filter's folder, and its state in memory.
 
-    The model's files are used as they are until so much is learnt that it pays to read them into memory.
+    The model's files are used in place until enough is learnt that reading them into memory pays.
 
     Parameters
     ----------
@@ -61,21 +61,20 @@ class Session:
     renew : bool
         Whether stale certificates are renewed.
     brief : bool
-        Whether this process ends after a lesson or two: it maps files instead of reading them, and checks only the
-        blocks it uses.
+        For a process that ends after a lesson or two: files are mapped, not read, and only used blocks are checked.
 
     Attributes
     ----------
     mutex : HandoverLock
-        Held while the state in memory is read or changed.
+        Guards the state in memory.
     turn : threading.Lock
-        Held by the thread that changes the folder.
+        Guards changes of the folder.
     state : State or None
-        The state in memory; None while the model's files are enough.
+        The state in memory; None while the model's files suffice.
     journal : Journal or None
-        The journal; None where this user may not read it.
+        The journal; None if this user may not read it.
     absorbed : int
-        The last row of the journal in the model's files.
+        The last journal row in the model's files.
     """
 
     def __init__(self, path: str, renew: bool = True, brief: bool = False) -> None:
@@ -84,7 +83,7 @@ class Session:
         self.mutex = HandoverLock()
         self.turn = threading.Lock()
         self._group: CommitGroup | None = None
-        self._waiting = 0  # threads that wait for `turn` to join a transaction
+        self._waiting = 0  # threads waiting for `turn` to join a transaction
         self._count = threading.Lock()
         self.state: State | None = None
         self.journal: Journal | None = None
@@ -96,8 +95,8 @@ class Session:
         self._closed = False
         self._in_bulk = False
         self._has_lock = False  # whether a thread of this process holds the folder's lock
-        self._is_ahead = False  # whether the journal has more than the model's files
-        self._next_absorb = (0.0, 0.0)  # by the clock, and by the time of the processor
+        self._is_ahead = False  # whether the journal is ahead of the model's files
+        self._next_absorb = (0.0, 0.0)  # wall-clock time and CPU time
         self.next_renewal = 0.0
         self._same: tuple[tuple[str, str, int], bool] | None = None
 
@@ -114,7 +113,7 @@ class Session:
         content: bool = True,
         base: BaseLink | None = None,
     ) -> Session:
-        """Make the folder of an empty filter; `base` links a layer to its base."""
+        """Create the folder of an empty filter; `base` links a layer to its base."""
         from surebayes.filter.new_folder import clear_unfinished, make_folder, remove_files
 
         make_folder(path)
@@ -122,7 +121,7 @@ class Session:
         with locked(path):
             clear_unfinished(path)
             page = PAGE if base is None else SMALL_PAGE  # there may be thousands of layers
-            self.journal = Journal(path, create=True, page=page)  # an error where another process was quicker
+            self.journal = Journal(path, create=True, page=page)  # fails if another process was faster
             try:
                 self.state = State.new(reader, names, views)
                 self.journal.set_fact("content", "yes" if content else "no")
@@ -140,18 +139,20 @@ class Session:
 
     @classmethod
     def open(cls, path: str, renew: bool = True, brief: bool = False) -> Session:
-        """Open a filter's folder, and replay what the model has not absorbed. Files are checked, unless `brief`."""
+        """Open a filter's folder and replay the rows not yet absorbed. Files are checked, unless `brief`."""
         self = cls(path, renew, brief)
         manifest: Manifest = stable_read(path, self._checked)
         self.absorbed = manifest.place.absorbed
         if brief:
             return self
         try:
-            self.journal = Journal(path, write=False)  # reading leaves no trace; the first change opens it to write
+            self.journal = Journal(
+                path, write=False
+            )  # reading leaves no trace; a change reopens it for writing
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            self.journal = None  # not ours to read: judging needs the model alone
+            self.journal = None  # no permission: judging needs the model alone
         if self.journal is not None:
             last = self.journal.last()
             if last < self.absorbed:
@@ -168,7 +169,7 @@ class Session:
         return manifest
 
     def close(self) -> None:
-        """Absorb what was taught, and close the files."""
+        """Absorb all lessons and close the files."""
         with self._my_turn():
             if self._closed:
                 return
@@ -185,7 +186,7 @@ class Session:
                 self.state = self.mapped = self.journal = None
 
     def check_open(self) -> None:
-        """Refuse a closed filter."""
+        """Raise ValueError if the filter is closed."""
         if self._closed:
             raise ValueError("This Filter is closed: open it again with Filter.open.")
 
@@ -193,16 +194,16 @@ class Session:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the model's files are enough: this process has learnt nothing that they lack."""
+        """Whether the model's files suffice: this process has learnt nothing beyond them."""
         return self.state is None and not self._is_ahead
 
     def model(self) -> Model:
-        """Return the present model: from its files, or of the state in memory where there is one."""
+        """Return the current model, from the state in memory if there is one, else from its files."""
         with self.mutex:
             return self.fresh_map() if self.is_mapped else self.fresh_state().model
 
     def bases(self) -> list[str]:
-        """Return the folders below a layer, the nearest first; none for a filter without a base."""
+        """Return the folders below a layer, nearest first; [] for a filter without a base."""
         with self.mutex:
             base_in_use = (self.fresh_map() if self.is_mapped else self.fresh_state()).base_in_use
         return base_in_use.folders if base_in_use else []
@@ -216,7 +217,7 @@ class Session:
         return self.mapped
 
     def fresh_state(self) -> State:
-        """Return the state, with what other processes have absorbed since."""
+        """Return the state, including what other processes have absorbed since; `mutex` is held."""
         self.check_open()
         state = self.load() if self.state is None else self.state
         stamp = self.folder.stamp()
@@ -228,12 +229,12 @@ class Session:
         return state
 
     def current_state(self) -> State:
-        """Return the state, read if need be."""
+        """Return the current state, read from the folder if need be."""
         with self.mutex:
             return self.fresh_state()
 
     def loaded_state(self) -> State:
-        """Return the state with its counts in memory, to go through many messages."""
+        """Return the current state with its counts in memory, for work on many messages."""
         with self.mutex:
             return self.fresh_state().into_memory()
 
@@ -252,15 +253,15 @@ class Session:
         return state
 
     def drop_state(self) -> None:
-        """Drop the state in memory, which may be ahead of the disk: the next use reads it again."""
+        """Drop the state in memory, which may be ahead of the disk; the next use reads it again."""
         self.state, self._is_ahead = None, True
 
     def _caught_up(self, state: State) -> State:
-        """Return the state with the rows of other processes; read again where the journal alone doesn't have them."""
+        """Return the state with the rows of other processes, reloaded if they need the model's files."""
         return state if state.catch_up(self.reading(refresh=True)) else self.load()
 
     def reading(self, refresh: bool = False) -> Journal:
-        """Return the journal to read from; `refresh` if it must have the latest rows of other processes."""
+        """Return the journal for reading; with `refresh`, including the latest rows of other processes."""
         self.check_open()
         if self.journal is None and self.brief:
             self.journal = Journal(self.path)
@@ -273,7 +274,7 @@ class Session:
         return self.journal
 
     def open_journal(self) -> Journal:
-        """Return the journal to write to; PermissionError where this user may not."""
+        """Return the journal for writing; PermissionError without write permission."""
         journal = self.reading()
         if not journal.writes:
             writing = Journal(self.path)
@@ -285,11 +286,10 @@ class Session:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Change the filter: what the block adds is in the journal when it ends, all of it or nothing.
+        """Change the filter: the rows that the block adds are in the journal when it ends, all or none.
 
-        Threads that wait for their turn join the same commit. A block that fails before it has changed anything leaves
-        the transaction to the threads that share it; after a change, what came before is committed and the state is
-        read again.
+        Waiting threads join the same commit. A block that fails before it has changed anything leaves the transaction
+        to the threads that share it. After a change, the rows before it are committed and the state is read again.
         """
         group = self._join()
         txn = group.transaction
@@ -307,13 +307,13 @@ class Session:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the folder's lock and the state in memory, for changes that are more than rows of the journal."""
+        """Hold the folder's lock and the state in memory, for changes beyond journal rows."""
         with self._my_turn(), self._locked():
             yield
 
     @contextlib.contextmanager
     def bulk(self, note: str | None = None, renew: bool = False) -> Iterator[None]:
-        """Put off writing the model to the end of a block, as `Filter.bulk` does."""
+        """Defer writing the model to the end of the block; see `Filter.bulk`."""
         outer, self._in_bulk = self._in_bulk, True
         try:
             yield
@@ -323,13 +323,13 @@ class Session:
             self.absorb(note, renew)
 
     def ready_to_write(self) -> State:
-        """Return the state with every row of the journal; the folder's lock is held."""
+        """Return the state with every journal row; the folder's lock is held."""
         return self._caught_up(self.load() if self.state is None else self.state)
 
     # ---- group commit
 
     def _join(self) -> CommitGroup:
-        """Wait for a turn, and join the open transaction or begin one; `turn` and `mutex` are held."""
+        """Wait for a turn, then join the open transaction or begin one; returns with `turn` and `mutex` held."""
         began = time.monotonic()
         with self._count:
             self._waiting += 1
@@ -368,7 +368,7 @@ class Session:
             return CommitGroup(txn, held.pop_all())
 
     def _leave(self, group: CommitGroup) -> None:
-        """End a thread's part: commit, unless another thread is about to join."""
+        """Finish a thread's part: commit, unless another thread is about to join."""
         if self._waiting and not group.is_broken and len(group.transaction.rows) < MOST_TOGETHER:
             self.mutex.hand_over()
         else:
@@ -376,7 +376,7 @@ class Session:
         self.turn.release()
 
     def _wait(self, group: CommitGroup) -> None:
-        """Wait until a transaction is committed; raise what went wrong with that."""
+        """Wait until a transaction is committed; raise the error of the commit."""
         while not group.done.wait(_POLL):
             if self.turn.acquire(blocking=False):  # the thread that was about to join may have failed
                 try:
@@ -387,27 +387,27 @@ class Session:
             raise group.error
 
     def _end_open(self) -> None:
-        """Commit a transaction that waits for threads to join; `turn` is held."""
+        """Commit the open transaction, if any; `turn` is held."""
         if self._group is not None:
             self.mutex.take_over()
             self._end(self._group)
 
     def _end(self, group: CommitGroup) -> None:
-        """Commit a transaction and absorb it, now or later; release what it holds. `turn` is held."""
+        """Commit a transaction, absorb it now or later, and release its locks. `turn` is held."""
         self._group = None
         txn = group.transaction
         try:
             with group.held:
                 try:
                     txn.commit()
-                    txn.journal.cancel()  # where there were no rows
+                    txn.journal.cancel()  # if there were no rows
                     if group.is_broken:
                         self.drop_state()
                         if txn.rows:
                             self.load()
                     self._after_commit(len(txn.rows))
                 except BaseException:
-                    self.drop_state()  # before a thread that judges can read it
+                    self.drop_state()  # before a judging thread can read it
                     raise
         except BaseException as error:
             group.error = error
@@ -415,7 +415,7 @@ class Session:
             group.done.set()
 
     def _after_commit(self, rows: int) -> None:
-        """Absorb rows that were just committed, now or later."""
+        """Absorb new rows, now or later."""
         if self.state is None:
             return
         behind = self.state.seq - self.absorbed
@@ -438,14 +438,14 @@ class Session:
 
     @contextlib.contextmanager
     def _my_turn(self) -> Iterator[None]:
-        """Wait for a turn that no transaction shares."""
+        """Take an exclusive turn; an open transaction is committed first."""
         with self.turn:
             self._end_open()
             yield
 
     @contextlib.contextmanager
     def _locked(self, wait: float = WAIT) -> Iterator[None]:
-        """Hold the folder's lock, and the state in memory; the caller holds `turn`."""
+        """Hold the folder's lock and the state in memory; the caller holds `turn`."""
         with locked(self.path, wait=wait):
             self._has_lock = True
             try:
@@ -455,12 +455,12 @@ class Session:
                     finally:
                         self._has_lock = False  # before another thread gets `mutex`
             finally:
-                self._has_lock = False  # where waiting for it was interrupted
+                self._has_lock = False  # if waiting for it was interrupted
 
     # ---- absorbing
 
     def absorb(self, note: str | None = None, renew: bool = False) -> None:
-        """Write the model with every lesson; with `renew` a stale certificate is renewed in any case."""
+        """Write the model with every lesson; `renew` forces the renewal of a stale certificate."""
         with self._my_turn():
             self._absorb(note, renew)
 
@@ -478,9 +478,9 @@ class Session:
             self.write_model()
 
     def lessons_until_renewal(self) -> int | None:
-        """Return after how many more lessons a stale certificate is renewed.
+        """Return the number of lessons until a stale certificate is renewed.
 
-        None where lessons don't renew it, -1 where that is a matter of seconds.
+        None if lessons don't renew it, -1 if the renewal is seconds away.
         """
         if not self.renew or self.state is None:
             return None
@@ -493,10 +493,10 @@ class Session:
         return self.state is not None and sum(self.state.known["reserve"].values()) <= SMALL_RESERVE
 
     def renew_certificate(self, least: int, into: Transaction | None = None) -> None:
-        """Renew a stale certificate if so many lessons, or a hundredth of the documents, came after it.
+        """Renew a stale certificate after `least` lessons, or after a hundredth of the documents if that is fewer.
 
-        Scoring the reserve costs as much as judging all of it: it takes at most a tenth of the time of a process. With
-        a transaction to add it to (`into`) the caller commits, and there is no later time to do it.
+        Scoring the reserve costs as much as judging all of it, so renewals take at most a tenth of the process's time.
+        With `into`, the renewal joins that transaction, the caller commits, and the limit on time doesn't apply.
         """
         state = self.state
         assert state is not None
@@ -520,7 +520,7 @@ class Session:
         self.next_renewal = ended + 9 * (ended - began)
 
     def has_bits_of(self, model: str) -> bool:
-        """Whether the model scores to the last bit as another version did, lessons since having been forgotten."""
+        """Whether the model has the bits of another version, all lessons since having been forgotten."""
         state = self.state
         assert state is not None
         before, now = model.partition("/"), state.model_version.partition("/")
@@ -537,11 +537,11 @@ class Session:
         try:
             txn.commit()
         except BaseException:
-            self.drop_state()  # it must not be written later
+            self.drop_state()  # never write it later
             raise
 
     def write_model(self, rows: bytes = b"", keep_replaced: bool = True) -> None:
-        """Write the model, and with it `rows` that the journal is about to get; the folder's lock is held."""
+        """Write the model, carrying `rows` that the journal gets next; the folder's lock is held."""
         state = self.state
         assert state is not None
         began = time.monotonic(), time.process_time()
@@ -563,10 +563,10 @@ class Session:
         self._stop_timer()
 
     def _before(self) -> Manifest | None:
-        """Return the manifest of the model that is to be replaced; None if there is none."""
+        """Return the manifest of the model about to be replaced; None without one."""
         try:
             return self.folder.manifest()
-        except StoreError:  # damaged, or not there yet: then everything is written
+        except StoreError:  # damaged or missing: everything is written
             return None
 
     def _may_absorb(self) -> bool:
@@ -594,20 +594,20 @@ class Session:
             if behind or (soon and self.state.lessons_since_certificate()):
                 self._absorb(None, least=1 if soon else RENEW_AFTER)
             if soon and self.state is not None and self.state.lessons_since_certificate() and now < self.next_renewal:
-                self._start_timer(self.next_renewal - now)  # its turn has not come: a tenth of the time is used up
+                self._start_timer(self.next_renewal - now)  # its tenth of the time is used up
 
-    # ---- rows that come with a model
+    # ---- rows that a model carries
     #
-    # A training without journal writes one row for all of its messages, which must not be there without them: the model
-    # carries the row, and its writer adds it to the journal right after, before it releases the folder's lock. A
-    # process that gets the lock finds the row missing only where its writer was killed.
+    # A training without journal writes one row for all of its messages. The row must never exist without them: the
+    # model carries it, and its writer adds it to the journal right after, before releasing the folder's lock. A process
+    # that gets the lock finds the row missing only if the writer was killed.
 
     def _complete(self, manifest: Manifest) -> Manifest:
-        """Wait until the journal has every row of a model, or add those of a killed writer; return the manifest."""
+        """Wait until the journal has every row of a model, or add the rows of a killed writer; return the manifest."""
         end = time.monotonic() + WAIT
         while self._misses_rows(manifest):
             try:
-                if self._has_lock:  # this thread, or one that waits for `mutex`, which this thread holds
+                if self._has_lock:  # this thread, or one waiting for `mutex`, which this thread holds
                     self.add_carried_rows(manifest)
                     break
                 with locked(self.path, wait=0.05):
@@ -620,7 +620,7 @@ class Session:
         return manifest
 
     def add_carried_rows(self, manifest: Manifest) -> None:
-        """Add the rows that a model carries to the journal, where its writer was killed; the folder's lock is held."""
+        """Add the rows that a model carries to the journal, if its writer was killed; the folder's lock is held."""
         if not self._misses_rows(manifest):
             return
         journal, absorbed = self.reading(), manifest.place.absorbed
@@ -636,7 +636,7 @@ class Session:
         self.open_journal().append(events)
 
     def _misses_rows(self, manifest: Manifest) -> bool:
-        """Whether the journal has fewer rows than a model was made with."""
+        """Whether the journal has fewer rows than a model."""
         return self.reading(refresh=True).last() < manifest.place.absorbed
 
 
@@ -646,15 +646,15 @@ class CommitGroup:
     Attributes
     ----------
     transaction : Transaction
-        Their rows.
+        The shared transaction.
     held : ExitStack
         Releases the folder's lock and the state in memory.
     is_broken : bool
-        Whether a thread failed after it had changed the state, which must be read again.
+        Whether a thread failed after changing the state, which must be read again.
     done : threading.Event
         Set after the commit, or its failure.
     error : BaseException or None
-        What went wrong with the commit.
+        The error of the commit.
     """
 
     __slots__ = ("done", "error", "held", "is_broken", "transaction")
@@ -702,9 +702,9 @@ class HandoverLock:
             self._lock.release()
 
     def hand_over(self) -> None:
-        """Keep the lock for the thread that calls `take_over`."""
+        """Leave the lock, still locked, to the thread that calls `take_over`."""
         self._owner = None
 
     def take_over(self) -> None:
-        """Become the thread that holds the lock."""
+        """Become the owner of the lock."""
         self._owner = threading.get_ident()

@@ -1,4 +1,4 @@
-"""What a filter knows, in memory: a function of the model on disk and the rows of the journal after it."""
+"""A filter's state in memory: the model on disk plus the journal rows after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surebayes.pool.engine import Engine
 from surebayes.pool.table import Sums
 from surebayes.pool.weights import weights_of
 
-TYPE_CHECKING = False  # a lesson by command goes this way, and typing would cost half of it
+TYPE_CHECKING = False  # single lessons by command import this module, and typing would cost half of one
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
     from surebayes.pool.weights import PoolWeights
 
 LEARNING = ("learn", "forget", "bulk")
-"""Actions after which scores are others."""
+"""Actions that change scores."""
 _UNDOING = {"forget": "learn", "release": "reserve"}
 RELOADING = ("bulk", "rebuild", "erase")
-"""Actions after which the model's files have what the journal alone hasn't."""
+"""Actions whose effect is in the model's files and not in the journal's rows alone."""
 FEW_LESSONS = 16
-"""Lessons that counts in files take as tables on top of each other, before all of them are read into memory: by then it
-would have paid to read those of SpamAssassin at once."""
+"""Lessons stacked as small tables on the files before the counts are read into memory: by then reading the tables of
+SpamAssassin at once would have paid."""
 MOST_BYTES = 32 * 2**20
-"""Bytes of lessons that are held to be written apart from the rest of the model; with more all of it is written."""
+"""Bytes of lessons that are written as a small file of their own; beyond, the whole model is written."""
 
 
 MAX_RESERVED_BYTES = 8 * 2**20
-"""Bytes of rows of messages that were set aside in this process which are held, so that they needn't be cut again."""
+"""Maximum bytes of cached rows of reserved messages, which are then not cut into terms again."""
 
 
 def _no_hash(message_id: str) -> None:
-    """Return nothing: a state without a journal has no key to hash with."""
+    """Return None: a state without a journal has no key for the hash."""
 
 
 class State:
-    """The model, the settings and which messages were learnt.
+    """The model, the settings and the numbers of known messages.
 
     Parameters
     ----------
@@ -65,32 +65,32 @@ class State:
     names : list of str
         Labels.
     settings : Settings, optional
-        Those of a filter that has learnt nothing if not given.
+        By default those of an empty filter.
 
     Attributes
     ----------
     seq, chain : int
-        The last row of the journal that is in here, and the running checksum up to it.
+        The last journal row in the state, and the running checksum up to it.
     learnt_at : int
         The last row that changed scores.
     floor : int
-        The row before which there is no way back, because messages were learnt without journal.
+        The earliest row for rollback, since messages were learnt without a journal before it.
     lessons : int
         Rows that changed counts.
     known : dict
-        How many messages the journal has of each class that are learnt, and that are set aside.
+        Numbers of learnt and of reserved messages in the journal, by class.
     reread : (int, int)
-        Rows up to this one were counted anew by the reader of this version, whichever had read them first.
+        A row and a reader's version: a rebuild counted all rows up to this one with that reader.
     lessons_since : list of (int, list of bytes), or None
-        What rows of the journal have counted since a row (`since`), so that it can be written alone; None: too much.
+        The counts of each journal row after `since`, to be written as a small file; None: write the whole model.
     learnt : Learnt
-        The messages that were learnt without journal.
+        The messages learnt without a journal.
     version : int
-        A number that changes whenever scores may.
+        A number that changes with the scores.
     base_in_use : BaseInUse or None
-        The base of a layer, as far as it can be had.
-    noted : dict or None
-        What the manifest has of the base.
+        The base that a layer judges by.
+    base_record : dict or None
+        The manifest's record of the base.
     """
 
     def __init__(self, engine: Engine, names: list[str], settings: Settings | None = None) -> None:
@@ -115,7 +115,7 @@ class State:
 
     @classmethod
     def new(cls, reader: str, names: list[str], views: Sequence[ViewSpec]) -> State:
-        """Return a state that has learnt nothing."""
+        """Return an empty state."""
         return cls(Engine(reader, tuple(views), len(names)), names)
 
     @classmethod
@@ -123,9 +123,9 @@ class State:
         cls, folder: ModelFolder, manifest: Manifest, journal: Journal, hold: bool = True,
         before: TableFiles | None = None,
     ) -> State:  # fmt: skip
-        """Open the model's files, check the journal against the manifest, and replay what the model has not absorbed.
+        """Open the model's files, check the journal against the manifest, and replay the rows not yet absorbed.
 
-        Counts stay in their files until so much is learnt that it pays to read them (`into_memory`).
+        Counts stay in their files until enough is learnt that reading them pays (`into_memory`).
         """
         files = TableFiles(folder.folder, manifest, hold, before)
         model = Model.of_scoring(manifest.scoring, files)
@@ -141,7 +141,7 @@ class State:
         return state
 
     def _continue(self, place: Place, journal: Journal) -> None:
-        """Continue at a place in the journal, and check that it is that journal."""
+        """Continue at a place in the journal, after checking that the journal matches."""
         self.floor, self.learnt_at, self.seq, self.chain = place.floor, place.learnt_at, place.absorbed, place.chain
         self.since = self.seq
         self.belong_to(journal)
@@ -163,23 +163,23 @@ class State:
                 raise BadModel(f"The manifest has no number of messages for {error}.") from None
             self.lessons, self.reread = place.lessons, (place.reread[0], place.reread[1])
             return
-        for event, _ in journal.heads():  # an early release didn't write the numbers down
+        for event, _ in journal.heads():  # an early release didn't store the numbers
             if event.seq > self.seq:
                 break
-            self._remember(event.action, event.label)
+            self._count_action(event.action, event.label)
 
     def belong_to(self, journal: Journal) -> None:
-        """Make rows as this journal has them."""
+        """Adopt the settings of a journal for new rows."""
         self.journal_id, self.keeps_content, self._hashed = journal.id, journal.keeps_content, journal.hashed
 
     def place(self) -> Place:
-        """Return where in the journal the model stands, for its manifest."""
+        """Return the model's position in the journal, for its manifest."""
         reread = list(self.reread)
         known = {action: dict(by_class) for action, by_class in self.known.items()}
         return Place(self.journal_id, self.seq, self.chain, self.learnt_at, self.floor, self.lessons, known, reread)
 
     def about(self) -> dict[str, Any]:
-        """Return what the filter is, for its journal, so that it can be counted anew from the journal alone."""
+        """Return the facts that the journal keeps for a rebuild: reader, classes, views, base."""
         views = [view.to_json() for view in self.engine.views]
         about: dict[str, Any] = {"reader": self.engine.reader, "classes": self.names, "views": views}
         if self.settings.base is not None:
@@ -187,17 +187,17 @@ class State:
         return about
 
     def into_memory(self) -> State:
-        """Read counts into memory, where a column is found at once, and what many lessons and second stages need."""
+        """Read the counts into memory, for fast lookups, many lessons and second stages."""
         if not self.engine.in_memory:
             self.engine.load()
             self.files = None
         return self
 
     def into_one_table(self) -> None:
-        """Have the counts of a view in one place: a layer's as entries, because a process has many layers.
+        """Merge the counts of each view into one table; a layer's as entries, since a process has many layers.
 
         A table in memory takes 4 bytes for each hashed column, 112 MB for the seven views of mail, however little was
-        learnt. The entries of a person's lessons take some kilobytes, and are put together in less than a millisecond.
+        learnt. The entries of a person's lessons take some kilobytes, and merging them less than a millisecond.
         """
         if self.settings.base is None:
             self.into_memory()
@@ -208,7 +208,7 @@ class State:
     # ---- rows of the journal
 
     def catch_up(self, journal: Journal) -> bool:
-        """Apply what other processes have written since; False, and nothing, where only the model's files have it."""
+        """Apply the new rows of other processes; return False, unchanged, if they need the model's files."""
         new = list(journal.heads(self.seq, self.chain))
         if any(event.action in RELOADING for event, _ in new):
             return False
@@ -219,7 +219,7 @@ class State:
         return True
 
     def apply(self, event: Event, journal: Journal, chain: int) -> None:
-        """Change the state as a row of the journal says."""
+        """Apply a row of the journal."""
         if event.action in ("learn", "forget"):
             row = event.source or event.seq
             rows, moved = self.unpack(*journal.content(row), row)
@@ -229,32 +229,32 @@ class State:
         self.note(event, chain)
 
     def note(self, event: Event, chain: int) -> None:
-        """Take note that a row was written whose change has been made."""
+        """Record a row whose change is already in the state."""
         self.note_many([event], chain)
 
     def note_many(self, events: Sequence[Event], chain: int) -> None:
-        """Do so for many rows; `chain` is the running checksum with all of them."""
+        """Record many rows; `chain` is the running checksum after the last."""
         for event in events:
-            self._remember(event.action, event.label)
+            self._count_action(event.action, event.label)
             if event.action in LEARNING or (event.action == "settings" and event.label == "weights"):
                 self.learnt_at = event.seq
         if events:
             self.seq, self.chain = events[-1].seq, chain
 
     def note_messages(self, actions: Sequence[str], labels: Sequence[str], chain: int) -> None:
-        """Do so for rows of messages that are learnt or set aside, which come next."""
+        """Record the next rows, of learnt and reserved messages."""
         from collections import Counter
 
         for (action, label), times in Counter(zip(actions, labels)).items():
-            self._remember(action, label, times)
+            self._count_action(action, label, times)
         for place in range(len(actions), 0, -1):
             if actions[place - 1] == "learn":
                 self.learnt_at = self.seq + place
                 break
         self.seq, self.chain = self.seq + len(actions), chain
 
-    def _remember(self, action: str, label: str | None, times: int = 1) -> None:
-        """Take note of so many rows of an action and a label."""
+    def _count_action(self, action: str, label: str | None, times: int = 1) -> None:
+        """Count rows of an action and a label."""
         if action in LEARNING:
             self.lessons += times
         what = _UNDOING.get(action, action)
@@ -263,16 +263,16 @@ class State:
 
     @property
     def messages(self) -> int:
-        """How many messages the journal has that are learnt or set aside."""
+        """The number of learnt and reserved messages in the journal."""
         return sum(sum(by_class.values()) for by_class in self.known.values())
 
     @property
     def has_all_fingerprints(self) -> bool:
-        """Whether every document that was counted can be recognised."""
+        """Whether the fingerprint of every counted document is known."""
         return sum(self.engine.documents) == sum(self.known["learn"].values()) + len(self.learnt)
 
     def unpack(self, body: bytes, reader: int | None, row: int) -> tuple[list[Rows], list[int]]:
-        """Cut a message that a row of the journal holds, as it was cut then, and read what it moved the weights by."""
+        """Cut the message in a journal row into the same terms as before, and read its step of the weights."""
         if reader is not None:
             content, moved = unpack_content(body)
             reader = self.reread[1] if row <= self.reread[0] else reader
@@ -284,20 +284,20 @@ class State:
         return rows, moved
 
     def cache_reserved_rows(self, row: int, rows: list[Rows]) -> None:
-        """Hold a message that a row of the journal sets aside, for when it is scored, if there is room."""
+        """Cache the rows of a reserved message until it is scored, if there is room."""
         size = sum(memoryview(part).nbytes for view in rows for part in (view.columns, view.times) if part is not None)
         if self._reserved_bytes + size <= MAX_RESERVED_BYTES:
             self._reserved_bytes += size
             self._reserved_rows[row] = rows
 
     def cached_reserved_rows(self, rows: Sequence[int]) -> list[Rows] | None:
-        """Return messages that rows of the journal set aside, one batch for each view; None unless all are held."""
+        """Return the cached rows of reserved messages, one batch per view; None unless all are cached."""
         if not rows or not all(row in self._reserved_rows for row in rows):
             return None
         return batch_of([self._reserved_rows[row] for row in rows])
 
     def unpack_many(self, rows: Sequence[int], bodies: Sequence[tuple[bytes, int | None]]) -> list[Rows]:
-        """Cut messages that rows of the journal hold: one batch for each view."""
+        """Cut the messages in journal rows into terms: one batch per view."""
         readers = {self.reread[1] if row <= self.reread[0] else reader for row, (_, reader) in zip(rows, bodies)}
         if len(readers) == 1 and all(reader is not None for _, reader in bodies):
             packed = [unpack_content(body)[0] for body, _ in bodies]
@@ -305,7 +305,7 @@ class State:
         return batch_of([self.unpack(body, reader, row)[0] for row, (body, reader) in zip(rows, bodies)])
 
     def change(self, change: dict[str, Any], body_of: Any) -> None:
-        """Change settings; `body_of` reads a row of the journal, for the second stages that one may hold."""
+        """Change settings; `body_of` reads the body of a journal row, which may hold second stages."""
         before, self.settings = self.settings.second_stage, self.settings.replace(change)
         engine = self.engine
         engine.weights = self.settings.pool_weights(len(engine.contrasts), engine.n_experts)
@@ -317,18 +317,18 @@ class State:
     # ---- counts
 
     def code(self, label: str) -> int:
-        """Return the number of a class; BadModel for one that there isn't."""
+        """Return the number of a class; BadModel for an unknown label."""
         if label not in self.names:
             raise BadModel(f"The journal has the unknown label {label!r}.")
         return self.names.index(label)
 
     def count(self, rows: list[Rows], moved: Sequence[int], label: str, row: int, sign: int) -> None:
-        """Add a message to the counts, or take it out, with what it moved the weights by."""
+        """Add a message to the counts, or subtract it, with its step of the weights."""
         if len(self.engine.sums[0].stack) > FEW_LESSONS:
             self.into_one_table()
         more = self._new_columns(rows) if sign > 0 else []
-        self._hold(self.engine.count_one(rows, self.code(label), sign < 0))
-        self._count_lacking(more if sign > 0 else [-n for n in self._new_columns(rows)])
+        self._queue_lesson(self.engine.count_one(rows, self.code(label), sign < 0))
+        self._count_missing(more if sign > 0 else [-n for n in self._new_columns(rows)])
         if moved and row > self.settings.weights_since:
             try:
                 self._set_weights(self.engine.weights.moved(list(moved), sign))
@@ -336,8 +336,8 @@ class State:
                 raise BadModel(f"Row {row} of the journal {error}.") from None
         self.version += 1
 
-    def _hold(self, lesson: Lesson) -> None:
-        """Hold what the next row of the journal counts, to be written by itself."""
+    def _queue_lesson(self, lesson: Lesson) -> None:
+        """Queue the counts of the next journal row for a small file."""
         if self.lessons_since is not None:
             self.lessons_since.append((self.seq + 1, lesson))
             self._bytes_since += sum(map(len, lesson))
@@ -345,7 +345,7 @@ class State:
                 self.write_all()
 
     def lessons_after(self, manifest: Manifest | None) -> list[Lesson] | None:
-        """Return what rows have counted that a manifest's model hasn't; None where all of it has to be written."""
+        """Return the counts of the rows after a manifest's model; None if the whole model must be written."""
         absorbed = manifest.place.absorbed if manifest is not None else -1
         if self.lessons_since is None or not self.since <= absorbed <= self.seq:
             if not all(sums.is_one_table for sums in self.engine.sums):
@@ -354,11 +354,11 @@ class State:
         return [lesson for seq, lesson in self.lessons_since if seq > absorbed]
 
     def write_all(self) -> None:
-        """Have the whole model written the next time: more has changed than the counts of some lessons."""
+        """Write the whole model next time: more has changed than the counts of some lessons."""
         self.lessons_since = None
 
     def written(self) -> None:
-        """Note that the model's files have everything."""
+        """Mark everything as written to the model's files."""
         self.since, self.lessons_since, self._bytes_since = self.seq, [], 0
         if self.settings.base is not None and self.engine.in_memory:  # after a training
             self.into_one_table()
@@ -369,13 +369,13 @@ class State:
         self.settings.weights = weights.units
 
     def count_batches(self, batches: Sequence[Batch]) -> None:
-        """Add batches of messages to the counts, as `Engine.learn_many` takes them."""
+        """Add batches of messages to the counts, with `Engine.learn_many`."""
         self.into_memory()
         self.engine.learn_many(batches)
         self.mark_counts_changed()
 
     def mark_counts_changed(self) -> None:
-        """Take note that counts are others than those of single lessons."""
+        """Mark the counts as changed by more than single lessons."""
         self.write_all()
         self._missing_columns = None
         self.version += 1
@@ -383,7 +383,7 @@ class State:
     # ---- judging
 
     def lessons_since_certificate(self) -> int:
-        """Count the lessons that the model has had and the one that the certificate is for hadn't; 0 without."""
+        """Return the number of lessons since the certificate's model; 0 without a certificate."""
         made = self.settings.certificates.values()
         if all(certificate["model"] == self.model_version for certificate in made):
             return 0
@@ -395,7 +395,7 @@ class State:
         return Features(document, self.engine.rows([document]))
 
     def ask(self, features: Features) -> Features:
-        """Have the experts' opinions and the scores of a document filled in, unless they still hold."""
+        """Fill in the experts' opinions and the scores of a document, unless the cached ones are current."""
         if features.version != self.version:
             features.opinions = self.pool.opinions(features.rows)
             features.scores = self.pool.weighed(features.opinions)
@@ -403,13 +403,13 @@ class State:
         return features
 
     def decide(self, features: Features) -> Decision:
-        """Model a document."""
+        """Judge a document."""
         return self.model.of(features.rows).decide(self.ask(features).scores)
 
     # ---- learning
 
     def learn(self, features: Features, label: str) -> list[int]:
-        """Learn a message in memory; return the step of the weights, for its row of the journal."""
+        """Learn a message in memory; return the step of the weights, for its journal row."""
         moved: list[int] = []
         if self.engine.n_experts > 1:
             self.ask(features)
@@ -420,7 +420,7 @@ class State:
     def event(
         self, action: str, features: Features, label: str, when: float, who: str | None, moved: Sequence[int] = ()
     ) -> Event:
-        """Return the row of the journal that holds a message."""
+        """Return the journal row for a message."""
         if self.keeps_content:
             body, reader = pack_content(features.kept(self.engine.views), moved), contents.VERSION
         else:
@@ -432,14 +432,14 @@ class State:
 
     @property
     def model_version(self) -> str:
-        """The version of the model: the journal, and the last row that changed scores; and of the layers below."""
+        """The version of the model: journal and last row that changed scores, here and below."""
         version = f"{self.journal_id}-{self.learnt_at}"
         below = self.base_in_use.base if self.base_in_use is not None else None
         return version if below is None else f"{version}/{below.version}"
 
     @property
     def own_model(self) -> Model:
-        """The model of the own counts alone."""
+        """The model without the base."""
         version = f"{self.journal_id}-{self.learnt_at}"
         return Model(self.engine, self.names, self.settings.thresholds, self.settings.probability, version)
 
@@ -452,7 +452,7 @@ class State:
         return own.on(base_in_use, self.pool, self.base_record)
 
     def become_layer(self, base: BaseLink) -> None:
-        """Stand on a base from the first lesson on: weights are steps from the base's."""
+        """Turn an empty state into a layer: its weights are steps from the base's."""
         units = [[0] * len(units) for units in self.engine.weights.units]
         bias = [0.0] * len(units)
         self.settings = self.settings.replace({"base": base.to_json(), "weights": units, "bias": bias})
@@ -460,7 +460,7 @@ class State:
         self.engine.sums = [Sums.small(self.engine.classes) for _ in self.engine.views]
 
     def refresh_base(self, folder: str, hold: bool = True) -> None:
-        """Look at what a layer stands on, which may have changed."""
+        """Reload a layer's base if it has changed."""
         link = self.settings.base
         if link is None:
             return
@@ -477,14 +477,14 @@ class State:
 
     @property
     def missing_columns(self) -> list[int] | None:
-        """How many columns of each view a layer has that its base lacks."""
+        """The number of a layer's columns in each view that its base is missing."""
         if self._missing_columns is None and self.base_in_use is not None:
             self._missing_columns = self.base_in_use.missing_columns(self.engine, None)
         return self._missing_columns
 
     @property
     def pool(self) -> Engine:
-        """The pool that judges: what was learnt here, and what it stands on."""
+        """The pool that judges: the counts here plus the base's."""
         if self.base_in_use is None:
             return self.engine
         if self._pool is None or self._pool[0] != self.version:
@@ -492,19 +492,19 @@ class State:
         return self._pool[1]
 
     def _new_columns(self, rows: list[Rows]) -> list[int]:
-        """Return for each view how many columns of a message neither a layer nor its base has; nothing without one."""
+        """Return for each view how many columns of a message are new to the layer and its base; [] without a base."""
         if self._missing_columns is None or self.base_in_use is None or self.base_in_use.base is None:
             return []
         from surebayes.filter.base_counts import unseen
 
         return unseen(self.base_in_use.base.model.engine, self.engine, rows)
 
-    def _count_lacking(self, more: list[int]) -> None:
+    def _count_missing(self, more: list[int]) -> None:
         if self._missing_columns is not None and more:
             self._missing_columns = [have + n for have, n in zip(self._missing_columns, more)]
 
     def drop_old_steps(self, txn: Transaction) -> None:
-        """Drop the steps of a layer's lessons where its base has been weighed anew since."""
+        """Drop the steps of a layer's lessons if its base was weighed again since."""
         base_in_use, link = self.base_in_use, self.settings.base
         if base_in_use is None or base_in_use.base is None or link is None or link.tuned == base_in_use.base.tuned:
             return

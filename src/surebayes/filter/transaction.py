@@ -1,4 +1,4 @@
-"""Changes to a filter: lessons and settings, made in memory and collected as rows for the journal."""
+"""Changes to a filter: lessons and settings, applied in memory and collected as journal rows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """Rows for the journal, each of whose changes has been made in memory; `commit` writes them.
+    """Journal rows whose changes are already applied in memory; `commit` writes them.
 
     Parameters
     ----------
     state : State
-        The state that is changed.
+        The state to change.
     journal : Journal
-        Where the rows go.
+        The destination of the rows.
 
     Attributes
     ----------
@@ -38,23 +38,23 @@ class Transaction:
     def __init__(self, state: State, journal: Journal) -> None:
         self.state, self.journal = state, journal
         self.rows: list[Row] = []
-        self._messages: dict[str, Known | None] = {}  # as of these rows, which the journal doesn't have yet
+        self._messages: dict[str, Known | None] = {}  # after these rows, which the journal doesn't have yet
         self._judged: dict[str, tuple[str, int] | None] = {}
 
     # ---- lessons
 
     def learn(self, features: Features, label: str, who: str | None) -> str:
-        """Learn a message unless it is known with this label; with another label it is forgotten first.
+        """Learn a message unless it is known with this label; a message with another label is forgotten first.
 
-        A reserved message that is judged right stays reserved: the model learns nothing new from it, and a promise
-        rests on it. Otherwise it is learnt, and calibration keeps the score of the model that misjudged it.
+        A correctly judged reserved message stays reserved: the model learns nothing new from it, and a promise depends
+        on it. A misjudged one is learnt, and calibration keeps the score of the model that misjudged it.
 
         Returns
         -------
         {"learnt", "already", "moved"}
         """
         known = self.known(features.fingerprint)
-        if known is not None and known[0] == "bulk":  # it can't be taken back: a correction comes on top
+        if known is not None and known[0] == "bulk":  # can't be undone: a correction comes on top
             if known[1] == label:
                 return "already"
         elif known is not None:
@@ -84,14 +84,14 @@ class Transaction:
         self.add(self.state.event("learn", features, label, time.time(), who, moved))
 
     def reserve(self, features: Features, label: str, who: str | None) -> bool:
-        """Set a message aside for calibration; return False for a message that is known."""
+        """Reserve a message for calibration; return False if it is known."""
         if self.known(features.fingerprint) is not None:
             return False
         self.add(self.state.event("reserve", features, label, time.time(), who))
         return True
 
     def forget(self, fingerprint: str, who: str | None) -> str:
-        """Take a message out of the model, or out of the reserve.
+        """Remove a message from the model or from the reserve.
 
         Returns
         -------
@@ -114,11 +114,11 @@ class Transaction:
     # ---- rows
 
     def add(self, event: Event) -> None:
-        """Add a row whose change has been made; it gets its number here."""
+        """Add a row whose change is applied, and number it."""
         self.add_many([event])
 
     def add_many(self, events: list[Event]) -> None:
-        """Add rows whose changes have been made."""
+        """Add rows whose changes are applied."""
         self.state.note_many(events, number_rows(events, self.state.seq, self.state.chain))
         self.rows += [row_of(event) for event in events]
         for event in events:
@@ -132,7 +132,7 @@ class Transaction:
                 self._judged[fingerprint] = truth if action == "judged" else None
 
     def add_messages(self, messages: MessageRows) -> None:
-        """Add the rows of messages that are learnt or reserved."""
+        """Add the rows of learnt and reserved messages."""
         first = self.state.seq + 1
         rows, chain = messages.numbered(self.state.seq, self.state.chain)
         self.state.note_messages(messages.actions, messages.labels, chain)
@@ -142,17 +142,17 @@ class Transaction:
 
     @property
     def events(self) -> list[Event]:
-        """The rows, each with its names."""
+        """The rows as events."""
         return [event_of(row) for row in self.rows]
 
     def cut(self, rows: int) -> None:
-        """Drop all but the first rows; the state, which has changed with the rest, must be read again."""
+        """Keep only the first rows; the state includes the dropped ones and must be read again."""
         del self.rows[rows:]
 
     # ---- messages
 
     def known(self, fingerprint: str) -> Known | None:
-        """Return the action, label and row of a known message; "bulk" if it was learnt without journal."""
+        """Return the action, label and row of a known message; "bulk" if it was learnt without a journal."""
         if fingerprint in self._messages:
             message = self._messages[fingerprint]
         else:
@@ -164,15 +164,15 @@ class Transaction:
         return message
 
     def judged(self, fingerprint: str) -> tuple[str, int] | None:
-        """Return the label of a reserved message that was misjudged and learnt, and the row that holds its scores."""
+        """Return the label of a message that was reserved, misjudged and learnt, and the row of its scores."""
         return self._judged[fingerprint] if fingerprint in self._judged else self.journal.judged(fingerprint)
 
     def body(self, row: int) -> bytes:
-        """Return the body of a row of the journal, or of this transaction."""
+        """Return the body of a row, from the journal or from this transaction."""
         return self.content(row)[0]
 
     def content(self, row: int) -> tuple[bytes, int | None]:
-        """Return the body of a row, and the version of the reader that made it."""
+        """Return the body of a row and the version of its reader."""
         first = self.rows[0][0] if self.rows else row + 1
         if row < first:
             return self.journal.content(row)
@@ -180,7 +180,7 @@ class Transaction:
         return event.body, event.reader
 
     def terms(self, row: int) -> tuple[list[Rows], list[int]]:
-        """Return the terms of the message in a row, and the step of the weights that it caused."""
+        """Return the terms of the message in a row, and its step of the weights."""
         return self.state.unpack(*self.content(row), row)
 
     # ---- settings
@@ -194,7 +194,7 @@ class Transaction:
         self.add(Event("settings", label="weights" if weights else None, time=time.time(), who=who, body=body))
 
     def weights(self, who: str | None) -> None:
-        """Record the pool's present weights and second stages as the setting that lessons start from."""
+        """Record the pool's current weights and second stages as the starting point of later lessons."""
         state, change = self.state, {}
         if any(stage.table is not None for stage in state.engine.stages):
             self.add(Event("stage", time=time.time(), who=who, body=pack_stages(state.engine)))
