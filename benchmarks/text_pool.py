@@ -117,7 +117,7 @@ def filters() -> None:
         ours = np.reshape(fitted.decision_function([texts[i] for i in test]), (len(test), -1))
         with tempfile.TemporaryDirectory() as folder, Filter.create(f"{folder}/f", classes, reader="text") as mine:
             mine.train([(texts[i], labels[i]) for i in train], reserve=0, journal=False)
-            engine = mine._session.loaded().engine
+            engine = mine._session.loaded_state().engine
             theirs = np.reshape(engine.scores(engine.cut([texts[i] for i in test])), (len(test), -1))
         shown = []
         for scores in (ours, theirs):

@@ -110,7 +110,7 @@ def _note_no_promise(model: str) -> None:
     from surebayes.filter.manifest import Manifest
 
     manifest = Manifest.read(model)
-    below = manifest.noted or {}
+    below = manifest.base_record or {}
     if not manifest.scoring.thresholds and not below.get("thresholds") and not manifest.has_budget:
         _show.note(
             "This filter was never calibrated: its threshold is 0, and no promise limits its false alarms. "

@@ -146,9 +146,7 @@ class Session:
         if brief:
             return self
         try:
-            self.journal = Journal(
-                path, write=False
-            )  # reading leaves no trace; a change reopens it for writing
+            self.journal = Journal(path, write=False)  # reading leaves no trace; a change reopens it for writing
         except OSError as error:
             if isinstance(error, StoreError):
                 raise

@@ -1,1 +1,1 @@
-"""What a filter has said, remembered until the truth is known, and the budgets of alarms that it counts against."""
+"""Remembered verdicts, kept until their correct labels are known, and the budgets that their false alarms spend."""

@@ -1,4 +1,4 @@
-"""What went through a filter, day by day, and whether the truths that were told since agree with its promise."""
+"""Daily activity of a filter, and drift of its false alarms away from the promise."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from surebayes.guarantees.drift import DriftMonitor
 
 FALSE_ALARM = 0.01
-"""The chance that a promise which holds is ever called broken by what `drift` sees."""
+"""The probability that `drift` ever calls a valid promise broken."""
 MOST_TRUTHS = 20_000
-"""Truths that `drift` looks at, the latest."""
+"""Maximum number of corrected verdicts, the latest, that `drift` examines."""
 _POINTS = 200
-_TOLD = "truth = ? AND asked = 1 AND told >= ? AND time >= ?"
+_LABELLED = "truth = ? AND asked = 1 AND told >= ? AND time >= ?"
 
 
 def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days: int, now: float) -> dict[str, Any]:
-    """Count verdicts by their class, and lessons by what they were, for each of the latest days; see `Filter.activity`.
+    """Count verdicts and lessons by class for each of the latest days; see `Filter.activity`.
 
     Parameters
     ----------
     database : Database or None
         The remembered verdicts.
     lessons : iterable of (float, str)
-        When each was, and its class ("forget" for one that was undone).
+        Time and class of each ("forget" for an undone one).
     days : int
-        How many days, up to today.
+        Number of days, up to today.
     now : float
         The time, in seconds since 1970.
     """
@@ -46,7 +46,7 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
             "GROUP BY 1, 2"
         )
         for day, label, count in database.rows(query, (start,)):
-            if day < days:  # a clock may have been ahead
+            if day < days:  # in case a clock was ahead
                 counted["verdicts"].setdefault(names[day], {})[label] = count
     for when, label in lessons:
         if when >= start:
@@ -58,7 +58,7 @@ def by_day(database: Database | None, lessons: Iterable[tuple[float, str]], days
 
 
 class _Promise(NamedTuple):
-    """What is promised: at most this rate of false alarms of a class among documents of the first, since when."""
+    """A promised rate of false alarms for a class, among documents of the first class, since a time."""
 
     positive: Any
     rate: float
@@ -67,9 +67,9 @@ class _Promise(NamedTuple):
 
 
 class DriftWatch:
-    """The truths that were told, held against a promise on false alarms: each once, whoever looks how often.
+    """Corrected verdicts counted against a promise on false alarms, each once, however often it is queried.
 
-    A truth that was taken back, or another promise, begins the count anew.
+    A withdrawn label or a new promise restarts the count.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class DriftWatch:
         self._last = -inf
 
     def drift(self, database: Database, certificate: Certificate, first: str, since: float) -> dict[str, Any]:
-        """Return how the promise stands by verdicts given since then; see `Filter.drift`."""
+        """Return the evidence against the promise from verdicts since then; see `Filter.drift`."""
         from surebayes.guarantees.drift import DriftMonitor
 
         with self._lock:
@@ -90,19 +90,21 @@ class DriftWatch:
             if self._monitor is None or self._about != about or self._has_changed(database, about):
                 self._about, self._monitor = about, monitor
                 self._alarms, self._counted, self._last = bytearray(), (0, 0), -inf
-            self._go_on(database, self._monitor, about)
-            return self._found(self._monitor)
+            self._count_new(database, self._monitor, about)
+            return self._report(self._monitor)
 
     def _has_changed(self, database: Database, about: _Promise) -> bool:
-        """Whether what was counted is no longer what is remembered, or is more than need be looked at."""
-        query = f"SELECT count(*), coalesce(sum(flagged AND label = ?), 0) FROM verdicts WHERE {_TOLD} AND told <= ?"
+        """Whether the counted verdicts differ from the remembered ones, or are more than needed."""
+        query = (
+            f"SELECT count(*), coalesce(sum(flagged AND label = ?), 0) FROM verdicts WHERE {_LABELLED} AND told <= ?"
+        )
         now = database.rows(query, (about.positive, about.first, about.since, about.since, self._last))[0]
         return tuple(now) != self._counted or len(self._alarms) > 2 * MOST_TRUTHS
 
-    def _go_on(self, database: Database, monitor: DriftMonitor, about: _Promise) -> None:
-        """Count what was told since."""
+    def _count_new(self, database: Database, monitor: DriftMonitor, about: _Promise) -> None:
+        """Count the labels that are new since the last call."""
         threshold = monitor.certificate.threshold
-        query = f"SELECT flagged AND label = ?, told FROM verdicts WHERE {_TOLD} AND told > ? ORDER BY told DESC"
+        query = f"SELECT flagged AND label = ?, told FROM verdicts WHERE {_LABELLED} AND told > ? ORDER BY told DESC"
         rows = database.rows(query, (about.positive, about.first, about.since, about.since, self._last))
         if not rows:
             return
@@ -113,7 +115,7 @@ class DriftWatch:
         monitor.update([threshold + 1.0 if alarm else threshold - 1.0 for alarm in latest], [False] * len(latest))
         self._alarms += latest
 
-    def _found(self, monitor: DriftMonitor) -> dict[str, Any]:
+    def _report(self, monitor: DriftMonitor) -> dict[str, Any]:
         step, errors, curve = max(len(self._alarms) // _POINTS, 1), 0, [(0, 0)]
         for start in range(0, len(self._alarms), step):
             errors += self._alarms.count(1, start, start + step)

@@ -1,10 +1,9 @@
-"""Alarms that outlive their verdicts: the fingerprints of flagged documents whose truth may still come.
+"""Alarms that outlive their verdicts: fingerprints of flagged documents whose correct label may still arrive.
 
 A verdict is forgotten when it is old, when the memory is full, or when it is erased. If it was an alarm, its
-fingerprint stays: a truth that comes later counts against the budget, however much mail came in between and whatever
-the clock did. Only where fingerprints themselves take more than their share of the memory, some are dropped and
-counted: from then on so many documents without a verdict count as alarms when they turn out to be good, because they
-may be among them.
+fingerprint stays: a later label counts against the budget, however much mail came in between and whatever the clock
+did. Only when fingerprints take more than their share of the memory are some dropped and counted. From then on, that
+many documents without a verdict count as alarms if they turn out to be good, because they may be among them.
 """
 
 from surebayes.filter.verdicts import budgets as _budgets
@@ -18,18 +17,18 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.budgets import InForce
 
 BYTES_OF_ONE = 64
-"""Bytes that a fingerprint takes in the file, with the index that it is found by."""
+"""Bytes of a fingerprint in the file, index included."""
 SHARE = 0.5
-"""Of the bytes of a memory, how many fingerprints may take."""
+"""Maximum share of a memory's bytes for fingerprints."""
 _DROPPED = "dropped alarms: "
 _KEY = "fingerprint = ? AND person = ? AND label = ?"
 _OPEN = "flagged = 1 AND (truth IS NULL OR label NOT IN (SELECT label FROM budgets WHERE instr(' ' || counted || ' ', "
 _OPEN += "' ' || place || ' '))) AND label IN (SELECT label FROM budgets)"
-"""Verdicts that were alarms, if their documents are good, and were not counted as such."""
+"""SQL condition: verdicts that would be false alarms if good, and are not counted yet."""
 
 
 def keep(database: Database, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> None:
-    """Keep the fingerprints of verdicts that are about to be deleted; to be called in a transaction.
+    """Keep the fingerprints of verdicts about to be deleted; call it in a transaction.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ def keep(database: Database, which: str, values: "tuple[Any, ...]" = (), with_pe
     values : tuple
         Its values.
     with_person : bool
-        Whether for whom the verdict was is kept too.
+        Whether to keep the person, too.
     """
     if not database.rows(f"SELECT 1 FROM verdicts WHERE ({which}) AND {_OPEN} LIMIT 1", values):
         return
@@ -55,7 +54,7 @@ def keep(database: Database, which: str, values: "tuple[Any, ...]" = (), with_pe
 
 
 def make_anonymous(database: Database, which: str, values: "tuple[Any, ...]") -> None:
-    """Forget for whom alarms were, as far as a condition on them goes; to be called in a transaction."""
+    """Remove the person from alarms that match a condition; call it in a transaction."""
     if not database.has_alarms:
         return
     rows = database.rows(
@@ -71,14 +70,14 @@ def make_anonymous(database: Database, which: str, values: "tuple[Any, ...]") ->
 
 
 def bytes_taken(database: Database) -> int:
-    """Return about how many bytes the fingerprints take."""
+    """Return the approximate bytes of the fingerprints."""
     if not database.has_alarms:
         return 0
     return BYTES_OF_ONE * int(database.rows("SELECT count(*) FROM alarms")[0][0])
 
 
 def trim(database: Database, most_bytes: float) -> None:
-    """Drop fingerprints beyond their share of a memory, and count them; to be called in a transaction."""
+    """Drop and count fingerprints beyond their share of a memory; call it in a transaction."""
     beyond = (bytes_taken(database) - int(SHARE * most_bytes)) // BYTES_OF_ONE
     if beyond <= 0:
         return
@@ -90,7 +89,7 @@ def trim(database: Database, most_bytes: float) -> None:
 
 
 def dropped(database: Database, label: str) -> int:
-    """Return how many alarms of a class have no fingerprint any more."""
+    """Return the number of alarms of a class whose fingerprints were dropped."""
     rows = database.rows("SELECT value FROM facts WHERE name = ?", (_DROPPED + label,))
     return int(rows[0][0]) if rows else 0
 
@@ -100,7 +99,7 @@ def _set_dropped(database: Database, label: str, number: int) -> None:
 
 
 def of(database: Database, fingerprint: str, person: "str | None") -> "list[Any]":
-    """Return the alarms on a document, those of a person or of all: person, label, answers, and whether it is known."""
+    """Return the alarms on a document, of one person or all: person, label, answers, and whether they are known."""
     if not database.has_alarms:
         return []
     also, values = ("", (fingerprint,)) if person is None else (" AND person = ?", (fingerprint, person))
@@ -109,7 +108,7 @@ def of(database: Database, fingerprint: str, person: "str | None") -> "list[Any]
 
 
 def take(database: Database, fingerprint: str, person: str, label: "str | None") -> "str | None":
-    """Take over an alarm on a document that gets a verdict again: one of this class, or of any; return its class."""
+    """Remove and return an alarm on a document that gets a new verdict: its class, `label` if given."""
     for _, its_label, answers, _ in of(database, fingerprint, person):
         if label is None or its_label == label:
             key = fingerprint, person, its_label
@@ -125,12 +124,12 @@ def tell(
     database: Database, found: "Iterable[Any]", fingerprint: str, truth: str, force: "Mapping[str, InForce]",
     who: "str | None",
 ) -> "tuple[bool, int]":  # fmt: skip
-    """Count a truth about alarms that `of` found; return whether it was a false alarm, and how many became known."""
+    """Count a correct label for alarms found by `of`; return whether any was false, and how many became known."""
     any_alarm, became_known = False, 0
     for person, label, answers, known in found:
         key = fingerprint, person, label
         became_known += 0 if known else answers
-        if truth == label or label not in force:  # minds may change: then it is an alarm after all
+        if truth == label or label not in force:  # the label may change later, which makes it an alarm after all
             database.run(f"UPDATE alarms SET known = 1 WHERE {_KEY}", key)
             continue
         for _ in range(answers):
@@ -141,9 +140,9 @@ def tell(
 
 
 def suspected(database: Database, truth: str, force: "Mapping[str, InForce]") -> "str | None":
-    """Return the class that a document without a verdict may have been an alarm of, where fingerprints were dropped.
+    """Return the class whose dropped alarms a document without a verdict may belong to.
 
-    If it is no document of that class, one alarm less has no fingerprint.
+    If its label is another class, it uses up one dropped alarm.
     """
     for label in force:
         number = dropped(database, label)
@@ -155,14 +154,14 @@ def suspected(database: Database, truth: str, force: "Mapping[str, InForce]") ->
 
 
 def forget_class(database: Database, label: str) -> None:
-    """Forget the alarms of a class whose budget has ended."""
+    """Delete the alarms of a class whose budget has ended."""
     database.run("DELETE FROM facts WHERE name = ?", (_DROPPED + label,))
     if database.has_alarms:
         database.run("DELETE FROM alarms WHERE label = ?", (label,))
 
 
 def in_flight(database: Database, label: str) -> int:
-    """Return how many alarms of a class have outlived their verdicts, and aren't known to be right."""
+    """Return the number of alarms of a class without a verdict and without a correct label."""
     number = dropped(database, label)
     if database.has_alarms:
         query = "SELECT coalesce(sum(answers), 0) FROM alarms WHERE label = ? AND NOT known"

@@ -1,8 +1,8 @@
-"""What a filter has delivered: how often it gave which class to documents of which truth, counted once each.
+"""The running audit: counts of verdicts by correct label, one per document.
 
-A count is written in the transaction that writes the truth down, so that whatever ends the process, both are there or
-neither is. Counts stay when verdicts are forgotten. Each document counts once as known, by the first truth that was
-told; those that nobody complained about are counted apart, until they become known.
+A count is written in the same transaction as the correct label, so that both survive a crash or neither does. Counts
+stay when verdicts are forgotten. Each document counts once as known, by its first correct label; documents without a
+complaint are counted separately until they become known.
 """
 
 import time
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from surebayes.guarantees.running_audit import AlarmAudit
 
 KNOWN, PRESUMED = -1, -2
-"""What marks a verdict, among the places of budgets that have counted it, as counted here."""
+"""Markers, among the budgets that have counted a verdict, for the counts here."""
 QUIET = ""
-"""The truth of documents that nobody complained about."""
+"""The correct label of documents without a complaint."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS audits (
     truth TEXT NOT NULL, given TEXT NOT NULL, person TEXT NOT NULL, documents INTEGER NOT NULL, since REAL NOT NULL,
@@ -34,8 +34,8 @@ def _is_there(database: Database) -> bool:
 
 
 def count(database: Database, truth: str, given: str, person: str, documents: int = 1) -> None:
-    """Count documents of a truth that were given a class; to be called in a transaction."""
-    if not _is_there(database):  # a filter of an earlier release has no such table until it needs one
+    """Count documents by correct label and verdict; call it in a transaction."""
+    if not _is_there(database):  # created on first use in a filter of an earlier release
         database.run(_TABLE)
     database.run(
         "INSERT INTO audits VALUES (?, ?, ?, ?, ?) "
@@ -45,7 +45,7 @@ def count(database: Database, truth: str, given: str, person: str, documents: in
 
 
 def known(database: Database, counted: "set[int]", truth: str, given: str, person: str) -> None:
-    """Count a document whose truth is told, the first time; to be called in a transaction."""
+    """Count a document's first correct label; call it in a transaction."""
     if KNOWN in counted:
         return
     if PRESUMED in counted:
@@ -55,7 +55,7 @@ def known(database: Database, counted: "set[int]", truth: str, given: str, perso
 
 
 def presumed(database: Database, due: str, values: "tuple[Any, ...]") -> None:
-    """Count documents that nobody complained about; to be called in a transaction, before they are marked.
+    """Count documents without a complaint; call it in a transaction, before they are marked.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def presumed(database: Database, due: str, values: "tuple[Any, ...]") -> None:
 
 
 def make_anonymous(database: Database, person: str) -> None:
-    """Forget for whom documents were; their counts stay. To be called in a transaction."""
+    """Remove a person from the counts, which stay; call it in a transaction."""
     if person and _is_there(database):
         of_person = "SELECT truth, given, documents, since FROM audits WHERE person = ?"
         for truth, given, documents, since in database.rows(of_person, (person,)):
@@ -96,25 +96,25 @@ def _rows(database: Database, person: "str | None") -> "list[Any]":
 def audits(
     database: Database, labels: "Sequence[str]", person: "str | None", confidence: float
 ) -> "dict[str, dict[str, Any]]":
-    """Return what was delivered, by class; see `Filter.audit`."""
+    """Return the audit by class; see `Filter.audit`."""
     rows = _rows(database, person)
-    told = [row for row in rows if row[0] != QUIET and row[2] > 0]
+    labelled = [row for row in rows if row[0] != QUIET and row[2] > 0]
     quiet = [row for row in rows if row[0] == QUIET]
     since = min((row[3] for row in rows), default=None)
-    return {label: _audit(label, told, quiet, since, confidence) for label in labels if rows}
+    return {label: _audit(label, labelled, quiet, since, confidence) for label in labels if rows}
 
 
 def _audit(
-    label: str, told: "Iterable[Any]", quiet: "Iterable[Any]", since: "float | None", confidence: float
+    label: str, labelled: "Iterable[Any]", quiet: "Iterable[Any]", since: "float | None", confidence: float
 ) -> "dict[str, Any]":
     from surebayes.guarantees.running_audit import AlarmAudit
 
     def total(rows: "Iterable[Any]") -> int:
         return sum([int(row[2]) for row in rows])
 
-    negatives = total(row for row in told if row[0] != label)
-    alarms = total(row for row in told if row[0] != label and row[1] == label)
-    given = total(row for row in told if row[1] == label)
+    negatives = total(row for row in labelled if row[0] != label)
+    alarms = total(row for row in labelled if row[0] != label and row[1] == label)
+    given = total(row for row in labelled if row[1] == label)
     silent = total(row for row in quiet if row[1] != label)
     precision = _stated(AlarmAudit.of_counts(given, alarms, confidence))
     return {
@@ -141,7 +141,7 @@ def in_words(
     audited: "Mapping[str, Mapping[str, Any]]",
     budgets: "Mapping[str, Mapping[str, Any]]",
 ) -> "dict[str, dict[str, Any]]":
-    """Return what is promised, what was delivered, and what is guaranteed at worst, in a sentence each, by class.
+    """Return by class a sentence each on the promise, the audit and the worst case.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def in_words(
 
 
 def _delivered(audited: "Mapping[str, Any]") -> str:
-    """Say what was delivered: by known truths, and with those that nobody complained about where there are some."""
+    """Summarize the audit: by correct labels, then with documents without a complaint, if any."""
     known, presumed, since = audited["known"], audited["presumed"], audited["since"][:10]
     first = _bounds(known, audited["confidence"])
     if not presumed:

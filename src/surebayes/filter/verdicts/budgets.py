@@ -1,8 +1,8 @@
-"""Budgets of alarms in the file of remembered verdicts: debt, the scores that calibrate, the threshold in force.
+"""Budgets of alarms in the file of remembered verdicts: debt, calibration scores, threshold in force.
 
 The rules are those of :mod:`surebayes.guarantees.budget` and :mod:`surebayes.guarantees.prequential`; here their state
-is rows of a file that several processes share. A budget's row also holds what follows from it (the threshold in force,
-lift, what is left), so that who judges one mail reads a single row and computes nothing.
+is rows of a file that several processes share. A budget's row also stores the derived values (threshold in force,
+lift, alarms left), so that judging one message reads a single row and computes nothing.
 """
 
 import time
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from surebayes.guarantees.budget import AlarmBudget
 
 CONFIDENCE = 0.5
-"""With which the threshold keeps to the rate on scores like those so far: the budget makes up for the rest."""
+"""Confidence of the threshold for scores like those so far; the budget covers the rest."""
 CALM = 0.5
-"""Up to this share of the burst known negatives move the threshold: an attack leaves no trace once it is paid."""
+"""Maximum lift at which known negatives still move the threshold: an attack leaves no trace once it is paid back."""
 RECENT = 2000
-"""Positives whose quantiles place the lift."""
+"""Number of recent positives whose quantiles place the lift."""
 SPARE = 1000
-"""Negatives kept beyond four times those that the threshold may be placed on."""
+"""Stored negatives beyond four times the number that the threshold can fall on."""
 MOST_ROWS = 20_000
-"""Rows of the ledger that are kept."""
+"""Maximum rows of the ledger."""
 MOST_BURST = 1_000_000.0
 _TRIM_EVERY = 64
 
 
 class InForce:
-    """What a budget says at a moment.
+    """A budget in force at one moment.
 
     Attributes
     ----------
     label : str
         The class whose alarms are counted.
     place : int
-        Which of a document's scores is that class's.
+        The index of that class among a document's scores.
     threshold : float
-        What its score must be above by the budget; infinite while it is mute, or while no negative's score is known.
+        The budget's threshold; infinite while it is mute, or while no negative's score is known.
     debt, lift : float
-        What earlier alarms still cost, and that as a share of the burst.
+        The debt, and the debt as a share of the burst.
     left : int
-        Alarms that may come in a row before it is mute.
+        Alarms in a row before it is mute.
     mute : bool
-        Whether one more alarm would pass the burst.
+        Whether one more alarm would exceed the burst.
     """
 
     __slots__ = ("debt", "label", "left", "lift", "mute", "place", "threshold")
@@ -63,13 +63,13 @@ class InForce:
 
 
 def in_force(database: Database) -> "dict[str, InForce]":
-    """Return what every budget says now, by label."""
+    """Return the budgets in force, by label."""
     rows = database.rows("SELECT label, place, threshold, debt, lift, spare, mute FROM budgets ORDER BY place")
     return {row[0]: InForce(*row) for row in rows}
 
 
 def stricter(first: "dict[str, InForce]", second: "dict[str, InForce]") -> "dict[str, InForce]":
-    """Return of two sets of budgets, such as a person's and the site's, the one for each label that allows less.
+    """Return the stricter budget for each label of two sets, such as a person's and the site's.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _budget(database: Database, label: str) -> "AlarmBudget":
 
 
 def set_terms(database: Database, label: str, place: int, rate: float, burst: float, who: "str | None" = None) -> None:
-    """Begin a budget, or change its terms; debt stays. To be called in a transaction."""
+    """Begin a budget, or change its terms; debt stays. Call it in a transaction."""
     from surebayes.guarantees.budget import AlarmBudget
 
     AlarmBudget(rate, burst)
@@ -126,7 +126,7 @@ def set_terms(database: Database, label: str, place: int, rate: float, burst: fl
 
 
 def _calibrate_from(database: Database, label: str, rate: float) -> None:
-    """Find anew how many of the negatives that were counted may lie above the threshold."""
+    """Recompute how many of the counted negatives may lie above the threshold."""
     from surebayes.guarantees.order_statistics import allowed_errors, negatives_needed
 
     scored = database.rows("SELECT scored FROM budgets WHERE label = ?", (label,))[0][0]
@@ -136,7 +136,7 @@ def _calibrate_from(database: Database, label: str, rate: float) -> None:
 
 
 def calibrate(database: Database, label: str, negatives: "list[float]", positives: "list[float]") -> None:
-    """Let scores of documents that were never learnt place the threshold, instead of those so far."""
+    """Replace the scores that place the threshold by those of documents that were never learnt."""
     database.run("DELETE FROM scores WHERE label = ?", (label,))
     rate = _budget(database, label).rate
     highest = sorted(negatives)[-(SPARE + 4 * int(rate * len(negatives) + 1)) :]
@@ -155,7 +155,7 @@ def calibrate(database: Database, label: str, negatives: "list[float]", positive
 
 
 def end(database: Database, label: str, who: "str | None") -> bool:
-    """End a budget; False if there is none. Its debt goes with it."""
+    """End a budget and cancel its debt; False if there is none."""
     known = database.rows("SELECT rate FROM budgets WHERE label = ?", (label,))
     if known:
         _enter(database, label, "ended", 0, None, who)
@@ -164,11 +164,11 @@ def end(database: Database, label: str, who: "str | None") -> bool:
     return bool(known)
 
 
-# ---------------------------------------------------------------------- documents whose truth becomes known
+# ---------------------------------------------------------------------- documents with a correct label
 
 
 def record(database: Database, label: str, alarm: bool, fingerprint: "str | None", who: "str | None") -> None:
-    """Count a document that is known to be negative."""
+    """Count a known negative."""
     budget = _budget(database, label)
     budget.record(alarm)
     _keep(database, label, budget)
@@ -179,12 +179,12 @@ def record(database: Database, label: str, alarm: bool, fingerprint: "str | None
 
 
 def hear(database: Database, label: str) -> None:
-    """Note that truths are told, by one about a document that nobody had judged: it pays nothing back."""
+    """Count the label of a document that had no verdict: labels do arrive, but this one pays nothing back."""
     database.run("UPDATE budgets SET told = told + 1 WHERE label = ?", (label,))
 
 
 def presume(database: Database, label: str, documents: int) -> None:
-    """Count documents that nobody complained about, all of them unflagged."""
+    """Count unflagged documents without a complaint."""
     budget = _budget(database, label)
     budget.pay(documents)
     _keep(database, label, budget)
@@ -202,10 +202,10 @@ def _keep(database: Database, label: str, budget: "AlarmBudget") -> None:
 
 
 def observe(database: Database, label: str, score: float, positive: bool) -> None:
-    """Let the score of a document that was judged before its truth was known move the threshold, where it may.
+    """Add the score of a document that was judged before its label arrived to those that place the threshold.
 
-    Only where most truths are told: who tells mistakes alone tells high scores of negatives and low ones of positives.
-    Those that nobody complained about speak for what lies below the threshold and never count here.
+    Only if most labels arrive: reporting mistakes alone gives high scores of negatives and low scores of positives.
+    Documents without a complaint lie below the threshold and never count here.
     """
     complaints, presumed, lift = database.rows("SELECT told, presumed, lift FROM budgets WHERE label = ?", (label,))[0]
     if complaints <= presumed or (lift > CALM and not positive):
@@ -241,11 +241,11 @@ def _drop_low_negatives(database: Database, label: str, most: int) -> None:
                      (below[0][0], label))  # fmt: skip
 
 
-# ---------------------------------------------------------------------- what follows
+# ---------------------------------------------------------------------- derived values
 
 
 def settle(database: Database, label: str) -> None:
-    """Write down what follows from a budget's debt and scores."""
+    """Store the values derived from a budget's debt and scores."""
     budget = _budget(database, label)
     threshold = None if budget.mute else lifted_threshold(database, label, budget.lift)
     database.run(
@@ -283,7 +283,7 @@ def lifted_threshold(database: Database, label: str, lift: float) -> "float | No
 
 
 def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]":
-    """Return how many of the latest positives lie above a threshold, and how many there are."""
+    """Return the number of recent positives above a threshold, and of all of them."""
     row = database.rows(
         "SELECT coalesce(sum(score > ?), 0), count(*) FROM scores WHERE label = ? AND positive = 1", (threshold, label)
     )
@@ -296,7 +296,7 @@ def recall(database: Database, label: str, threshold: float) -> "tuple[int, int]
 def _enter(
     database: Database, label: str, kind: str, documents: int, fingerprint: "str | None", who: "str | None"
 ) -> None:
-    """Add to the ledger; quiet documents in a row share an entry."""
+    """Add a row to the ledger; consecutive good documents share one."""
     debt, lift, left = database.rows("SELECT debt, lift, spare FROM budgets WHERE label = ?", (label,))[0]
     now = time.time()
     if kind in ("paid", "presumed"):
@@ -316,7 +316,7 @@ def _enter(
 
 
 def ledger(database: Database, limit: "int | None" = 50) -> "list[dict[str, Any]]":
-    """Return what happened to the budgets, the latest first."""
+    """Return the events of the budgets, latest first."""
     names = ("time", "label", "kind", "documents", "debt", "lift", "left", "fingerprint", "who")
     rows = database.rows(
         "SELECT time, label, kind, documents, debt, lift, spare, fingerprint, who FROM ledger ORDER BY id DESC LIMIT ?",

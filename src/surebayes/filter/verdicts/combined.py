@@ -1,4 +1,4 @@
-"""Several memories at once: a person's budget and the site's, of which the stricter holds; without numpy."""
+"""Combined budgets of a layer and the filters below it: the stricter threshold holds. No numpy."""
 
 import os
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def name_of(folder: str) -> str:
-    """Return whose layer a folder is, for what it stands on."""
+    """Return the name of a layer's owner, for the memories of the filters below."""
     return os.path.basename(os.path.abspath(folder))
 
 
 def opened(folder: str, one_shot: bool = False) -> "Memory | None":
-    """Open the memory of what a layer stands on; None where there is none, or none for this user to read."""
+    """Open the memory of a filter below a layer; None if it has none, or none that this user may read."""
     try:
         return Memory(folder, one_shot=one_shot) if is_there(folder) else None
     except (StoreError, OSError):  # `doctor` of the base says what is wrong with it
@@ -40,23 +40,23 @@ def answer(
     memory_here: "Memory | None", below: "Sequence[Memory]", model: "Model", scores: "Sequence[float]",
     fingerprint: str, about: "Callable[[Memory], VerdictDetails]",
 ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
-    """Decide by the stricter of all budgets; each memory has the verdict before it is answered.
+    """Decide by the strictest budget; every memory records the verdict before this returns.
 
     Parameters
     ----------
     memory_here : Memory or None
-        The filter's own.
+        The filter's memory.
     below : sequence of Memory
-        Those of what it stands on.
+        The memories of the filters below.
     model, scores, fingerprint
         As in `Memory.answer`.
     about : callable
-        What else a memory is to keep with the verdict.
+        The details that a memory stores with the verdict.
     """
-    first, others = (memory_here, below) if memory_here is not None else (below[0], below[1:])
-    beside = in_force(None, others)
+    first, rest = (memory_here, below) if memory_here is not None else (below[0], below[1:])
+    beside = in_force(None, rest)
     decision, force = first.answer(model, scores, fingerprint, about(first), beside)
-    for memory in others:
+    for memory in rest:
         memory.note(decision, model, scores, fingerprint, about(memory))
     return decision, force
 
@@ -64,12 +64,12 @@ def answer(
 def answer_once(
     folder: str, folders: "Sequence[str]", model: "Model", scores: "Sequence[float]", fingerprint: str, has_budget: bool
 ) -> "tuple[Decision, dict[str, InForce]]":
-    """Do what `answer` does for a process that judges a single document, with the memories of these folders.
+    """Like `answer`, for a process that judges a single document, with the memories of these folders.
 
     Raises
     ------
     BadModel
-        If the filter `has_budget` and its memory is gone.
+        If the filter has a budget and its memory is gone.
     """
     memory_here = Memory(folder, one_shot=True) if has_budget or is_there(folder) else None
     below = [memory for each in folders if (memory := opened(each, one_shot=True)) is not None]

@@ -61,7 +61,7 @@ CREATE TABLE IF NOT EXISTS alarms (
     known INTEGER NOT NULL, PRIMARY KEY (fingerprint, person, label)
 ) WITHOUT ROWID
 """
-"""Alarms that outlive their verdicts: a filter of an earlier release has no such table until it needs one."""
+"""Alarms that outlive their verdicts: created on first use in a filter of an earlier release."""
 _STRANGE = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
 
 
@@ -73,7 +73,7 @@ class Database:
     folder : str
         The filter's folder.
     create : bool
-        Make the file if it isn't there.
+        Create the file if missing.
     """
 
     def __init__(self, folder: str, create: bool = False) -> None:
@@ -96,7 +96,7 @@ class Database:
             self.failed(error)
 
     def _check(self) -> None:
-        """Refuse a file that is not of this release: a view or a trigger would run when rows are read or added."""
+        """Refuse a file of another format, or with views or triggers, which would run on access."""
         version = self.connection.execute("PRAGMA user_version").fetchone()[0]
         if version == VERSION and not self.connection.execute(_STRANGE).fetchone()[0]:
             return
@@ -109,18 +109,18 @@ class Database:
 
     @property
     def has_alarms(self) -> bool:
-        """Whether there is a table of alarms that outlived their verdicts."""
+        """Whether the table of alarms exists."""
         if not self._has_alarms:
             self._has_alarms = bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'alarms'"))
         return self._has_alarms
 
     def make_alarms(self) -> None:
-        """Make the table of alarms; to be called in a transaction."""
+        """Create the table of alarms; call it in a transaction."""
         if not self.has_alarms:
             self.run(_ALARMS)
 
     def use(self, flush: bool) -> None:
-        """Set whether a transaction is flushed, and how long it waits for others: a moment for what can be left out."""
+        """Set whether a transaction is flushed, and its lock timeout: short for optional writes."""
         if flush is not self._flushes:
             self.run(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             self.run(f"PRAGMA busy_timeout={int(1000 * (_TIMEOUT if flush else _MOMENT))}")
@@ -134,18 +134,18 @@ class Database:
             self.failed(error)
 
     def run(self, statement: str, values: "tuple[Any, ...]" = ()) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement; return the number of changed rows."""
         try:
             return self.connection.execute(statement, _plain(values)).rowcount
         except sqlite3.Error as error:
             self.failed(error)
 
     def writing(self, flush: bool = True) -> "_WriteScope":
-        """Return a context: what is written in it is there whole or not at all, and on disk at its end if `flush`."""
+        """Return a context manager for an atomic transaction, on disk at its end if `flush`."""
         return _WriteScope(self, flush)
 
     def failed(self, error: "sqlite3.Error") -> "NoReturn":
-        """Raise an error of ours for one of SQLite's."""
+        """Raise our error for one of SQLite's."""
         from surebayes.filter.store.journal_file import errors_named
 
         with errors_named(self.path):
@@ -153,25 +153,25 @@ class Database:
         raise AssertionError  # the context above raises
 
     def copy_to(self, path: str) -> None:
-        """Write a consistent copy, while others read and write."""
+        """Write a consistent copy while other processes read and write."""
         self.run("VACUUM INTO ?", (path,))
         copy = _connected(path)
         copy.execute("PRAGMA journal_mode=WAL")
         copy.close()
 
     def bytes_taken(self) -> int:
-        """Return how many bytes the rows take, without room that is free."""
+        """Return the bytes in use, without free pages."""
         pages, free, size = [
             self.rows(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
         ]
         return int((pages - free) * size)
 
     def settle(self) -> None:
-        """Move the log into the main file, as far as readers allow: what was deleted is then gone from both."""
+        """Checkpoint the log, as far as readers allow: deleted content is then gone from both files."""
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def problems(self) -> "list[str]":
-        """Return what SQLite finds wrong with the file."""
+        """Return the problems that SQLite finds in the file."""
         return [f"{self.path}: {text}" for (text,) in self.rows("PRAGMA quick_check") if text != "ok"]
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class Database:
 
 
 class _WriteScope:
-    """A transaction that locks the file at its beginning."""
+    """A transaction that takes the write lock at its start."""
 
     def __init__(self, database: Database, flush: bool) -> None:
         self.database, self.flush = database, flush
@@ -205,30 +205,30 @@ class _WriteScope:
 
 
 def _plain(values: "tuple[Any, ...] | dict[str, Any]") -> "tuple[Any, ...] | dict[str, Any]":
-    """Return values as SQLite takes them: a label may come out of an array, and a number too."""
+    """Return values as plain types for SQLite: labels and numbers may come from arrays."""
     if isinstance(values, dict):
         return {name: plain_value(value, name) for name, value in values.items()}
     return tuple([plain_value(value, "a value") for value in values])
 
 
 def _connected(path: str) -> "sqlite3.Connection":
-    os.stat(path)  # SQLite would make a file that isn't there
+    os.stat(path)  # SQLite would create a missing file
     connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
-    connection.execute("PRAGMA foreign_keys=ON")  # with a verdict goes what is kept of its document
+    connection.execute("PRAGMA foreign_keys=ON")  # deleting a verdict deletes its content
     connection.execute("PRAGMA secure_delete=ON")
     return connection
 
 
 def _make(folder: str, path: str) -> None:
-    """Make the file whole under another name, then give it its own, unless somebody else was quicker."""
+    """Create the file under a temporary name, then rename it, unless another process was faster."""
     from contextlib import suppress
 
     from surebayes.persist.folder import adopt_named, flush_folder, locked
 
     name = f".tmp-{os.getpid()}-{os.urandom(4).hex()}-{NAME}"
     beside = os.path.join(folder, name)
-    with locked(folder):  # who holds it may remove what others left half done
+    with locked(folder):  # the holder may remove leftovers of other processes
         if os.path.exists(path):
             return
         try:

@@ -1,22 +1,22 @@
-"""What is kept with a verdict besides what was said, and what a truth about it came to."""
+"""Details of a remembered verdict, and the result of a correct label for it."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_TEXT = 200
-"""Characters of a sender, a subject or a name that are kept."""
+"""Maximum characters of a stored sender, subject or name."""
 
 
 class CorrectionResult:
-    """What a truth came to.
+    """The result of a correct label.
 
     Attributes
     ----------
     alarm : bool
-        Whether the document had been flagged and is known to be good now: a false alarm that was not counted before.
+        Whether it revealed a false alarm that was not counted before.
     documents : int
-        How many remembered documents became known.
+        The number of remembered documents that became known.
     """
 
     __slots__ = ("alarm", "documents")
@@ -26,18 +26,18 @@ class CorrectionResult:
 
 
 class VerdictDetails:
-    """What else is kept with a verdict, where that is wanted.
+    """Optional details stored with a verdict.
 
     Attributes
     ----------
     person : str
-        To whom the document came.
+        The recipient.
     sender, subject, message_id : str or None
-        Who wrote it, what about, and its name.
+        From its header.
     content : bytes or None
-        What the views read of it, as the journal keeps it.
+        The part that the views read, as the journal keeps it.
     theirs : sequence of (field, score, threshold, verdict)
-        What other filters said of it.
+        The verdicts of other filters.
     """
 
     __slots__ = ("content", "message_id", "person", "sender", "subject", "theirs")
@@ -58,5 +58,5 @@ class VerdictDetails:
 
 
 def _storable(text: "str | None") -> "str | None":
-    """Return the start of a text, without halves of characters, which no file of text can hold."""
+    """Return the start of a text, with lone surrogates replaced, which SQLite can't store."""
     return None if text is None else text[:MOST_TEXT].encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Remembered verdicts listed: by sender, subject, day, person or label; and beside what other filters said."""
+"""Queries on remembered verdicts: by sender, subject, day, person or label, and against other filters' verdicts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from surebayes.filter.verdicts.memory import Memory
 
 MOST_CONTENT = 64 * 1024
-"""Bytes, compressed, of the largest document that is kept with its verdict."""
-OTHERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
+"""Maximum bytes of a document, compressed, that is stored with its verdict."""
+OTHER_FILTERS = ("X-Spam-Status", "X-Spamd-Result", "X-Bogosity")
 KEPT_FIELDS = re.compile(
-    rb"^(?:From|%b)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*" % b"|".join(name.encode() for name in OTHERS),
+    rb"^(?:From|%b)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*" % b"|".join(name.encode() for name in OTHER_FILTERS),
     re.IGNORECASE | re.MULTILINE,
 )
-"""The header fields that something is kept of, each with its folded lines."""
-"""Header fields in which SpamAssassin, rspamd and bogofilter say what they think."""
+"""The header fields that details are taken from, each with its folded lines."""
 _COLUMNS = (
     "id, fingerprint, time, model, label, flagged, score, threshold, truth, told, who, person, sender, subject, "
     "message_id, EXISTS (SELECT 1 FROM contents WHERE contents.id = verdicts.id)"
@@ -30,8 +29,8 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Said:
-    """What another filter said of a document: its header field, score, threshold, and whether it called it positive."""
+class OtherVerdict:
+    """The verdict of another filter: header field, score, threshold, and whether it is positive."""
 
     field: str
     score: float
@@ -41,28 +40,28 @@ class Said:
 
 @dataclass(frozen=True)
 class RememberedVerdict:
-    """A verdict that is remembered.
+    """A remembered verdict.
 
     Attributes
     ----------
     id : int
-        What names it; `Filter.tell` takes it.
+        Its number, for `Filter.tell`.
     fingerprint, time, model, label, score, threshold
-        The document, when it was judged, by which model, and what was said.
+        The document, and the verdict with its time and model.
     positive : bool
-        Whether that is a class that is looked for.
+        Whether the label is a positive class.
     truth : str or None
-        Its true label once it was told; "" if nobody complained for long enough; None while it isn't known.
+        The correct label; "" if nobody complained in time; None while it is unknown.
     told : str or None
-        When that became known.
+        When the label became known.
     who : str or None
-        Who said so.
+        The source of the label.
     person, sender, subject, message_id : str or None
-        For whom it was judged, who wrote it, what about and its name, where that is kept.
+        The recipient and header fields, if they are stored.
     kept : bool
-        Whether what the views read of the document is kept, so that it can be learnt by its number.
-    theirs : list of Said
-        What other filters said of it.
+        Whether the content is stored, so that the document can be learnt by its number.
+    theirs : list of OtherVerdict
+        The verdicts of other filters.
     """
 
     id: int
@@ -81,27 +80,27 @@ class RememberedVerdict:
     subject: str | None
     message_id: str | None
     kept: bool
-    theirs: list[Said]
+    theirs: list[OtherVerdict]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values that JSON knows."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class OtherFilter:
-    """How remembered verdicts compare with those of another filter on the same mails.
+    """Comparison of remembered verdicts with those of another filter on the same messages.
 
     Attributes
     ----------
     field : str
-        The header field in which it speaks.
+        The other filter's header field.
     mails : int
-        Mails that both have judged.
+        The number of messages that both judged.
     both, neither, only_ours, only_theirs : int
-        How many of them both called positive, neither did, or one of the two.
+        Numbers of messages called positive by both, by neither, or by one.
     known, our_alarms, their_alarms, our_misses, their_misses : int
-        Mails whose truth was told, and how many of those each called positive wrongly, or failed to.
+        The number of messages with a correct label, and each filter's false alarms and misses among them.
     """
 
     field: str
@@ -117,12 +116,12 @@ class OtherFilter:
     their_misses: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values that JSON knows."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
 def verdicts_of_other_filters(headers: Headers) -> list[tuple[str, float, float | None, bool | None]]:
-    r"""Return what other filters have written into a mail: header field, score, threshold, verdict.
+    r"""Return the verdicts of other filters in a header: field, score, threshold, verdict.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def verdicts_of_other_filters(headers: Headers) -> list[tuple[str, float, float 
     [('X-Spam-Status', 7.1, 5.0, True)]
     """
     opinions = []
-    for field in OTHERS:
+    for field in OTHER_FILTERS:
         score = header_score(headers, field)
         if score is not None and "SUREBAYES_" not in (headers.get(field) or ""):
             opinions.append((field, score.score, score.threshold, score.verdict))
@@ -154,7 +153,7 @@ def remembered(
     least_sure: bool = False,
     skip: int = 0,
 ) -> list[RememberedVerdict]:
-    """Return remembered verdicts, the latest first; see `Filter.remembered`."""
+    """Return remembered verdicts, latest first; see `Filter.remembered`."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ValueError(f"limit must be a whole number of at least 1. Got {limit!r}.")
     wanted: list[str] = ["asked = 1"]
@@ -191,11 +190,11 @@ def remembered(
         rows = database.rows(query, (*values, limit, skip))
         numbers = tuple(row[0] for row in rows)
         some = ",".join("?" * len(numbers))
-        said = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
-        theirs: dict[int, list[Said]] = {}
-        for row, field, score, threshold, verdict in database.rows(said, numbers):
+        theirs_query = f"SELECT id, field, score, threshold, verdict FROM theirs WHERE id IN ({some})"
+        theirs: dict[int, list[OtherVerdict]] = {}
+        for row, field, score, threshold, verdict in database.rows(theirs_query, numbers):
             positive = None if verdict is None else bool(verdict)
-            theirs.setdefault(row, []).append(Said(field, score, threshold, positive))
+            theirs.setdefault(row, []).append(OtherVerdict(field, score, threshold, positive))
         return [_verdict(row, theirs.get(row[0], [])) for row in rows]
 
     return memory.search(look)
@@ -215,9 +214,9 @@ def _ends(day: date | str) -> tuple[float, float]:
         raise ValueError(f"day must be a date such as 2026-03-01. Got {day!r}.") from None
 
 
-def _verdict(row: Any, theirs: list[Said]) -> RememberedVerdict:
-    number, fingerprint, when, model, label, flagged, score, threshold, truth, told, who, *others = row
-    person, sender, subject, message_id, has_content = others
+def _verdict(row: Any, theirs: list[OtherVerdict]) -> RememberedVerdict:
+    number, fingerprint, when, model, label, flagged, score, threshold, truth, told, who, *rest = row
+    person, sender, subject, message_id, has_content = rest
     return RememberedVerdict(
         number, fingerprint, _when(when), model, label, score, threshold, bool(flagged), truth,
         None if told is None else _when(told), who, person or None, sender, subject, message_id, bool(has_content),
@@ -230,7 +229,7 @@ def _when(seconds: float) -> str:
 
 
 def compared(memory: Memory, first: str, person: str | None = None) -> list[OtherFilter]:
-    """Return how verdicts compare with those of others; `first` is the class that nobody looks for."""
+    """Compare verdicts with those of other filters; `first` is the negative class."""
     told = "truth IS NOT NULL AND truth != ''"
     cells = (
         "1", "flagged AND verdict", "NOT flagged AND NOT verdict", "flagged AND NOT verdict", "NOT flagged AND verdict",

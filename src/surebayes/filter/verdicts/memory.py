@@ -1,4 +1,4 @@
-"""Remembered verdicts: what was said of which document, until the truth is known or time has passed."""
+"""Memory of verdicts: one row per document and person, kept until its label is known or it expires."""
 
 import os
 import time
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 SOON, TOGETHER = 0.5, 256
-"""Seconds after which verdicts that no budget counts are written, and how many at most wait for that."""
+"""Maximum delay in seconds and maximum queue length for verdicts that no budget counts."""
 FACTS_LAST = 1.0
-"""Seconds for which what the memory is set to isn't looked up again."""
+"""Seconds for which the memory's settings are cached."""
 PRESUME_AFTER = 7.0
-"""Days after which a document that nobody complained about counts as good, unless a filter is set otherwise."""
+"""Default number of days after which a document without a complaint counts as good."""
 KEEP_DAYS, KEEP_MOST, KEEP_BYTES = 60.0, 200_000, 2**30
-"""How long, how many verdicts are remembered, and how many bytes they may take."""
+"""Default limits of the memory: days, verdicts, bytes."""
 PRESUME_AT_ONCE = 20
-"""Quiet documents that are due before a process that judges a single one counts them; one is enough while mute."""
+"""Due documents that make a one-shot process count them; one is enough while a budget is mute."""
 _TRIM_EVERY, _AT_ONCE = 256, 10_000
 _DEFAULTS = {
     "presume_days": PRESUME_AFTER, "keep_days": KEEP_DAYS, "keep_most": KEEP_MOST, "keep_bytes": KEEP_BYTES,
@@ -41,7 +41,7 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-_NOTHING_ELSE = VerdictDetails()
+_NO_DETAILS = VerdictDetails()
 
 
 def is_there(folder: str) -> bool:
@@ -50,7 +50,7 @@ def is_there(folder: str) -> bool:
 
 
 class _NoLock:
-    """What a process with one thread locks."""
+    """A lock for a process with one thread."""
 
     def __enter__(self) -> None:
         return None
@@ -82,9 +82,9 @@ class Memory:
     folder : str
         The filter's folder.
     create : bool
-        Begin to remember, if nothing is there.
+        Create the memory if missing.
     one_shot : bool
-        Whether this process judges a single document: then it leaves to others what can wait.
+        For a process that judges a single document: deferrable work is left to other processes.
     """
 
     def __init__(self, folder: str, create: bool = False, one_shot: bool = False) -> None:
@@ -99,7 +99,7 @@ class Memory:
         self._looked = -inf
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Flush the queue and close the file."""
         self.flush()
         with self.lock:
             if self._timer is not None:
@@ -110,7 +110,7 @@ class Memory:
                 self._searches.close()
 
     def search(self, look: "Callable[[Database], Result]") -> "Result":
-        """Return what a function finds, which gets a connection of its own: nobody who judges waits for a search."""
+        """Call a function with a second connection and return its result: judging never waits for a search."""
         self.flush()
         with self._searching:
             if self._searches is None:
@@ -118,7 +118,7 @@ class Memory:
             return look(self._searches)
 
     def flush(self) -> None:
-        """Write verdicts that wait to be written together."""
+        """Write the queued verdicts in one transaction."""
         with self.lock:
             waiting, self._waiting = self._waiting, []
             try:
@@ -127,7 +127,7 @@ class Memory:
                         for verdict in waiting:
                             self._remember(*verdict)
             except (OSError, StoreError):
-                pass  # without it a quiet document pays nothing back; the verdicts were right all the same
+                pass  # at worst a quiet document pays nothing back; the verdicts are unaffected
 
     def _flush_late(self) -> None:
         with self.lock:
@@ -138,7 +138,7 @@ class Memory:
     # ---- settings
 
     def facts(self) -> "dict[str, Any]":
-        """Return what the memory is set to; by another process, a second ago."""
+        """Return the memory's settings; changes by other processes show within a second."""
         now = time.monotonic()
         if now - self._looked > FACTS_LAST:
             known = dict(self.database.rows("SELECT name, value FROM facts"))
@@ -147,7 +147,7 @@ class Memory:
         return dict(self._facts)
 
     def set(self, **facts: "Any") -> None:
-        """Change what the memory is set to."""
+        """Change the memory's settings."""
         with self.database.writing():
             for name, value in facts.items():
                 self.database.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
@@ -159,12 +159,12 @@ class Memory:
         self, model: "Model", scores: "Sequence[float]", fingerprint: str, about: "VerdictDetails | None" = None,
         beside: "dict[str, InForce] | None" = None,
     ) -> "tuple[Decision, dict[str, InForce]]":  # fmt: skip
-        """Decide by the thresholds in force, and remember the verdict before it is answered.
+        """Decide by the thresholds in force, and record the verdict before it is returned.
 
-        `beside` are budgets that hold as well, such as the site's for a person: of two for a class the stricter does.
+        `beside` are further budgets, such as the site's for a person; the stricter of two for a class holds.
         """
         with self.lock:
-            return self._answer(model, scores, fingerprint, about or _NOTHING_ELSE, beside or {})
+            return self._answer(model, scores, fingerprint, about or _NO_DETAILS, beside or {})
 
     def _answer(
         self,
@@ -182,33 +182,33 @@ class Memory:
             force_here = in_force(self.database)
         force = stricter(force_here, beside)
         decision = model.decide(scores, force)
-        if decision[0] in force_here:  # it may become an alarm: what others did meanwhile counts, and it is flushed
+        if decision[0] in force_here:  # a potential alarm: reread the budgets under the lock, and flush
             with self.database.writing():
                 force_here = in_force(self.database)
                 force = stricter(force_here, beside)
                 decision = model.decide(scores, force)
                 self._remember(decision, model, scores, fingerprint, about, now, force_here)
         else:
-            self._remember_calmly(decision, model, scores, fingerprint, about, now, force_here)
+            self._queue(decision, model, scores, fingerprint, about, now, force_here)
         return decision, force
 
     def note(
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails
     ) -> None:
-        """Remember what was decided elsewhere, by the stricter of two budgets."""
+        """Record a verdict that was decided elsewhere, by the stricter of two budgets."""
         with self.lock:
             force, now = in_force(self.database), time.time()
             if decision[0] in force:
                 with self.database.writing():
                     self._remember(decision, model, scores, fingerprint, about, now, force)
             elif force or self.facts()["always"]:
-                self._remember_calmly(decision, model, scores, fingerprint, about, now, force)
+                self._queue(decision, model, scores, fingerprint, about, now, force)
 
-    def _remember_calmly(
+    def _queue(
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]",
     ) -> None:  # fmt: skip
-        """Write a verdict down that can't become an alarm; without a budget soon, together with others."""
+        """Record a verdict that can't become an alarm: at once with a budget, else queued."""
         self._waiting.append((decision, model, list(scores), fingerprint, about, now, force))
         if self.one_shot or force or len(self._waiting) >= TOGETHER:
             self.flush()
@@ -219,7 +219,7 @@ class Memory:
         self, decision: "Decision", model: "Model", scores: "Sequence[float]", fingerprint: str, about: VerdictDetails,
         now: float, force: "dict[str, InForce]", times: int = 1,
     ) -> int:  # fmt: skip
-        """Write a verdict down. One that may become an alarm stays one, whatever is said of the document later."""
+        """Insert or update a verdict. A potential alarm stays one, whatever later verdicts on the document are."""
         label, score, threshold, _ = decision
         flagged = int(label in force if force else model.flags(label))
         by_class = " ".join([repr(float(value)) for value in scores])
@@ -258,7 +258,7 @@ class Memory:
         return int(row)
 
     def _forget_old(self, now: float) -> None:
-        """Keep the memory within its bounds; what may still become an alarm goes last, and its fingerprint stays."""
+        """Trim the memory to its limits; potential alarms are deleted last, and their fingerprints stay."""
         facts = self.facts()
         self._drop("time < ?", (now - facts["keep_days"] * DAY,))
         known = self.database.rows("SELECT count(*) FROM verdicts")[0][0]
@@ -266,7 +266,7 @@ class Memory:
         _alarms.trim(self.database, facts["keep_bytes"])
         of_alarms = _alarms.bytes_taken(self.database)
         taken, allowed = self.database.bytes_taken() - of_alarms, facts["keep_bytes"] - of_alarms
-        if taken > allowed:  # as many of the rows as of the bytes, and some to spare
+        if taken > allowed:  # the same share of rows as of bytes, with a margin
             beyond = max(beyond, int(known * (1 - 0.95 * allowed / taken)))
         if beyond > 0:
             oldest = "SELECT id FROM verdicts ORDER BY truth IS NULL AND flagged, time LIMIT ?"
@@ -275,16 +275,16 @@ class Memory:
                 self._drop(f"id IN ({','.join(rows[start : start + _AT_ONCE])})")
 
     def _drop(self, which: str, values: "tuple[Any, ...]" = (), with_person: bool = True) -> int:
-        """Delete verdicts but for the fingerprints of alarms; return how many."""
+        """Delete verdicts, keep the fingerprints of alarms; return the number deleted."""
         _alarms.keep(self.database, which, values, with_person)
         return self.database.run(f"DELETE FROM verdicts WHERE {which}", values)
 
     def erase(
         self, person: "str | None" = None, fingerprints: "Sequence[str]" = (), message_ids: "Sequence[str]" = ()
     ) -> int:
-        """Forget verdicts, of a person or on documents (or both), and what is kept with them; return how many.
+        """Delete verdicts of a person, on documents, or both, with their details; return the number.
 
-        Of what may still become an alarm the fingerprint stays, and not for whom it was: debt is not forgiven.
+        The fingerprint of a potential alarm stays, without the person: debt is not forgiven.
         """
         from surebayes.mail.message import written_forms
 
@@ -307,15 +307,15 @@ class Memory:
         return erased
 
     def size(self) -> int:
-        """Return how many verdicts are remembered."""
+        """Return the number of remembered verdicts."""
         self.flush()
         with self.lock:
             return int(self.database.rows("SELECT count(*) FROM verdicts")[0][0])
 
-    # ---- truths
+    # ---- correct labels
 
     def presume(self, now: "float | None" = None) -> bool:
-        """Let documents pay back that nobody complained about for long enough; whether there were some."""
+        """Count documents without a complaint as good once they are due; return whether any were."""
         self.flush()
         now = time.time() if now is None else now
         days = self.facts()["presume_days"]
@@ -354,7 +354,7 @@ class Memory:
         person: "str | None" = None,
         flush: bool = True,
     ) -> CorrectionResult:
-        """Take a truth that has become known; it is on disk when this returns.
+        """Record the correct label of a document; it is on disk when this returns.
 
         Parameters
         ----------
@@ -363,17 +363,17 @@ class Memory:
         truth : str
             Its class.
         judged : (Model, scores), optional
-            What to judge it by first, where no verdict on it is remembered.
+            Model and scores to judge it by first, if no verdict on it is remembered.
         who : str, optional
-            Who says so.
+            The source of the label.
         person : str, optional
-            Only the verdict that this person was given.
+            Only the verdict for this person.
         flush : bool
-            Whether it must be on disk; without a budget it need not, and waits only a moment for others who write.
+            Whether it must be on disk; False, without a budget, waits for other writers only briefly.
         """
         self.flush()
         with self.lock, self.database.writing(flush):
-            rows, alarms = self._said_of(fingerprint, person)
+            rows, alarms = self._found(fingerprint, person)
             if not rows and not alarms and judged is not None:
                 model, scores = judged
                 force = in_force(self.database)
@@ -386,13 +386,13 @@ class Memory:
             return self._known(rows, alarms, fingerprint, truth, who)
 
     def content(self, number: int) -> "bytes | None":
-        """Return what is kept of the document of a verdict; None if nothing is."""
+        """Return the stored content of a verdict's document; None if there is none."""
         with self.lock:
             rows = self.database.rows("SELECT content FROM contents WHERE id = ?", (number,))
         return rows[0][0] if rows else None
 
     def told(self, number: int, truth: str, who: "str | None", before: str) -> None:
-        """Note that a verdict's truth was told and learnt, and what its document was learnt as before ("": nothing)."""
+        """Record that a verdict's correct label was learnt, and the label learnt before ("" for none)."""
         with self.lock, self.database.writing():
             self.database.run(
                 "UPDATE verdicts SET taught = coalesce(taught, ?), truth = ?, who = ?, told = coalesce(told, ?) "
@@ -401,7 +401,7 @@ class Memory:
             )
 
     def untold(self, number: int) -> "str | None":
-        """Take back a truth; return what the document was learnt as before it was told, None if nothing was learnt."""
+        """Clear a correct label; return the label that was learnt before it, None if nothing was learnt."""
         with self.lock, self.database.writing():
             rows = self.database.rows("SELECT taught FROM verdicts WHERE id = ?", (number,))
             statement = "UPDATE verdicts SET truth = NULL, told = NULL, who = NULL, taught = NULL WHERE id = ?"
@@ -409,21 +409,21 @@ class Memory:
         return rows[0][0] if rows else None
 
     def tell_many(self, truths: "Iterable[tuple[str, str]]", who: "str | None" = None) -> CorrectionResult:
-        """Take the truths of documents on which there are verdicts; of others nothing is counted."""
+        """Record the correct labels of many documents; documents without a verdict are skipped."""
         alarm, documents = False, 0
         self.flush()
         with self.lock, self.database.writing():
             for fingerprint, truth in truths:
-                rows, alarms = self._said_of(fingerprint, None)
+                rows, alarms = self._found(fingerprint, None)
                 if rows or alarms:
                     consequence = self._known(rows, alarms, fingerprint, truth, who)
                     alarm, documents = alarm or consequence.alarm, documents + consequence.documents
         return CorrectionResult(alarm, documents)
 
-    def _said_of(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
-        """Return the verdicts on a document and the alarms that outlived theirs.
+    def _found(self, fingerprint: str, person: "str | None") -> "tuple[list[Any], list[Any]]":
+        """Return the verdicts on a document, and the alarms whose verdicts are gone.
 
-        Those that a person was given; where there are none, those that were given to nobody in particular.
+        Those of a person; if there are none, those without a person.
         """
         rows, alarms = self._verdicts_on(fingerprint, person), _alarms.of(self.database, fingerprint, person)
         if person and not rows and not alarms:
@@ -439,9 +439,9 @@ class Memory:
     def _known(
         self, rows: "list[Any]", alarms: "list[Any]", fingerprint: str, truth: str, who: "str | None"
     ) -> CorrectionResult:
-        """Count a truth for the verdicts on a document, and for the alarms that outlived theirs.
+        """Count a correct label for the verdicts on a document, and for the alarms whose verdicts are gone.
 
-        What was judged only because its truth was told may be an alarm, and never pays back.
+        A document that was judged only because its label arrived may be an alarm, and never pays back.
         """
         force, any_alarm, became_known = in_force(self.database), False, 0
         for row, label, flagged, scores, before, counted_before, asked, person in rows:
@@ -474,14 +474,14 @@ class Memory:
     # ---- budgets
 
     def in_force(self) -> "dict[str, InForce]":
-        """Return what every budget says now, by label, with what nobody complained about in time."""
+        """Return the budgets in force, by label, after counting due documents as good."""
         with self.lock:
             if not self.one_shot:
                 self.presume()
             return in_force(self.database)
 
     def in_flight(self, label: str) -> int:
-        """Return how many answers of a class are remembered whose truth isn't known."""
+        """Return the number of remembered alarms of a class without a correct label."""
         self.flush()
         query = "SELECT count(*) FROM verdicts WHERE truth IS NULL AND flagged = 1 AND label = ?"
         return int(self.database.rows(query, (label,))[0][0]) + _alarms.in_flight(self.database, label)

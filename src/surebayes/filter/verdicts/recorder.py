@@ -1,4 +1,4 @@
-"""Verdicts and truths of an open filter, recorded in its memory and in those of the filters below it.
+"""Recorder of verdicts and correct labels, in the memory of an open filter and in those of the filters below.
 
 Single lessons by command import this module: no typing, no numpy.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Records verdicts and truths, where a filter has a budget of alarms or was asked to.
+    """Records verdicts and correct labels, if the filter has a budget of alarms or remembers verdicts.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Recorder:
 
     @property
     def memory(self) -> Memory | None:
-        """The filter's memory, if there is one: another process may have begun it.
+        """The filter's memory, if any; another process may have created it.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class Recorder:
 
     @property
     def _usable(self) -> Memory | None:
-        """The memory; a damaged one stops nobody from judging and learning, unless there is a budget."""
+        """The memory; None if it is damaged and there is no budget: judging and learning continue."""
         try:
             return self.memory
         except (StoreError, OSError):
@@ -68,24 +68,24 @@ class Recorder:
 
     @property
     def _must_have_budget(self) -> bool:
-        """Whether the filter's own settings named a budget when this was first asked."""
+        """Whether the filter's settings name a budget; cached."""
         if self._names_budget is None:
             file = os.path.join(self._session.path, "config.toml")
             self._names_budget = False
             if os.path.exists(file):
-                from surebayes.filter import settings  # with what reads TOML
+                from surebayes.filter import settings  # imports the TOML reader
 
                 self._names_budget = settings.read(file).get("budget") is not None
         return self._names_budget
 
     def begin(self) -> Memory:
-        """Return the memory, made where there is none."""
+        """Return the memory, created if missing."""
         if self._memory is None:
             self._memory = Memory(self._session.path, create=True)
         return self._memory
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the file."""
+        """Return the problems of the memory's file."""
         memory = self.memory
         return [] if memory is None else memory.database.problems()
 
@@ -102,7 +102,7 @@ class Recorder:
         self._site = site
 
     def _memories_below(self) -> list[Memory]:
-        """Return the memories of the filters below a layer: budgets of the site hold for its persons too."""
+        """Return the memories of the filters below a layer: the site's budgets hold for its users, too."""
         memories = []
         for folder in self._session.bases():
             memory = self._below.get(folder)
@@ -120,35 +120,35 @@ class Recorder:
             return person
         return None if memory is self._memory else person or combined.name_of(self._session.path)
 
-    # ---- verdicts and truths
+    # ---- verdicts and correct labels
 
     def decide(
         self, model: Model, scores: Any, features: Features, remember: bool, person: str | None
     ) -> tuple[Decision, dict[str, InForce]]:
-        """Decide by the thresholds in force, and remember the verdict before it is answered.
+        """Decide by the thresholds in force, and record the verdict before it is returned.
 
-        A document that is only looked at (`remember` is False) is judged by the same thresholds. Of the budgets of a
-        layer and of the filters below the stricter holds, and each remembers the verdict.
+        With `remember` False, nothing is recorded and the thresholds are the same. The strictest budget of a layer and
+        the filters below holds, and each records the verdict.
         """
-        own, below = self._usable, self._memories_below() if model.basis else []
-        if own is None and not below:
+        memory_here, below = self._usable, self._memories_below() if model.basis else []
+        if memory_here is None and not below:
             return model.decide(scores), {}
         if not remember:
-            force = combined.in_force(own, below)
+            force = combined.in_force(memory_here, below)
             return model.decide(scores, force), force
 
         def about(memory: Memory) -> VerdictDetails:
             return _about(memory, features, self._person_in(memory, person, bool(below)), model.engine.views)
 
-        return combined.answer(own, below, model, scores, features.fingerprint, about)
+        return combined.answer(memory_here, below, model, scores, features.fingerprint, about)
 
     def record(self, features: Features, label: str, who: str | None, person: str | None) -> CorrectionResult | None:
-        """Count a truth before it is learnt; a document without a remembered verdict is judged first.
+        """Record a correct label before it is learnt; a document without a remembered verdict is judged first.
 
-        A document that was learnt before has no honest score any more, and was counted then.
+        A document that was learnt before has no fair score any more, and was recorded then.
         """
-        own, below = self._usable, self._memories_below()
-        if own is None and not below:
+        memory_here, below = self._usable, self._memories_below()
+        if memory_here is None and not below:
             return None
         with self._session.mutex:
             state = self._session.fresh_state()
@@ -156,25 +156,25 @@ class Recorder:
             is_new = known is None or known[0] == "reserve"
             judged = (state.model.of(features.rows), list(state.ask(features).scores)) if is_new else None
         result = None
-        for memory in (*(() if own is None else (own,)), *below):
+        for memory in (*(() if memory_here is None else (memory_here,)), *below):
             name = self._person_in(memory, person, bool(below))
             try:
-                told = memory.tell(features.fingerprint, label, judged, who, name, bool(memory.in_force()))
+                found = memory.tell(features.fingerprint, label, judged, who, name, bool(memory.in_force()))
             except (StoreError, OSError):
                 if memory.in_force():
                     raise
                 continue  # only a list of verdicts depends on it
-            result = told if result is None else CorrectionResult(result.alarm or told.alarm, result.documents)
+            result = found if result is None else CorrectionResult(result.alarm or found.alarm, result.documents)
         return result
 
     def record_many(self, who: str | None) -> Callable[[Iterable[tuple[str, str]]], Any] | None:
-        """Return a function that counts truths (fingerprint, label) of a training; None without a memory."""
+        """Return a function that records (fingerprint, label) pairs of a training; None without a memory."""
         memory = self.memory
         return None if memory is None else lambda truths: memory.tell_many(truths, who)
 
 
 def _about(memory: Memory, features: Features, person: str | None, views: Sequence[ViewSpec]) -> VerdictDetails:
-    """Return what a memory keeps with a verdict."""
+    """Return the details that a memory stores with a verdict."""
     if not memory.facts()["details"] or features.document is None:
         return VerdictDetails(person or "")
     from surebayes.filter.verdicts.listing import KEPT_FIELDS, MOST_CONTENT, verdicts_of_other_filters
@@ -185,5 +185,5 @@ def _about(memory: Memory, features: Features, person: str | None, views: Sequen
     if message is None:
         return VerdictDetails(person or "", content=content_to_keep)
     headers = message.some_headers(KEPT_FIELDS)
-    sender, others = headers.get("from"), verdicts_of_other_filters(headers)
-    return VerdictDetails(person or "", sender, message.subject, features.document.message_id, content_to_keep, others)
+    sender, theirs = headers.get("from"), verdicts_of_other_filters(headers)
+    return VerdictDetails(person or "", sender, message.subject, features.document.message_id, content_to_keep, theirs)

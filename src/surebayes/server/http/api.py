@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
 from surebayes.filter.verdict import FIELDS
 from surebayes.filter.verdicts.listing import OTHERS
+=======
+from surebayes.filter.verdicts.listing import OTHER_FILTERS
+>>>>>>> a497de0 (Plain words in the remembered verdicts)
 from surebayes.server.http import calls
 from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
 
@@ -122,7 +126,7 @@ ENDPOINTS = (
               "day": Parameter(str, "A day in UTC, such as 2026-03-01.", form="date"),
               "label": Parameter(str, "What was said."),
               "known": Parameter(bool, "Whether the truth is known."),
-              "differs": Parameter(str, f"Another filter says otherwise in this field: {', '.join(OTHERS)}."),
+              "differs": Parameter(str, f"Another filter says otherwise in this field: {', '.join(OTHER_FILTERS)}."),
               "agrees": Parameter(str, "Another filter says the same in this field."),
               "limit": Parameter(int, "How many.", 50, low=1, high=1000),
               "before": Parameter(int, "Go on after this number; `next` of the page before.", low=1, high=2**53)}),
