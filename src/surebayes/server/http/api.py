@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
 from surebayes.filter.verdict import FIELDS
-from surebayes.filter.verdicts.listing import OTHERS
-=======
 from surebayes.filter.verdicts.listing import OTHER_FILTERS
->>>>>>> a497de0 (Plain words in the remembered verdicts)
 from surebayes.server.http import calls
 from surebayes.server.http.endpoint import NAME, Call, Endpoint, Parameter
 
