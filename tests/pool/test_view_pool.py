@@ -16,6 +16,7 @@ from sklearn.naive_bayes import BernoulliNB
 from surebayes import CountVectorizer, HashingVectorizer, OpinionPoolNB, ViewPool, metrics
 from surebayes.pool.choosing import digests, distinct, held_out
 from surebayes.pool.specs import MAIL, views_of
+from surebayes.pool.threads import ahead, at_most
 from surebayes.pool.weights import FEWEST
 
 HAM = ["lunch at noon with Ann", "the minutes of our meeting", "see you at the usual place", "draft of the paper, Bob"]
@@ -304,7 +305,8 @@ def test_views_of_ones_own_online():
 def test_clone_parameters_and_pickle():
     X, y = mails(40)
     p = pool(weights="stack").fit(X, y)
-    assert clone(p).get_params() == p.get_params() == {"views": "mail", "weights": "stack", "n_features": SMALL}
+    given = {"views": "mail", "weights": "stack", "n_features": SMALL, "n_jobs": None, "verbose": False}
+    assert clone(p).get_params() == p.get_params() == given
     again = pickle.loads(pickle.dumps(p))
     np.testing.assert_array_equal(again.decision_function(X), p.decision_function(X))
     text = pool(views="text").fit(X, y).partial_fit(X[:5], y[:5]).forget(X[:5], y[:5])
@@ -429,3 +431,27 @@ def test_plain_texts_read_as_mail_are_noticed():
         warnings.simplefilter("error")
         ViewPool(n_features=2**12).fit(mails, labels)
         ViewPool("text", n_features=2**12).fit(texts, labels)
+
+
+@pytest.mark.parametrize("views", ["mail", "text"])
+def test_threads_and_a_progress_bar_change_nothing(views, capsys):
+    X, y = mails(700)
+    documents = X if views == "mail" else [x.decode("latin-1") for x in X]
+    expected = pool(views=views).fit(documents, y)
+    assert capsys.readouterr().err == ""
+    for options in ({"n_jobs": 1}, {"n_jobs": 3}, {"n_jobs": -1}, {"n_jobs": -2}, {"verbose": True}):
+        p = pool(views=views, **options).fit(documents, y)
+        assert p._engine.__getstate__() == expected._engine.__getstate__()
+        assert p.decision_function(documents[:5]).tolist() == expected.decision_function(documents[:5]).tolist()
+    shown = capsys.readouterr().err
+    assert all(word in shown for word in ("reading", "weighing", "fitting")), shown
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        pool(n_jobs=0).fit(X[:10], y[:10])
+
+
+def test_one_job_starts_no_thread(monkeypatch):
+    X, y = mails(600)
+    monkeypatch.setattr("threading.Thread.start", lambda self: pytest.fail("a thread was started"))
+    pool(n_jobs=1).fit(X, y).decision_function(X)
+    with pytest.raises(BaseException, match="a thread was started"), at_most(2):
+        list(ahead(str, range(9)))

@@ -7,7 +7,7 @@ counted anew, a cluster. How experts are weighed, and what second stages are fit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from surebayes.pool.threads import ahead
 from surebayes.pool.weights import FEWEST, way_to_weigh, weigh
 
 Opinions = npt.NDArray[np.float64]
+Tell = Callable[[str, int, int], object]
+"""Is told what is done ("reading", "weighing", "fitting"), how much of it is, and of how much."""
 Placed = tuple[list[Rows], Integers, Integers]
 """Rows of each view, the places in them that are meant, and which of the documents these are."""
 
@@ -136,6 +138,7 @@ def fit(
     turns: Sequence[Numbers],
     how: str,
     fewest: int = FEWEST,
+    tell: Tell | None = None,
 ) -> None:
     """Weigh the experts of a pool by what they say of documents that they have not learnt, and fit its second stages.
 
@@ -153,14 +156,24 @@ def fit(
         See `surebayes.pool.weights.weigh`.
     fewest : int
         Held-out documents that both sides of a contrast need in each turn.
+    tell : callable, optional
+        Is told what is done, how much of it is, and of how much.
     """
+    tell = tell or _silent
     if len(turns) > 1:
-        _weigh_in_turns(engine, documents, turns, how, fewest)
+        _weigh_in_turns(engine, documents, turns, how, fewest, tell)
     elif len(chosen.tail):
         if sum(engine.documents):
+            tell("weighing", 0, 2)
             _weigh(engine, documents.unlearnt(engine, chosen), documents, chosen.tail, how, fewest)
         documents.learn(engine, chosen.tail)
+    tell("fitting", 0, 1)
     freeze_on(engine, documents, chosen.second)
+    tell("fitting", 1, 1)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 def fit_contents(
@@ -171,6 +184,7 @@ def fit_contents(
     how: str,
     weights: Numbers | None = None,
     digest: Digests | None = None,
+    tell: Tell | None = None,
 ) -> None:
     """Have a pool that has learnt nothing learn documents, and fit its weights and second stages.
 
@@ -186,24 +200,32 @@ def fit_contents(
         As for `fit`.
     digest : ndarray, optional
         Digests of the contents, unless the documents are in an order that has nothing to do with what they say.
+    tell : callable, optional
+        Is told what is done, how much of it is, and of how much.
     """
-    truth = np.frombuffer(labels, np.int64)
+    truth, tell = np.frombuffer(labels, np.int64), tell or _silent
     times = None if weights is None else np.frombuffer(weights, np.int64)
     chosen = kept(truth, turns, bool(engine.stages), times, digest)
     if len(turns) == 1:
-        fit(engine, _counted(engine, contents, truth, times, chosen), chosen, turns, how)
+        fit(engine, _counted(engine, contents, truth, times, chosen, tell), chosen, turns, how, FEWEST, tell)
         return
     apart = np.setdiff1d(np.arange(len(truth)), chosen.places)
-    for rows, which in _in_parts(engine, contents, apart):
+    for rows, which in _in_parts(engine, contents, apart, tell):
         engine.learn(rows, memoryview(truth[which]), None, _buffer(times, which))
-    rows = engine.cut([contents[d] for d in chosen.places])
+    rows = [joined(list(of)) for of in zip(*[rows for rows, _ in _in_parts(engine, contents, chosen.places, tell)])]
+    rows = rows or engine.cut([])
     engine.learn(rows, memoryview(truth[chosen.places]), None, _buffer(times, chosen.places))
     times = None if times is None else times[chosen.places]
-    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how)
+    fit(engine, KeptDocuments(rows, truth[chosen.places], times), chosen, turns, how, FEWEST, tell)
 
 
 def _counted(
-    engine: Engine, contents: Sequence[bytes | str], labels: Integers, times: Integers | None, chosen: KeptRows
+    engine: Engine,
+    contents: Sequence[bytes | str],
+    labels: Integers,
+    times: Integers | None,
+    chosen: KeptRows,
+    tell: Tell,
 ) -> KeptDocuments:
     """Learn all documents but those that are held out, some at a time.
 
@@ -211,7 +233,7 @@ def _counted(
     """
     tail, held = chosen.places[chosen.tail], list[list[Rows]]()
     views, staged = set(_staged_views(engine)), list[list[Rows]]()
-    for rows, which in _in_parts(engine, contents, np.arange(len(labels))):
+    for rows, which in _in_parts(engine, contents, np.arange(len(labels)), tell):
         is_held = np.isin(which, tail)
         head = np.flatnonzero(~is_held)
         if len(head):
@@ -227,13 +249,14 @@ def _counted(
 
 
 def _in_parts(
-    engine: Engine, contents: Sequence[bytes | str], which: Integers
+    engine: Engine, contents: Sequence[bytes | str], which: Integers, tell: Tell
 ) -> Iterable[tuple[list[Rows], Integers]]:
     """Yield the rows of documents, some at a time, and which they are."""
     done = 0
     for rows in engine.cut_in_parts([contents[d] for d in which]) if len(which) else ():
         yield rows, which[done : done + len(rows[0])]
         done += len(rows[0])
+        tell("reading", done, len(which))
 
 
 def _buffer(times: Integers | None, which: Integers) -> Numbers | None:
@@ -260,7 +283,7 @@ def _weigh(
 
 
 def _weigh_in_turns(
-    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int = FEWEST
+    engine: Engine, documents: FitDocuments, turns: Sequence[Numbers], how: str, fewest: int, tell: Tell
 ) -> None:
     """Weigh the experts by opinions of documents that were learnt, each of experts that know none of its turn."""
     from surebayes.pool.second_stage import MOST_IN_TURNS
@@ -280,7 +303,8 @@ def _weigh_in_turns(
         near.sums[v], rows[v] = engine.sums[v].closed_up(rows[v])
 
     engine.on_each_view(close_up, len(labels))
-    for turn in turns:
+    for number, turn in enumerate(turns):
+        tell("weighing", number, len(turns))
         tail = np.frombuffer(turn, np.int64)
         rest = _without(near, rows, labels, tail, times)
         freeze(rest, rows, labels, np.setdiff1d(everything, tail), times, MOST_IN_TURNS)

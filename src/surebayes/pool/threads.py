@@ -83,15 +83,43 @@ class _Team:
             self.waiting.put(None)
 
 
+_allowed = threading.local()
+
+
+class at_most:
+    """A context in which work that this thread starts takes at most so many threads; None for as many as there are.
+
+    Examples
+    --------
+    >>> with at_most(1):
+    ...     processors()
+    1
+    """
+
+    def __init__(self, threads: "int | None") -> None:
+        self.threads = threads
+
+    def __enter__(self) -> None:
+        """Begin it."""
+        self.before = getattr(_allowed, "threads", None)
+        _allowed.threads = self.threads
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        _allowed.threads = self.before
+
+
 def processors() -> int:
-    """Return how many processors this process may use.
+    """Return how many processors this process may use, and this thread within `at_most`.
 
     Examples
     --------
     >>> processors() >= 1
     True
     """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = getattr(_allowed, "threads", None)
+    return there if allowed is None else max(min(there, allowed), 1)
 
 
 def ahead(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -19,12 +20,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from surebayes.classifiers.parameters import is_count
 from surebayes.core import score
 from surebayes.mail.header_check import HeaderCheck, no_mail
-from surebayes.pool.choosing import HELD_OUT, SAMPLE, digests, distinct, turns
+from surebayes.pool.choosing import HELD_OUT, SAMPLE, Digests, digests, distinct, turns
 from surebayes.pool.engine import Engine
 from surebayes.pool.explanation import PoolExplanation, explain, given_shares, in_order
-from surebayes.pool.fit import fit_contents
+from surebayes.pool.fit import Tell, fit_contents
 from surebayes.pool.given_views import GivenEngine, is_classifier_like
 from surebayes.pool.specs import READERS, views_of
+from surebayes.pool.threads import at_most, processors
 from surebayes.pool.weights import way_to_weigh
 from surebayes.text.documents import documents_in
 
@@ -54,6 +56,11 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         for "mail" and for views of one's own.
     n_features : int, default=2**22
         Hashed columns of each view of "mail" and "text". Only columns that were seen take room.
+    n_jobs : int, default=None
+        Threads that read, cut, count and fit documents at most; None or -1 for as many as there are processors. The
+        result is the same whatever their number.
+    verbose : bool, default=False
+        Whether `fit` shows a progress bar, on stderr.
 
     Attributes
     ----------
@@ -104,6 +111,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         "views": "no_validation",
         "weights": [StrOptions({"auto", "reliability", "stack", "equal"})],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -111,10 +120,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         views: str | list[tuple[str, Any, Any]] = "mail",
         weights: str = "auto",
         n_features: int = 2**22,
+        n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.views = views
         self.weights = weights
         self.n_features = n_features
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---- learning
 
@@ -155,9 +168,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         if order is not None:
             held_out = [array("q", np.flatnonzero(self._latest(labels, order)).tolist())]
             sampled = isinstance(engine, Engine) and bool(engine.stages) and len(documents) > SAMPLE
-            digest = digests(documents, reader) if in_turns or sampled else None
+            digest = self._digests(documents, reader) if in_turns or sampled else None
         else:
-            digest = digests(documents, reader)
+            digest = self._digests(documents, reader)
             apart = distinct(digest, labels, times)
             deciding = digest[apart.first] if reader == "mail" else None
             held_out = turns(labels[apart.first], apart.times, in_turns, None, deciding)
@@ -169,7 +182,8 @@ class ViewPool(ClassifierMixin, BaseEstimator):
                 held_out = [array("q", np.flatnonzero(np.isin(apart.group, turn)).tolist()) for turn in held_out]
         weights = None if times is None else array("q", times.tolist())
         if isinstance(engine, Engine):
-            fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest)
+            with at_most(self._threads()), progress_bar(bool(self.verbose)) as tell:
+                fit_contents(engine, documents, array("q", labels), held_out, self.weights, weights, digest, tell)
         else:
             engine.fit(documents, array("q", labels), held_out, way_to_weigh(self.weights, None), weights)
         self._show_weights()
@@ -244,7 +258,12 @@ class ViewPool(ClassifierMixin, BaseEstimator):
 
     def _cut(self, documents: list[Any]) -> Any:
         """Read documents as the engine does: rows of the views, or the documents themselves."""
-        return self._engine.cut(documents)
+        with at_most(self._threads()):
+            return self._engine.cut(documents)
+
+    def _digests(self, documents: list[Any], reader: str | None) -> Digests:
+        with at_most(self._threads()):
+            return digests(documents, reader)
 
     def _begin(self, X: Documents, y: ArrayLike, classes: ArrayLike | None) -> tuple[list[Any], IntArray]:
         self._validate_params()
@@ -271,6 +290,14 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         """Warn where documents that are read as mail have no header."""
         if self.views == "mail" and HeaderCheck.of(documents).without_header:
             warnings.warn(no_mail("use ViewPool('text'): it is made for them"), UserWarning, stacklevel=3)
+
+    def _threads(self) -> int | None:
+        """Return how many threads work at most, None for as many as there are processors."""
+        if self.n_jobs == 0:
+            raise ValueError("n_jobs must be a whole number other than 0, or None. Got 0.")
+        if self.n_jobs is None or self.n_jobs == -1:
+            return None
+        return self.n_jobs if self.n_jobs > 0 else max(processors() + 1 + self.n_jobs, 1)
 
     def _new_engine(self) -> Engine | GivenEngine:
         n = len(self.classes_)
@@ -333,9 +360,10 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "weights_")
         documents, engine = _documents(X), self._engine
         result = np.zeros((len(documents), *self.weights_.shape))
-        for start in range(0, len(documents), _CHUNK):
-            opinions = engine.opinions(self._cut(documents[start : start + _CHUNK]))
-            result[start : start + _CHUNK] = np.reshape(opinions, (-1, *self.weights_.shape))
+        with at_most(self._threads()):
+            for start in range(0, len(documents), _CHUNK):
+                opinions = engine.opinions(self._cut(documents[start : start + _CHUNK]))
+                result[start : start + _CHUNK] = np.reshape(opinions, (-1, *self.weights_.shape))
         return result
 
     def _scores(self, X: Documents) -> FloatArray:
@@ -414,6 +442,29 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Tell | None]:
+    """Show how far a fit is, on stderr."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield tell
+        for task in tasks.values():
+            bar.update(task, completed=bar.tasks[task].total)
 
 
 # ---------------------------------------------------------------------- what goes in
