@@ -56,6 +56,7 @@ def test_a_pool_that_was_saved_is_loaded_with_its_scores(written):
     pool = sb.load(written[0] / "pool")
     scores = pool.decision_function([raw for raw, _ in MAILS[80:]])
     assert scores.tolist() == written[1]["pool"]
+    assert pool.get_params()["n_jobs"] is None
     why = pool.explain([MAILS[90][0]])[0]
     assert why.bias + sum(view.share for view in why.views) == pytest.approx(scores[10])
     assert np.array_equal(pool.partial_fit(*map(list, zip(*MAILS[80:82]))).weights_ >= 0, np.ones((1, 21), bool))

@@ -115,6 +115,9 @@ class ViewPool(ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    n_jobs: int | None = None  # of pools that were saved before it was a parameter
+    verbose: bool = False
+
     def __init__(
         self,
         views: str | list[tuple[str, Any, Any]] = "mail",
