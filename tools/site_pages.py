@@ -92,6 +92,18 @@ def gallery() -> Iterator[tuple[str, str]]:
     yield "index.md", "\n".join(index) + "\n"
 
 
+def catalogue() -> str:
+    """Return the page of all corpora: publisher, terms, contents, how to get each."""
+    from surebayes import corpora
+
+    lines = ["# Catalogue of corpora", "", "The entries that `surebayes corpora info NAME` prints.", ""]
+    for entry in corpora.catalogue().values():
+        lines += [f"## {entry.name}", "", f"{entry.title}: {entry.contents}.", ""]
+        lines += [f"- Publisher: {entry.publisher}", f"- Terms: {entry.licence}", f"- How to get it: {entry.obtain}"]
+        lines += [*(f"- {note}" for note in entry.notes), ""]
+    return "\n".join(lines)
+
+
 def inside(text: str, folder: str) -> str:
     """Turn links of a file outside docs/ into links of the site; what the site does not have becomes plain text."""
 
@@ -117,6 +129,8 @@ def main() -> None:
         for page, text in written:
             with mkdocs_gen_files.open(f"{folder}/{page}", "w") as file:
                 file.write(text)
+    with mkdocs_gen_files.open("corpora-catalogue.md", "w") as file:
+        file.write(catalogue())
     for source, page in (
         ("ARCHITECTURE.md", "architecture.md"),
         ("CHANGELOG.md", "changes.md"),
