@@ -1,6 +1,7 @@
 """Running a test's function as another user of the machine, where the tests run as root."""
 
 import os
+import stat
 import traceback
 import warnings
 
@@ -40,3 +41,21 @@ def become(uid, function, groups=(), umask=0o022):
     with open(reading) as pipe:
         problem = pipe.read()
     assert os.waitpid(child, 0)[1] == 0, problem
+
+
+def modes(*paths):
+    """The permissions of files and folders, and of all that is in them."""
+    found = {}
+    for path in paths:
+        found[str(path)] = stat.S_IMODE(path.stat().st_mode)
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                found[f"{folder}/{name}"] = stat.S_IMODE(os.lstat(f"{folder}/{name}").st_mode)
+    return found
+
+
+def assert_private(*paths, folder=0o700, file=0o600):
+    wrong = {
+        name: oct(mode) for name, mode in modes(*paths).items() if mode != (folder if os.path.isdir(name) else file)
+    }
+    assert not wrong

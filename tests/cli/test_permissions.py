@@ -7,7 +7,7 @@ import pytest
 
 import surebayes as sb
 from command_line import run_here, run_script
-from other_users import GROUP, as_root
+from other_users import GROUP, as_root, assert_private
 
 UMASKS = [0o000, 0o002, 0o022, 0o027, 0o077]
 
@@ -27,24 +27,6 @@ def masked(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
-
-
-def modes(*paths):
-    """The permissions of files and folders, and of all that is in them."""
-    found = {}
-    for path in paths:
-        found[str(path)] = stat.S_IMODE(path.stat().st_mode)
-        for folder, folders, files in os.walk(path):
-            for name in (*folders, *files):
-                found[f"{folder}/{name}"] = stat.S_IMODE(os.lstat(f"{folder}/{name}").st_mode)
-    return found
-
-
-def assert_private(*paths, folder=0o700, file=0o600):
-    wrong = {
-        name: oct(mode) for name, mode in modes(*paths).items() if mode != (folder if os.path.isdir(name) else file)
-    }
-    assert not wrong
 
 
 @pytest.mark.parametrize("masked", UMASKS, indirect=True, ids=oct)

@@ -15,7 +15,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent / "faults"
 SCENARIOS = [
     "teach", "learn", "train", "train-no-journal", "train-first", "create", "import", "export", "compact", "rebuild",
-    "erase", "rescue", "fold", "layer", "promote",
+    "erase", "rescue", "outlive", "fold", "layer", "promote",
 ]  # fmt: skip
 MODES = ["kill", "eio", "enospc", "short", "power"]
 

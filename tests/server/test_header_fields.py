@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mail_server import MailServer
 from running import Server
-from test_milter import MailServer
 
 import surebayes as sb
 from command_line import SCRIPT, clean_environment, run_script
@@ -85,6 +85,30 @@ def test_all_ways_in_write_the_same_fields(tmp_path, mails, name):
             answers = dict(everywhere(server, folder, mail))
             assert {"X-Surebayes-Basis", "X-Surebayes-Budget"} <= dict(answers["filter"]).keys()
             assert all(fields == answers["filter"] for fields in answers.values()), answers
+
+
+def test_a_mail_without_known_terms_is_no_alarm_by_any_way_in(tmp_path):
+    folder = tmp_path / "f"
+    spams = [(f"Subject: cheap pills\n\ncheap pills {'pills ' * k}\n".encode(), "spam") for k in range(30)]
+    with sb.Filter.create(folder, model="words") as made:
+        made.train([*spams, (b"Subject: lunch\n\nlunch at noon\n", "ham")], reserve=0)
+        with made._session.transaction() as txn:
+            txn.settings({"thresholds": {"spam": -1.0}})
+        made.absorb()
+        for mail in (b"X-A: b\n\nzzzqq\n", b"X-A: b\n\n"):
+            judged = made.judge(mail)
+            assert (judged.label, judged.score > judged.threshold) == ("ham", True)  # an alarm but for the rule
+    with Server(folder, "--users", tmp_path / "users") as server, server.http() as client:
+        for mail in (b"X-A: b\n\nzzzqq\n", b"X-A: b\n\n"):
+            answers = dict(everywhere(server, folder, mail))
+            assert dict(answers["filter"])["X-Surebayes-Basis"] == "no known terms"
+            assert dict(answers["filter"])["X-Surebayes-Label"] == "ham"
+            assert all(fields == answers["filter"] for fields in answers.values()), answers
+            verdict = client.post("/v1/classify", content=mail, headers={"Content-Type": "message/rfc822"}).json()
+            assert (verdict["label"], verdict["basis"]) == ("ham", "no known terms")
+            assert b"Spam: False" in server.spamd("CHECK", mail)
+            assert client.post("/checkv2", content=mail).json()["action"] == "no action"
+        assert b"Spam: True" in server.spamd("CHECK", spams[5][0])
 
 
 def test_budgets_of_several_classes_name_them(tmp_path, mails):

@@ -7,8 +7,8 @@ import threading
 from urllib.parse import quote
 
 import pytest
+from mail_server import MailServer
 from running import Server, wait_until
-from test_milter import MailServer
 
 import surebayes as sb
 from surebayes.filter.persons import Persons

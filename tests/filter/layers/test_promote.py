@@ -93,7 +93,7 @@ def test_the_command(site, tmp_path, capsys):
     capsys.readouterr()
     assert main(["rollback", "-m", str(site), str(report["before"])]) == 0
     assert main(["promote", *users, "--into", str(site), "--all", "--no-json"]) == 0
-    assert "Undo it: surebayes rollback" in capsys.readouterr().out
+    assert "Undo with: surebayes rollback" in capsys.readouterr().out
 
 
 def test_what_was_promoted_is_erased_by_its_message_id(site, tmp_path):

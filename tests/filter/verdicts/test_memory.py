@@ -141,6 +141,32 @@ def test_the_file_follows_the_rules_of_a_threshold_in_memory(tmp_path):
     assert ledger.base_threshold(memory.database, "spam") == calibration.threshold
 
 
+def test_two_processes_count_each_alarm_that_outlived_its_verdict_once(tmp_path):
+    """Verdicts on the same documents are given, erased and told by both; nothing is lost, nothing counts twice."""
+    memory = begun(tmp_path, 0.001, 1000)
+    code = (
+        "import sys; from types import SimpleNamespace as N\n"
+        "from surebayes.filter.model import Model; from surebayes.filter.verdicts.memory import About, Memory\n"
+        "memory = Memory(sys.argv[1]); judge = Model(N(documents=[5, 5]), ['ham', 'spam'], {}, None, 'm-1')\n"
+        "for i in range(30):\n"
+        "    assert memory.answer(judge, [9.0], f'm{i}', About(sys.argv[2]))[0][0] == 'spam'\n"
+        "    memory.erase(None, [f'm{i}'])\n"
+        "print('erased', flush=True); sys.stdin.readline()\n"
+        "for i in range(30):\n"
+        "    memory.tell(f'm{i}', 'ham')\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    others = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name], **pipes) for name in "ab"]
+    assert [other.stdout.readline() for other in others] == [b"erased\n"] * 2
+    assert memory.size() == 0
+    assert memory.in_flight("spam") == 60
+    for other in others:
+        other.communicate(b"\n")
+    assert [other.returncode for other in others] == [0, 0]
+    assert (state_of(memory).alarms, state_of(memory).negatives) == (60, 60)
+    assert memory.in_flight("spam") == 0
+
+
 def test_two_processes_spend_one_budget(tmp_path):
     memory = begun(tmp_path, 0.01, 2)
     code = (
