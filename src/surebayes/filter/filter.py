@@ -1,4 +1,4 @@
-"""Filter: a model that lives in a folder, judges documents and learns from every correction, exactly."""
+"""Filter: a model in a folder that judges documents and learns from every correction, exactly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = ["Filter", "Verdict"]
 
 
 class Rescue(NamedTuple):
-    """What became of a rescued document: the outcome of `teach`, whether it was a false alarm, the budgets now."""
+    """The result of a rescue: the outcome of `teach`, whether it was a false alarm, and the budgets after it."""
 
     outcome: str
     alarm: bool
@@ -55,18 +55,18 @@ class Rescue(NamedTuple):
 
 
 class Filter:
-    r"""A filter: judge documents, teach it, let it forget. It lives in a folder that several processes may share.
+    r"""A filter that judges, learns and forgets documents, in a folder that several processes may share.
 
-    Make one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every message that is taught is
-    in the journal before `teach` returns, and survives whatever happens to the process. Learning is exact: a message
-    taught twice counts once, one taught with another label moves, one forgotten leaves no trace in the model.
+    Create one with `Filter.create`, open it with `Filter.open`; it is a context manager. Every lesson is in the journal
+    before `teach` returns, and survives a crash of the process. Learning is exact: a message taught twice counts once,
+    a message taught with another label moves, a forgotten message leaves no trace in the model.
 
     Attributes
     ----------
     path : str
         The folder.
     classes : list of str
-        The labels; of two the second is the one that is looked for.
+        The labels; of two the second is the positive class.
 
     Examples
     --------
@@ -110,34 +110,34 @@ class Filter:
         base: str | os.PathLike[str] | None = None,
         own_weight: int = 50,
     ) -> Self:
-        """Make a filter that has learnt nothing.
+        """Create an empty filter.
 
         Parameters
         ----------
         path : path
             The folder; it must be new or empty.
         classes : sequence of str, default=("ham", "spam")
-            The labels, two or more. Of two, the second is looked for: false alarms are its.
+            Two or more labels. Of two, the second is the positive class.
         reader : {"mail", "text"}, default="mail"
-            What documents are: raw mails, or plain text.
+            How documents are read: as raw messages, or as plain text.
         model : {"pool", "words"}, default="pool"
             The experts of `ViewPool`, or one expert on hashed words and header tokens: a fraction of the size and
             ten times the speed, less precise. With one expert there are no weights to learn: its own stays as it is,
             or as `retune` sets it.
         width : int, default=2**22
-            Hashed columns of each view; only those seen take room.
+            Hashed columns of each view; only used ones take room.
         renew : bool, default=True
             As in `open`.
         content : bool, default=True
-            Whether the journal keeps what the views read of a message; see `keep_content`.
+            Whether the journal keeps the part of a message that the views read; see `keep_content`.
         base : path, optional
-            Another filter, to stand on: this one is then a layer. It has the base's reader, classes and views, and
-            judges by the base's counts and `own_weight` times its own; what it is taught stays in its own folder. The
-            base is only read, and what it learns later counts as well.
+            Another filter as base, which makes this one a layer. It has the base's reader, classes and views, and
+            judges by the base's counts plus `own_weight` times its own; its lessons stay in its own folder. The base is
+            only read, and its later lessons count as well.
         own_weight : int, default=50
-            How often own lessons count in a layer, from 1 to 1,000.
+            How often each of a layer's lessons counts, from 1 to 1,000.
         """
-        with contextlib.suppress(TypeError):  # `check_classes` says what it must be
+        with contextlib.suppress(TypeError):  # `check_classes` raises the error
             width = plain_whole(width, "width")
         names, folder = check_classes(classes, width), os.fspath(path)
         reader, model = plain_text(reader, "reader"), plain_text(model, "model")
@@ -158,26 +158,26 @@ class Filter:
     def open(cls, path: str | os.PathLike[str], *, renew: bool = True) -> Self:
         """Open a filter.
 
-        The model's files are checked whole; what the journal has and the model has not yet absorbed is replayed.
+        The model's files are checked whole; journal rows that the model has not yet absorbed are replayed.
 
         Parameters
         ----------
         path : path
             The folder.
         renew : bool, default=True
-            Whether this process renews the certificate of the threshold when what it teaches has made it stale: after
-            `train`, `retune` and `rollback`, and whenever the model is written after 100 lessons, or as many as a
+            Whether this process renews the threshold's certificate when its lessons have made it stale: after `train`,
+            `retune` and `rollback`, and whenever the model is written after 100 lessons, or after as many as a
             hundredth of all documents.
 
         Raises
         ------
         surebayes.StoreError
-            No filter there, a damaged one, or one that a later release wrote.
+            For a folder without a filter, a damaged filter, or one that a later release wrote.
         """
         return cls(Session.open(os.fspath(path), renew))
 
     def close(self) -> None:
-        """Absorb what was taught, and close the files."""
+        """Absorb all lessons and close the files."""
         self._recorder.close()
         self._session.close()
 
@@ -199,50 +199,50 @@ class Filter:
 
     @property
     def reader(self) -> str:
-        """What documents are: "mail" or "text"."""
+        """How documents are read: "mail" or "text"."""
         return self._session.model().engine.reader
 
     @property
     def basis(self) -> str:
-        """Of a layer, by what it judges: "base", "last base" or "own layer"; "" without a base."""
+        """A layer's basis: "base", "last base", "part of the base" or "own layer"; "" without a base."""
         return self._session.model().basis
 
     @property
     def model(self) -> str:
-        """The version of the model; it changes with everything that is learnt or forgotten."""
+        """The version of the model; it changes with every lesson."""
         return self._session.model().version
 
     def refresh(self) -> None:
-        """Read what other processes have written, and of a layer what its base has learnt, now instead of when asked.
+        """Load the lessons of other processes, and for a layer of its base, now instead of at the next query.
 
-        Memory that only the earlier model needed is free then.
+        This frees the memory of the previous model.
         """
         self._session.model()
 
     def absorb(self, note: str | None = None) -> None:
-        """Write the model with everything that was taught, so that `surebayes filter` sees it.
+        """Write the model with all lessons, so that `surebayes filter` sees them.
 
         Parameters
         ----------
         note : str, optional
-            What the history says of the version that this makes.
+            A note for the new version in the history.
         """
         self._session.absorb(text_or_none(note, "note"))
 
     def bulk(self, note: str | None = None, renew: bool = False) -> AbstractContextManager[None]:
-        """Put off writing the model to the end of a block of many lessons; the journal has them at once all the same.
+        """Defer writing the model to the end of a block of many lessons; the journal has them at once.
 
         Parameters
         ----------
         note : str, optional
-            What the history says of the version that the block ends with.
+            A note in the history for the version at the end of the block.
         renew : bool, default=False
-            Renew a stale certificate at the end, however little has changed.
+            Renew a stale certificate at the end, however few the lessons.
         """
         return self._session.bulk(text_or_none(note, "note"), renew)
 
     def _see(self, document: bytes | str, state: State) -> Features:
-        """Read a document; one that is judged and then taught is read once."""
+        """Read a document, once if it is judged and then taught."""
         if self._last is None or self._last[0] is not document or not isinstance(document, (bytes, str)):
             self._last = document, state.see(document)
         return self._last[1]
@@ -253,17 +253,17 @@ class Filter:
     # ---- judging
 
     def judge(self, document: bytes | str, *, remember: bool = True, person: str | None = None) -> Verdict:
-        """Model a document.
+        """Judge a document.
 
         Parameters
         ----------
         document : bytes or str
-            A mail as it came (str is taken as its source), or a text.
+            A message as received (str is taken as its source), or a text.
         remember : bool, default=True
-            Where the filter has a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on
-            disk, if it may become an alarm) before it is returned. False only looks, by the same thresholds.
+            With a budget of alarms: whether somebody acts on the verdict, so that it is remembered (on disk, if it may
+            become an alarm) before it is returned. False judges by the same thresholds and remembers nothing.
         person : str, optional
-            For whom it is judged; remembered with the verdict.
+            The recipient; remembered with the verdict.
 
         Returns
         -------
@@ -274,9 +274,7 @@ class Filter:
         with session.mutex:
             if session.is_mapped:
                 model = session.fresh_map()
-                if (
-                    model.base_in_use is None
-                ):  # there may be a layer for each of many persons: those stay in their files
+                if model.base_in_use is None:  # there may be thousands of layers: their tables stay in their files
                     model.count(1)
                 read = model.engine.read(document)
                 features = Features(read, model.engine.rows([read]))
@@ -307,7 +305,7 @@ class Filter:
         return Verdict(label, score, threshold, probability, reasons, reversal, *known)
 
     def explain(self, document: bytes | str, top: int | None = None) -> Explained:
-        """Return what each view adds to the score, and within it each word or character.
+        """Return the contribution to the score of each view, and within it of each word or character.
 
         Parameters
         ----------
@@ -319,12 +317,12 @@ class Filter:
         Returns
         -------
         PoolExplanation
-            bias + the views' shares = score; for more than two classes one for each, in the order of `classes`.
+            bias + the views' shares = score; for more than two classes a list with one per class.
         """
         return self._explained(Document(document, self.reader), top)
 
     def explain_layers(self, document: bytes | str, top: int | None = None) -> LayerChanges | None:
-        """Return what the base of a layer says of a document and what its own lessons change; None without a base.
+        """Return the score of a layer's base and the changes by the layer's lessons; None without a base.
 
         Parameters
         ----------
@@ -341,17 +339,17 @@ class Filter:
         with self._session.mutex:
             return changes(self._session.fresh_state(), read, top)
 
-    # ---- documents that are remembered
+    # ---- remembered documents
 
     def judge_remembered(self, number: int, learner: Filter | None = None) -> Verdict | None:
-        """Model a remembered document by the model of now, which remembers nothing; None where it wasn't kept.
+        """Judge a remembered document again, by the current model; None if its content isn't stored.
 
         Parameters
         ----------
         number : int
             `id` of one of `remembered`.
         learner : Filter, optional
-            The filter that judges it; this one by default.
+            The filter that judges it, this one by default.
         """
         mine = self if learner is None else learner
         _, _, features = self._kept(number, mine)
@@ -366,7 +364,7 @@ class Filter:
     def explain_remembered_layers(
         self, number: int, top: int | None = None, learner: Filter | None = None
     ) -> LayerChanges | None:
-        """Return what `explain_layers` does, for a remembered document; None where it wasn't kept, too.
+        """Like `explain_layers`, for a remembered document; None also if its content isn't stored.
 
         Parameters
         ----------
@@ -384,14 +382,14 @@ class Filter:
     # ---- learning
 
     def limit(self, quota: Quota) -> None:
-        """Refuse lessons beyond a quota, in this process: `teach` and `train` raise QuotaReached instead."""
+        """Set a quota for this process, beyond which `teach` and `train` raise QuotaReached."""
         self._quota = quota
 
     def teach(
         self, document: bytes | str, label: str, who: str | None = None, *, person: str | None = None,
         remember: bool = True,
     ) -> str:  # fmt: skip
-        """Learn a document, or a correction. It is in the journal when this returns.
+        """Learn a document or a correction; it is in the journal when this returns.
 
         Parameters
         ----------
@@ -400,16 +398,16 @@ class Filter:
         label : str
             One of `classes`.
         who : str, optional
-            Who says so; kept in the history.
+            The source of the label; kept in the history.
         person : str, optional
-            Whose verdict it corrects, where verdicts are remembered; everybody's if not given.
+            The recipient whose remembered verdict it corrects; by default everybody's.
         remember : bool, default=True
-            Whether the truth counts in budgets and for remembered verdicts.
+            Whether the label counts in budgets and for remembered verdicts.
 
         Returns
         -------
         {"learnt", "already", "moved"}
-            "already": it was learnt with this label before and counts once. "moved": with another one, which is undone.
+            "already": it was learnt with this label before and counts once. "moved": it had another label, now undone.
         """
         state = self._session.current_state()
         label, who = label_of(label, state.names), text_or_none(who, "who")
@@ -418,16 +416,16 @@ class Filter:
     def _learnt(
         self, features: Features, label: str, who: str | None, person: str | None, count: bool = True
     ) -> tuple[str, CorrectionResult | None]:
-        """Count a truth and learn it; return what came of both."""
-        told = self._recorder.record(features, label, who, person) if count else None
+        """Record a correct label and learn it; return both results."""
+        corrected = self._recorder.record(features, label, who, person) if count else None
         with self._session.transaction() as txn:
             if self._quota is not None and txn.known(features.fingerprint) is None:
                 self._quota.check(self._session.path, txn.state.messages)
             outcome = txn.learn(features, label, who)
-        return outcome, told
+        return outcome, corrected
 
     def is_set_aside(self, document: bytes | str) -> bool:
-        """Whether a document is set aside for calibration, so that a promise rests on it.
+        """Whether a document is reserved for calibration, so that a promise depends on it.
 
         Parameters
         ----------
@@ -444,9 +442,9 @@ class Filter:
         Parameters
         ----------
         document : bytes or str
-            The document; it is recognised by its content, whatever a mail server did to its envelope.
+            The document; it is recognised by its content, even if a mail server changed its envelope.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
@@ -466,40 +464,40 @@ class Filter:
         progress: Callable[[str, int, int | None], None] | None = None,
         spread: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] | None = None,
     ) -> dict[str, Any]:
-        """Learn many documents at once; the result doesn't depend on the order in which they are given.
+        """Learn many documents at once; the result doesn't depend on their order.
 
-        If they are at least as many as the filter has learnt before, its experts are weighed as `ViewPool.fit` does it:
-        by how they score a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
-        for mail, "stack" for text). What a text filter has of a second stage is fitted then. Fewer documents are
-        lessons like any others: each is judged, moves the weights a step, and is learnt; `retune` weighs anew. Where a
-        training was cut short before it weighed the experts (`unweighed`), the same documents again end as it would
-        have.
+        If they are at least as many as the filter has learnt before, its experts are weighed as in `ViewPool.fit`: by
+        their scores for a third of the documents, chosen by fingerprint, before these are learnt too ("reliability"
+        for mail, "stack" for text). Then a text filter's second stages are fitted. Fewer documents are ordinary
+        lessons: each is judged, moves the weights a step, and is learnt; `retune` weighs the experts again. If a
+        training was interrupted before it weighed the experts (`unweighed`), training on the same documents again
+        gives the result of an uninterrupted one.
 
         Parameters
         ----------
         documents : iterable of (document, label)
-            Gone through once; only their terms are kept, in a temporary file.
+            Read once; only their terms are kept, in a temporary file.
         reserve : float, default=0.2
-            Share of the documents of the first class, and half that share of the others, that are set aside for
-            `calibrate` and not learnt. Which ones depends on their fingerprints alone.
+            Share of the documents of the first class, and half that share of the remaining ones, that are reserved for
+            `calibrate` and not learnt. The choice depends only on their fingerprints.
         journal : bool, default=True
-            False doesn't write them to the journal: half the room on disk, but they can't be forgotten, moved, rolled
-            back or retuned with.
+            False leaves them out of the journal: half the room on disk, but they can't be forgotten, moved, rolled back
+            or used by `retune`.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         progress : callable, optional
-            Called now and then with the step ("reading", then "learning"), the documents done, and of how many (None
-            while they are read).
+            Called periodically with the step ("reading", then "learning"), the number of documents done, and their
+            total (None while reading).
         spread : callable, optional
-            Where documents are read and cut into terms: called with a function and an iterable, it yields what the
-            function returns for each item, in order. None does it on threads; `surebayes.cluster.DaskSpread` on the
-            workers of a Dask cluster.
+            Where documents are read and cut into terms: called with a function and an iterable, it yields the
+            function's result for each item, in order. None uses threads, `surebayes.cluster.DaskSpread` the workers of
+            a Dask cluster.
 
         Returns
         -------
         dict
-            "learnt", "already", "moved" and "reserved": how many. "contradictory": how many came with two labels, and
-            were left out.
+            The numbers of documents "learnt", "already" known, "moved" and "reserved", and of "contradictory" ones,
+            which came with two labels and were skipped.
         """
         reserve, who = plain_real(reserve, "reserve"), text_or_none(who, "who")
         if not 0 <= reserve < 1:
@@ -519,7 +517,7 @@ class Filter:
         )
 
     def _within_quota(self, documents: Iterable[tuple[bytes | str, str]]) -> Iterator[tuple[bytes | str, str]]:
-        """Yield documents, which are all read before the first is learnt; QuotaReached where there are too many."""
+        """Yield documents up to the quota, then raise QuotaReached; all are read before the first is learnt."""
         assert self._quota is not None
         known = self._session.current_state().messages
         for more, document in enumerate(documents, 1):
@@ -527,21 +525,21 @@ class Filter:
             yield document
 
     def retune(self, weights: str | None = None, who: str | None = None) -> dict[str, Any]:
-        """Weigh the experts anew, and fit second stages anew, from the messages in the journal.
+        """Weigh the experts and fit the second stages again, from the messages in the journal.
 
-        A third of them, chosen by fingerprint, is scored by the model of the others.
+        A third of them, chosen by fingerprint, is scored by the model of the remaining two thirds.
 
         Parameters
         ----------
         weights : {"reliability", "stack", "equal"}, optional
-            As in `ViewPool`; "reliability" for mail and "stack" for text if not given.
+            As in `ViewPool`; by default "reliability" for mail and "stack" for text.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
         dict
-            "weights" by expert (and class, if more than two), and the number of "documents" they rest on.
+            "weights" by expert (and class, if more than two), and the number of "documents" used.
         """
         return tuning.retune(self._session, text_or_none(weights, "weights"), text_or_none(who, "who"))
 
@@ -549,7 +547,7 @@ class Filter:
 
     @property
     def certificate(self) -> Certificate | Certificates | None:
-        """What the filter promises; a rate is marked stale if the model has changed since. None without a promise.
+        """The filter's certificate, marked stale if the model has changed since. None without a promise.
 
         With more than two classes and more than one promise, `Certificates` by class.
         """
@@ -558,7 +556,7 @@ class Filter:
         return self._promises(state)
 
     def _promises(self, state: State) -> Certificate | Certificates | None:
-        """Return what the filter promises."""
+        """Return the certificates of a state."""
         memory = self._recorder.memory
         if memory is None and not state.settings.certificates:
             return None
@@ -590,8 +588,8 @@ class Filter:
     ) -> Certificate | Certificates:
         """Choose the threshold that keeps a promise on false alarms, from documents that were never learnt.
 
-        Those are what `train` has set aside, and the ones given here, which are set aside from now on; one that was
-        learnt before is left out, since the model knows it.
+        These are the reserve of `train` and the documents given here, which join the reserve. A document that was
+        learnt before is skipped, since the model knows it.
 
         Parameters
         ----------
@@ -599,43 +597,42 @@ class Filter:
             Largest share of false alarms, by default .001, for documents like those set aside.
         confidence : float, optional
             Probability that the promise holds, by default .95. A call without this, `max_fpr`, `min_precision`,
-            `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats what was promised last.
+            `mislabelled`, `together`, `anytime` and `budget` is a renewal, which repeats the last promise.
         positive : str, optional
-            The class whose alarms are meant: the second of two; of more than two any, and each one if it isn't given.
+            The positive class: the second of two; of more than two any one, by default each.
         negatives, positives : iterable of documents
-            More documents of the first class (with more than two: of any other), and of the positive class.
+            More documents of the first class (with more than two: of any other class), and of the positive class.
         documents : iterable of (document, label)
             More documents of any class.
         mislabelled : (int, int), optional
-            Wrong labels to allow for: at most so many documents that were set aside as negatives aren't, and at most
-            so many true ones are missing. By default (0, 0).
+            Wrong labels to allow for: the maximum number of reserved negatives that aren't negative, and of true
+            negatives that are missing from them. By default (0, 0).
         together : bool, optional
-            Whether this certificate and all its renewals hold at once with `confidence`, by default not: each then has
-            it for itself. Each renewal needs a higher confidence than the last, which costs recall.
+            Whether this certificate and all its renewals hold at once with `confidence`; by default each holds with
+            `confidence` by itself. Each renewal needs a higher confidence than the last, which costs recall.
         min_precision : float, optional
-            Instead of `max_fpr`: the smallest share of right answers among documents given this class, at the shares
-            of the classes that were set aside.
+            Instead of `max_fpr`: the smallest precision of this class, at the reserve's shares of the classes.
         budget : float, optional
-            A budget of false alarms, which holds whatever comes: in any stretch of n known good documents at most
-            `burst` + `budget` n alarms, and those in flight. The filter remembers its verdicts from then on. Given
-            alone it makes no other promise; one that was made before stays. `end_budget` ends it.
+            A budget of false alarms, valid for any mail: in any stretch of n known good documents at most `burst` +
+            `budget` n alarms, plus those in flight. The filter remembers its verdicts from then on. Given alone, it
+            leaves an existing certificate as it is. `end_budget` ends it.
         burst : float, optional
-            Alarms that may come at once, by default 5.
+            Alarms that a budget allows at once, by default 5.
         anytime : bool, optional
-            Whether the promise holds at all numbers of documents set aside at once, by default not: calibrate again
-            with more of them as often as you like, and stop when the threshold is low enough. It takes about a
-            quarter more documents than a promise for one number of them.
+            Whether the promise holds at all sizes of the reserve at once; off by default. Then you may calibrate again
+            with more documents as often as you like, and stop when the threshold is low enough. It takes about a
+            quarter more documents than a promise for one size.
 
         Returns
         -------
-        Certificate, or Certificates if there are several classes with a promise
-            Kept with the model. Teaching makes a promise on a rate stale; it is renewed as `open` says, or by calling
-            this again. A budget never is.
+        Certificate, or Certificates if several classes have a promise
+            Kept with the model. Lessons make a promise on a rate stale; it is renewed as described in `open`, or by
+            calling this again. A budget never gets stale.
 
         Raises
         ------
         NotEnoughNegatives
-            If there are too few for the promise; it says how many are needed.
+            If the reserve is too small for the promise; the message has the number needed.
         """
         from surebayes.filter import budgeting, promise
 
@@ -674,7 +671,7 @@ class Filter:
         return made[labels[0]] if isinstance(made, dict) and positive is not None else made
 
     def held_out(self) -> tuple[np.ndarray, list[str]]:
-        """Score what was set aside: scores (n,) or (n, classes), and labels."""
+        """Score the reserve: scores (n,) or (n, classes), and labels."""
         import numpy as np
 
         scores, labels = self.held_out_scores()
@@ -682,43 +679,43 @@ class Filter:
         return (flat[:, 0] if len(self.classes) == 2 and len(labels) else flat), labels
 
     def held_out_scores(self) -> tuple[list[list[float]], list[str]]:
-        """Return what `held_out` does as plain lists, without numpy: scores for each contrast, and labels."""
+        """Like `held_out`, as plain lists without numpy: scores for each contrast, and labels."""
         with self._session.mutex:
             return tuning.reserve_scores(self._session.fresh_state(), self._session.reading())[:2]
 
     def tradeoff(self, positive: str | None = None, confidence: float = 0.95) -> dict[str, Any]:
-        """Return what each threshold would promise, from what was set aside; `calibrate` takes one of them.
+        """Return the promise of each possible threshold, from the reserve; `calibrate` chooses one of them.
 
         Parameters
         ----------
         positive : str, optional
-            The class whose alarms are meant; the last one if it isn't given.
+            The positive class; by default the last one.
         confidence : float, default=.95
-            Probability with which each promise would hold.
+            Confidence of each promise.
 
         Returns
         -------
         dict
             "positive", "confidence"; "negatives" and "positives": the scores; "points", the strictest first: each with
-            "threshold", "above" (negatives that lie above it), "max_fpr" (the rate that these vouch for) and "recall".
+            "threshold", "above" (the number of negatives above it), "max_fpr" (the certified rate) and "recall".
         """
         from surebayes.filter.promise import tradeoff
 
         positive, confidence = text_or_none(positive, "positive"), plain_real(confidence, "confidence")
         asked = self.model, positive, confidence
-        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring all that was set aside takes its time
+        if self._tradeoff is None or self._tradeoff[0] != asked:  # scoring the reserve is slow
             self._tradeoff = asked, tradeoff(self._session, positive, confidence)
         return self._tradeoff[1]
 
     # ---- history and state
 
     def history(self, document: bytes | str | None = None, limit: int | None = 50) -> list[dict[str, Any]]:
-        """Return what was learnt, forgotten and set, the latest first.
+        """Return the events of the journal (lessons, forgetting, settings), latest first.
 
         Parameters
         ----------
         document : bytes or str, optional
-            Only what concerns this document.
+            Only events of this document.
         limit : int or None, default=50
             How many rows.
         """
@@ -728,12 +725,12 @@ class Filter:
             return history.history(self._session.reading(refresh=True), wanted, limit)
 
     def versions(self) -> list[dict[str, Any]]:
-        """Return which versions of the model were marked, the latest first: {"version", "time", "note"}."""
+        """Return the marked versions of the model, latest first: {"version", "time", "note"}."""
         with self._session.mutex:
             return history.versions(self._session.reading(refresh=True))
 
     def difference(self, first: int, last: int, limit: int = 100) -> dict[str, Any]:
-        """Return what changed from one version of the model to a later one.
+        """Return the differences between a version of the model and a later one.
 
         Parameters
         ----------
@@ -754,42 +751,42 @@ class Filter:
             return history.difference(self._session.reading(refresh=True), first, last, plain_whole(limit, "limit"))
 
     def rollback(self, version: int, who: str | None = None) -> int:
-        """Go back to an earlier version, exactly; give how many rows of the journal were undone.
+        """Restore an earlier version exactly; return the number of undone journal rows.
 
         Parameters
         ----------
         version : int
-            A number of `versions`, or of any row of `history`. Going back is itself a step in the history, and can be
+            A number from `versions`, or of any row of `history`. A rollback is a step in the history itself, and can be
             undone the same way.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         """
         return history.rollback(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def undo(self, version: int, who: str | None = None) -> str:
-        """Undo one lesson, exactly; what was taught since stays.
+        """Undo one lesson exactly; later lessons stay.
 
         Parameters
         ----------
         version : int
-            The number of a row of `history` that is the latest of its message.
+            The number of the latest row of a message in `history`.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
         {"forgotten", "learnt"}
-            What the message of the lesson is now.
+            The new state of the message.
         """
         return history.undo(self._session, plain_whole(version, "version"), text_or_none(who, "who"))
 
     def status(self) -> dict[str, Any]:
-        """Return how the filter is: documents by class, messages set aside, rows not yet absorbed, promises.
+        """Return the filter's status: documents by class, reserve, rows not yet absorbed, promises.
 
-        By class, "audit" is what `audit` returns, and "promise" says in a sentence each what is "promised" ("state" how
-        that is), what was "delivered" so far, and what is guaranteed at "worst"; None for what there isn't.
+        By class, "audit" is the result of `audit`, and "promise" has a sentence each on what is "promised" (with its
+        "state"), what was "delivered" so far, and the "worst" case; None for missing parts.
 
-        Of a filter of text "second_stage" says how many lessons came after its second stages were fitted, and whether
+        For a text filter, "second_stage" has the number of lessons since its second stages were fitted, and whether
         `retune` would help.
         """
         with self._session.mutex:
@@ -816,10 +813,10 @@ class Filter:
             }
 
     def unweighed(self) -> int:
-        """Return how many messages a training has learnt that was cut short before it weighed the experts.
+        """Return the number of messages learnt by a training that was interrupted before it weighed the experts.
 
-        0 if they are less than a third of all documents. Train on the same documents again: what is known is passed
-        over, and the experts are weighed as they would have been.
+        0 if they are less than a third of all documents. Train on the same documents again: known ones are skipped, and
+        the experts are weighed as they would have been.
         """
         with self._session.mutex:
             return tuning.unweighed(self._session.fresh_state(), self._session.journal)
@@ -827,15 +824,15 @@ class Filter:
     def problems(
         self, recount: bool = True, progress: Callable[[str, int, int | None], None] | None = None
     ) -> list[str]:
-        """Check the files, every row of the journal, and whether its messages add up to the model.
+        """Check the files, every journal row, and whether the journal's messages add up to the model.
 
         Parameters
         ----------
         recount : bool, default=True
-            Whether every message's terms are counted again, which is as much work as training; False compares the
-            numbers of documents only.
+            Whether to count every message's terms again, which is as much work as training; False compares the numbers
+            of documents only.
         progress : callable, optional
-            Called now and then with the step, the rows done, and of how many.
+            Called periodically with the step, the number of rows done, and their total.
 
         Returns
         -------
@@ -865,19 +862,19 @@ class Filter:
         Parameters
         ----------
         site : Filter
-            The base. A layer finds it without this, with a file of its own for each layer that is open.
+            The base. Without this call, each open layer opens the base's file separately.
         """
         self._recorder.share(site._recorder)
 
     def end_budget(self, positive: str | None = None, who: str | None = None) -> list[str]:
-        """End the budget of false alarms of a class, or of each; its debt goes with it. Return which there were.
+        """End the budget of false alarms of a class, or of each, and cancel its debt. Return the classes.
 
         Parameters
         ----------
         positive : str, optional
-            The class; all that have one if it isn't given.
+            The class; by default all with a budget.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         """
         from surebayes.filter.budgeting import end
 
@@ -894,30 +891,28 @@ class Filter:
         most_bytes: int | None = None,
         presume_good_after: float | None = None,
     ) -> dict[str, Any]:
-        """Set what is remembered of verdicts; what isn't given stays as it is.
+        """Change the settings of remembered verdicts; omitted ones stay as they are.
 
         Parameters
         ----------
         always : bool, optional
-            Whether verdicts are remembered without a budget, too. With a budget they always are.
+            Whether to remember verdicts without a budget, too. With a budget they always are.
         details : bool, optional
-            Whether sender, subject, what other filters wrote into the header and what the views read of the document
-            are kept with them, so that they can be listed and learnt by number. Mail is then readable in the folder;
-            off unless it is asked for.
+            Whether to store sender, subject, other filters' verdicts and the content that the views read, so that
+            verdicts can be listed and learnt by number. Mail is then readable in the folder; off by default.
         days : float, optional
-            How long they are remembered, by default 60 days; at least as long as truths take to come.
+            How long to remember them, by default 60 days; at least as long as correct labels take to arrive.
         most : int, optional
-            How many, by default 200,000; those whose truth may still come go last.
+            The maximum number, by default 200,000; potential alarms are deleted last.
         most_bytes : int, optional
-            How many bytes they may take, by default a gigabyte.
+            The maximum size in bytes, by default a gigabyte.
         presume_good_after : float, optional
-            After how many days a document that nobody complained about counts as good and pays back, by default 7; 0
-            for never.
+            Days without a complaint after which a document counts as good and pays back, by default 7; 0 for never.
 
         Returns
         -------
         dict
-            What it is set to now: "always", "details", "keep_days", "keep_most", "keep_bytes", "presume_days".
+            The settings: "always", "details", "keep_days", "keep_most", "keep_bytes", "presume_days".
         """
         values = {
             "always": None if always is None else int(always), "details": None if details is None else int(details),
@@ -958,25 +953,25 @@ class Filter:
         Parameters
         ----------
         sender, subject : str, optional
-            Parts of them, in any case of letters; kept only where `remember` was asked for details.
+            Substrings, case-insensitive; stored only with the `details` of `remember`.
         day : date or str, optional
             The day, in UTC.
         person : str, optional
-            For whom they were judged; "" for those of nobody in particular.
+            The recipient; "" for verdicts without one.
         label : str, optional
-            What was said.
+            The label of the verdict.
         known : bool, optional
-            Only those whose truth is known, or isn't.
+            Only verdicts with a correct label, or without.
         differs, agrees : str, optional
-            A header field in which another filter says otherwise, or the same, such as X-Spam-Status.
+            A header field of another filter, such as X-Spam-Status, whose verdict differs or agrees.
         limit : int, default=50
             How many.
         before : int, optional
-            The number of a verdict: only those that come after it in this list.
+            The number of a verdict: only those after it in this list.
         least_sure : bool, default=False
-            Those whose score is nearest to its threshold first, instead of the latest.
+            Sort by the distance of the score from its threshold, nearest first.
         skip : int, default=0
-            How many to leave out at the start.
+            Number of verdicts to skip at the start.
         """
         from surebayes.filter.verdicts.listing import remembered
 
@@ -1006,7 +1001,7 @@ class Filter:
         return verdicts[0] if verdicts else None
 
     def compared(self, person: str | None = None) -> list[OtherFilter]:
-        """Return how remembered verdicts compare with what other filters wrote into the same mails.
+        """Compare remembered verdicts with those of other filters on the same messages.
 
         Parameters
         ----------
@@ -1028,7 +1023,7 @@ class Filter:
         label : str
             One of `classes`.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         learner : Filter, optional
             The filter that learns it, such as the layer of the person that it was judged for; this one by default.
 
@@ -1062,7 +1057,7 @@ class Filter:
         number : int
             `id` of one of `remembered`.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         learner : Filter, optional
             The filter that learnt it; this one by default.
 
@@ -1087,7 +1082,7 @@ class Filter:
             return txn.forget(features.fingerprint, who)
 
     def _kept(self, number: int, learner: Filter) -> tuple[Memory, RememberedVerdict, Features | None]:
-        """Return a remembered verdict, and its document as `learner` sees it, if it was kept."""
+        """Return a remembered verdict, and its document as `learner` reads it, if its content is stored."""
         memory, verdict = self._recorder.memory, self.remembered_verdict(number)
         if memory is None or verdict is None:
             raise BadInput(f"No verdict with the number {number!r} is remembered; it may be too old.")
@@ -1103,7 +1098,7 @@ class Filter:
     def explain_remembered(
         self, number: int, top: int | None = None, learner: Filter | None = None
     ) -> Explained | None:
-        """Return why a remembered document is judged as it is now, as `explain`; None where the document wasn't kept.
+        """Like `explain`, for a remembered document; None if its content isn't stored.
 
         Parameters
         ----------
@@ -1112,7 +1107,7 @@ class Filter:
         top : int, optional
             Keep only the strongest terms of each view.
         learner : Filter, optional
-            The filter that judges it; this one by default.
+            The filter that judges it, this one by default.
         """
         memory, _, features = self._kept(number, self if learner is None else learner)
         content = memory.content(number)
@@ -1121,7 +1116,7 @@ class Filter:
         return (learner or self)._explained(contents.read_kept(content), top)
 
     def remembered_text(self, number: int) -> str | None:
-        """Return what is kept of the text of a remembered document; None where the document wasn't kept.
+        """Return the stored text of a remembered document; None if its content isn't stored.
 
         Parameters
         ----------
@@ -1143,14 +1138,14 @@ class Filter:
     def erase_remembered(
         self, person: str | None = None, *, documents: Iterable[bytes | str] = (), message_ids: Iterable[str] = ()
     ) -> int:
-        """Forget remembered verdicts and what is kept with them: of a person, or on documents. Return how many.
+        """Delete remembered verdicts of a person, or on documents, with their details; return the number.
 
         Parameters
         ----------
         person : str, optional
-            For whom they were judged: all of them, or of the named documents those.
+            The recipient; with documents, only that recipient's verdicts on them.
         documents : iterable of documents
-            Those judged, recognised by their content.
+            The judged documents, recognised by their content.
         message_ids : iterable of str
             Their Message-IDs, with or without brackets.
         """
@@ -1162,7 +1157,7 @@ class Filter:
         return memory.erase(person, fingerprints, [plain_text(name, "a Message-ID") for name in message_ids])
 
     def memory_status(self) -> dict[str, Any]:
-        """Return what the memory is set to, how many "verdicts" it has and how many "bytes" they take."""
+        """Return the settings of remembered verdicts, their number ("verdicts") and their size ("bytes")."""
         memory = self._recorder.memory
         if memory is None:
             return {"always": False, "details": False, "verdicts": 0, "bytes": 0}
@@ -1172,14 +1167,14 @@ class Filter:
         return {**facts, "verdicts": memory.size(), "bytes": taken}
 
     def rescue(self, document: bytes | str, who: str | None = None) -> Rescue:
-        """Teach a document that was flagged and shouldn't have been: of the first class. Say whether it was an alarm.
+        """Teach a wrongly flagged document as the first class; report whether it was a false alarm.
 
         Parameters
         ----------
         document : bytes or str
             The document.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
@@ -1188,15 +1183,15 @@ class Filter:
         """
         first, who = self._session.model().names[0], text_or_none(who, "who")
         features = self._see(document, self._session.current_state())
-        outcome, told = self._learnt(features, first, who, None)
-        return Rescue(outcome, told is not None and told.alarm, self.budgets())
+        outcome, corrected = self._learnt(features, first, who, None)
+        return Rescue(outcome, corrected is not None and corrected.alarm, self.budgets())
 
     def budgets(self) -> dict[str, dict[str, Any]]:
-        """Return how every budget of alarms is, by its class; empty without one.
+        """Return the state of every budget of alarms, by class; empty without one.
 
-        Each has rate, burst, debt, lift (debt / burst), left (alarms that may come before it is mute), mute, alarms and
-        negatives (counted so far), in_flight (answers whose truth isn't known), threshold (in force; None while
-        nothing can be above it), until_heard (quiet good documents until it is no longer mute).
+        Each has rate, burst, debt, lift (debt / burst), left (alarms until it is mute), mute, alarms and negatives
+        (counted so far), in_flight (alarms without a correct label), threshold (in force; None while mute),
+        until_heard (good documents until alarms resume).
         """
         from surebayes.filter.verdicts import budgets as alarm_budgets
 
@@ -1213,28 +1208,27 @@ class Filter:
         return result
 
     def audit(self, person: str | None = None, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
-        """Return how often the filter was wrong so far, with bounds that hold whatever it learnt in between.
+        """Return the filter's error rates so far, with bounds that hold whatever it learnt in between.
 
-        Each document counts once, by the verdict of its moment and the first truth that was told. The bounds are on
-        the true rate of false alarms over all those moments; see :class:`surebayes.AlarmAudit`. They hold at all times
-        at once, for documents whose truth is told for other reasons than the verdict. Where only mistakes are told,
-        the reading with those that nobody complained about is the one that counts; it rests on the presumption that
-        silence means a right answer.
+        Each document counts once, by its verdict at the time and its first correct label. The bounds are on the true
+        rate of false alarms over all those moments; see :class:`surebayes.AlarmAudit`. They hold at all times at once,
+        for documents labelled for reasons other than the verdict. If only mistakes are reported, use the bounds that
+        include documents without a complaint; these presume that silence means a right verdict.
 
         Parameters
         ----------
         person : str, optional
-            Only documents that were judged for this person.
+            Only documents judged for this recipient.
         confidence : float, default=.95
-            With which the bounds hold.
+            Confidence of the bounds.
 
         Returns
         -------
         dict
-            By class (the second of two; each of more): "known" has n, alarms, lower and upper of documents of other
-            classes whose truth is known; "presumed" is the number of those that nobody complained about, and
-            "with_presumed" the same bounds with them; "precision" has given, right, lower and upper of documents that
-            were given the class; "since" is the time of the first truth. Empty where nothing is known.
+            By class (the second of two; each of more): "known" has n, alarms, lower and upper for documents with a
+            correct label of another class; "presumed" is the number of documents without a complaint, and
+            "with_presumed" has the same bounds including them; "precision" has given, right, lower and upper for
+            documents called this class; "since" is the time of the first correct label. Empty without labels.
         """
         memory, names = self._recorder.memory, self._session.model().names
         confidence = plain_real(confidence, "confidence")
@@ -1252,7 +1246,7 @@ class Filter:
         return found
 
     def alarms(self, limit: int | None = 50) -> list[dict[str, Any]]:
-        """Return what happened to the budgets, the latest first.
+        """Return the events of the budgets, latest first.
 
         Parameters
         ----------
@@ -1262,7 +1256,7 @@ class Filter:
         Returns
         -------
         list of dict
-            "time", "label", "kind" ("alarm", "paid": told to be good, "presumed": nobody complained, "terms", "ended"),
+            "time", "label", "kind" ("alarm", "paid": known good, "presumed": no complaint, "terms", "ended"),
             "documents", "debt", "lift", "left", "fingerprint", "who".
         """
         from surebayes.filter.verdicts.budgets import ledger
@@ -1272,12 +1266,12 @@ class Filter:
         return [row | {"time": datetime.fromtimestamp(row["time"], UTC).isoformat(timespec="seconds")} for row in rows]
 
     def activity(self, days: int = 30) -> dict[str, Any]:
-        """Return how much was judged and taught, day by day.
+        """Return the numbers of verdicts and lessons per day.
 
         Parameters
         ----------
         days : int, default=30
-            How many days, up to today, in UTC.
+            Number of days, up to today, in UTC.
 
         Returns
         -------
@@ -1296,15 +1290,15 @@ class Filter:
         return memory.search(lambda database: by_day(database, lessons, days, now))
 
     def drift(self) -> dict[str, Any] | None:
-        """Hold the truths on verdicts that were given since it was made against the promise on false alarms.
+        """Test the promise on false alarms against the corrected verdicts since it was made.
 
         Returns
         -------
         dict or None
             "seen" and "errors": known documents of the first class, and those that were flagged; "promised": the rate;
-            "evidence" that the promise is broken, and the "line" at which it is ("alarm"); "curve": (seen, errors) over
-            time. None without a promise on a rate of two classes, or without truths. A renewal goes on with the count,
-            `calibrate` begins it anew. Truths that come from complaints alone make it look worse than it is.
+            "evidence" that the promise is broken, and the "line" beyond which it is ("alarm"); "curve": (seen, errors)
+            over time. None without a promise on a rate of two classes, or without correct labels. A renewal continues
+            the count, `calibrate` restarts it. Labels from complaints alone exaggerate the drift.
         """
         from surebayes.guarantees.certificate import Certificate
 
@@ -1326,7 +1320,7 @@ class Filter:
     # ---- maintenance
 
     def compact(self) -> dict[str, int]:
-        """Put all tables into one file, and write the journal anew without room that nothing takes.
+        """Merge all tables into one file, and rewrite the journal without free space.
 
         Returns
         -------
@@ -1338,47 +1332,46 @@ class Filter:
         return upkeep.compact(self._session)
 
     def repair(self, *, pretend: bool = False) -> dict[str, Any]:
-        """Put right what can be put right without a copy; nothing that was learnt changes.
+        """Repair everything that can be repaired without a backup; no lesson changes.
 
         Parameters
         ----------
         pretend : bool, default=False
-            Only look: what would be done.
+            Only report what would be done.
 
         Returns
         -------
         dict
-            "rows": rows of the journal whose checksum an earlier release took of labels or names that were strings of
-            numpy. They are read as they were meant; afterwards they say what their checksum is of. "private": whether
-            every user of the machine could read the folder, as earlier releases made it; only its owner may from now
-            on, and its group where that was meant. "leftovers": paths in the folder and beside it that processes
-            which were killed have left there; they are removed.
+            "rows": journal rows whose checksum an earlier release computed from numpy strings as labels or names. They
+            are read as intended; afterwards they record the form of their checksum. "private": whether every user of
+            the machine could read the folder, as earlier releases created it; afterwards only its owner may, and its
+            group if it is shared. "leftovers": files of killed processes in the folder and beside it; they are removed.
         """
         from surebayes.filter import upkeep
 
         return upkeep.repair(self._session, pretend)
 
     def share(self, group: str | None) -> None:
-        """Give the folder and its files to a group, whose members may read and write them.
+        """Share the folder and its files with a group, whose members may read and write them.
 
-        A new filter is its owner's alone: its journal holds readable mail. Files that are made later have the group and
-        the permissions of the folder.
+        A new filter is private, since its journal holds readable mail. Later files inherit the group and the
+        permissions of the folder.
 
         Parameters
         ----------
         group : str or None
-            The name of the group; None for nobody but the owner.
+            The name of the group; None makes the folder private again.
         """
         share(self._session.path, text_or_none(group, "group"))
 
     def keep_content(self, keep: bool) -> None:
-        """Set whether the journal keeps what the views read of a message from now on, or its hashed columns alone.
+        """Set whether the journal keeps the content of new messages, or only their hashed columns.
 
         Parameters
         ----------
         keep : bool
-            True: the start of the source and the text, compressed: a fraction of the room, readable to who may read
-            the folder. False: columns, which can't be read, and can't be counted anew with other views.
+            True: the start of the source and the text, compressed: a fraction of the room, readable to everyone with
+            access to the folder. False: columns, which nobody can read, and which can't be rebuilt with other views.
         """
         session = self._session
         with session.exclusive():
@@ -1389,26 +1382,26 @@ class Filter:
     def erase(
         self, message_ids: Sequence[str] = (), documents: Iterable[bytes | str] = (), who: str | None = None
     ) -> dict[str, int]:
-        """Take messages out of the model, the journal and the remembered verdicts: they can't come back.
+        """Erase messages from the model, the journal and the remembered verdicts. This cannot be undone.
 
-        What is left of a message are the heads of its rows: a fingerprint, a keyed hash of its Message-ID, its class,
-        when and by whom it was taught.
+        Only the heads of a message's rows stay: fingerprint, keyed hash of its Message-ID, class, and when and by whom
+        it was taught.
 
         Parameters
         ----------
         message_ids : sequence of str
-            Message-IDs of mails, with or without brackets.
+            Message-IDs, with or without brackets.
         documents : iterable of documents
             The messages themselves, recognised by their content.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
         dict
-            "messages": how many were found; "forgotten" and "released": how many of those were learnt, or set aside;
-            "rows": rows of the journal whose content is gone; "remembered": verdicts that are no longer remembered,
-            with the sender, the subject and the content that were kept of them.
+            "messages": the number found; "forgotten" and "released": the numbers of those that were learnt, and
+            reserved; "rows": journal rows whose content is gone; "remembered": deleted verdicts, with their stored
+            sender, subject and content.
         """
         from surebayes.filter import upkeep
 
@@ -1429,27 +1422,27 @@ class Filter:
         who: str | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> dict[str, Any]:
-        """Count a filter anew from its journal alone: after damage to its other files, or with other views.
+        """Rebuild a filter from its journal alone: after damage to its other files, or with other views.
 
         Parameters
         ----------
         path : path
             The folder.
         model : {"pool", "words"}, optional
-            Other views, as in `create`; they may read no more of a message than those before. Weights are fitted anew.
+            Other views, as in `create`; they may read no more of a message than the old ones. Weights are fitted again.
         width : int, optional
             Another number of hashed columns.
         drop_unjournaled : bool, default=False
-            Go on without messages that were learnt without journal, which only the tables know.
+            Drop messages that were learnt without a journal, whose counts are only in the tables.
         who : str, optional
-            Who says so.
+            Recorded in the history.
         progress : callable, optional
             Called now and then with the step, the rows done, and of how many.
 
         Returns
         -------
         dict
-            "documents": how many are learnt, by class; "views": how many views there are.
+            "documents": the numbers learnt, by class; "views": the number of views.
         """
         from surebayes.filter import upkeep
 
@@ -1460,14 +1453,14 @@ class Filter:
     # ---- other folders
 
     def export(self, archive: str | os.PathLike[str]) -> None:
-        """Write the whole filter, history included, as one file that `Filter.import_` reads."""
+        """Write the whole filter, including its history, to one file for `Filter.import_`."""
         from surebayes.filter import archive as archives
 
         archives.export(self._session, os.fspath(archive))
 
     @classmethod
     def import_(cls, archive: str | os.PathLike[str], path: str | os.PathLike[str]) -> Self:
-        """Make a filter in a new folder from what `export` wrote, everything checked."""
+        """Create a filter in a new folder from an archive of `export`, with every part checked."""
         from surebayes.filter import archive as archives
 
         return cls(archives.import_(os.fspath(archive), os.fspath(path)))
@@ -1479,15 +1472,15 @@ class Filter:
         path: str | os.PathLike[str],
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> dict[str, Any]:
-        """Make a filter in a new folder that knows what two or more others do, whatever their order.
+        """Merge two or more filters into a new folder; their order doesn't matter.
 
-        A message that several know counts once. Where their labels disagree, the later lesson counts, then the larger
-        label. Experts are weighed anew; there is no certificate until `calibrate`.
+        A message that several filters know counts once. If their labels disagree, the later lesson counts, then the
+        larger label. Experts are weighed again; there is no certificate until `calibrate`.
 
         Parameters
         ----------
         sources : sequence of paths
-            The filters' folders; they stay as they are, and need a journal of all that they have learnt.
+            The filters' folders, which stay unchanged; all their lessons must be in their journals.
         path : path
             The new folder.
         progress : callable, optional
@@ -1496,8 +1489,8 @@ class Filter:
         Returns
         -------
         dict
-            "learnt" and "reserved": how many messages; "both": how many of them several filters knew; "disagreed": how
-            many of those had different labels; "documents": how many were learnt, by class.
+            "learnt" and "reserved": numbers of messages; "both": the number that several filters knew; "disagreed": the
+            number of those with different labels; "documents": the numbers learnt, by class.
         """
         from surebayes.filter.layers.merge import merge
 
@@ -1511,24 +1504,24 @@ class Filter:
         label: str | None = None,
         who: str | None = None,
     ) -> dict[str, Any]:
-        """Teach another filter, such as the base, what this one was taught, in one step that can be undone.
+        """Teach another filter, such as the base, the lessons of this one, in one step that can be undone.
 
         Parameters
         ----------
         into : path
             The other filter's folder; it needs the same reader, classes and views.
         documents : iterable of documents, optional
-            Which lessons: all of them if not given.
+            The lessons; by default all of them.
         label : str, optional
             Only lessons of this class.
         who : str, optional
-            Who says so; in the other filter's history.
+            Recorded in the other filter's history.
 
         Returns
         -------
         dict
-            "learnt", "already" and "moved": how many; "unknown": how many documents were never learnt here; "before":
-            the version of the other filter that `rollback` undoes it with.
+            The numbers of documents "learnt", "already" known, "moved" and "unknown" (never learnt here); "before": the
+            version of the other filter for `rollback`.
         """
         from surebayes.filter.layers.promote import promote
 
@@ -1542,36 +1535,36 @@ class Filter:
         return promote(self._session, os.fspath(into), wanted, label, text_or_none(who, "who"))
 
     def dump(self, file: TextIO) -> None:
-        """Write what the filter knows as text, one JSON object a line: settings, counts, messages."""
+        """Write the filter as text, one JSON object per line: settings, counts, messages."""
         from surebayes.filter import transfer
 
         transfer.dump(self._session, file)
 
     @classmethod
     def restore(cls, file: Iterable[str], path: str | os.PathLike[str]) -> Self:
-        """Make a filter in a new folder from what `dump` wrote. The model is the same; the history starts anew."""
+        """Create a filter in a new folder from a `dump`. The model is the same; the history starts over."""
         from surebayes.filter import transfer
 
         return cls(transfer.restore(file, os.fspath(path)))
 
     def health(self) -> Health | None:
-        """Return how a layer stands on its base, and what to do where it doesn't; None without a base."""
+        """Return the health of a layer's base, with advice; None without a base."""
         from surebayes.filter.layers.health import health
 
         with self._session.mutex:
             return health(self._session.fresh_state(), self.path)
 
     def move_base(self, base: str | os.PathLike[str], own_weight: int | None = None, who: str | None = None) -> bool:
-        """Have a layer stand on its base at another place, or on another filter of the same kind.
+        """Point a layer to its base at another path, or to another filter of the same kind.
 
         Parameters
         ----------
         base : path
             The base's folder.
         own_weight : int, optional
-            How often own lessons count; as it was if not given.
+            How often each of the layer's lessons counts; unchanged by default.
         who : str, optional
-            Who says so.
+            Recorded in the history.
 
         Returns
         -------
@@ -1592,7 +1585,7 @@ def _reasons(state: State, features: Features, label: str) -> list[tuple[str, fl
 
 
 def _reversal(state: State, features: Features, label: str) -> float:
-    """Return how many times a message would have to be taught as another class before its verdict turns."""
+    """Return how often a message would have to be taught as another class to change its verdict."""
     from surebayes.pool.explanation import reversal
 
     scores, names = state.ask(features).scores, state.names
@@ -1606,7 +1599,7 @@ def _reversal(state: State, features: Features, label: str) -> float:
 
 
 def _plain_number(value: Any, name: str) -> Any:
-    """Return a number of any type as a float; what is none stays, for those who know its range to refuse it."""
+    """Return a number of any type as a float; any other value unchanged, for the range check to refuse."""
     try:
         return None if value is None else plain_real(value, name)
     except (TypeError, ValueError):
@@ -1634,7 +1627,7 @@ def _checked(value: float | None, name: str, low: float, high: float) -> float |
 
 
 def is_filter(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a filter; PermissionError where that is not for this user to know."""
+    """Whether a folder holds a filter; PermissionError if this user may not look."""
     try:
         os.stat(os.path.join(os.fspath(path), NAME))
     except (FileNotFoundError, NotADirectoryError):
