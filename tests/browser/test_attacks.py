@@ -145,7 +145,7 @@ def test_roles_decide_what_is_shown_and_the_server_decides_again(guarded, look):
     reader = look(errors_expected=True)
     sign_in(reader, guarded.url, "reader")
     reader.goto(f"{guarded.url}/mail")
-    assert reader.locator("button:has-text('Teach as')").count() == 0
+    assert reader.locator("button:has-text('Report as')").count() == 0
     reader.goto(f"{guarded.url}/threshold")
     assert reader.locator("button:has-text('Use this threshold')").count() == 0
     assert reader.goto(f"{guarded.url}/threshold/confirm?point=1").status == 403

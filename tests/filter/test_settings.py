@@ -85,7 +85,7 @@ def test_change_keeps_the_rest(tmp_path):
     assert read(file) == {"max_fpr": 0.02}
     with pytest.raises(BadConfig, match="top must be a whole number"):
         change(file, "top", "many")
-    with pytest.raises(BadConfig, match="no setting"):
+    with pytest.raises(BadConfig, match="unknown setting"):
         change(file, "tops", "1")
     assert read(file) == {"max_fpr": 0.02}
     assert list(tmp_path.iterdir()) == [file]

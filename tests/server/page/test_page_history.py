@@ -74,7 +74,7 @@ def test_verdicts_are_told_and_taken_back(browser, service):
     told = browser.get(f"/verdict.json?number={latest['id']}").json()["row"]
     assert (told["truth"], told["who"]) == ("spam", "page (admin)")
     assert asked(service, lambda mine: mine.history(mail(2), 1))[0]["action"] == "learn"
-    assert "Taken back" in browser.send("/history/undo", form).text
+    assert "Undone" in browser.send("/history/undo", form).text
     assert browser.get(f"/verdict.json?number={latest['id']}").json()["row"]["truth"] is None
     assert asked(service, lambda mine: mine.history(mail(2), 1))[0]["action"] == "forget"
 
@@ -108,7 +108,7 @@ def test_verdicts_are_found_by_filters_and_page_by_page(browser, service):
         "number 17"
     ]
     assert browser.get("/history.json?day=2020-01-01").json()["verdicts"] == []
-    assert "No verdict is like that" in browser.get("/history?day=2020-01-01").text
+    assert "No matching verdicts" in browser.get("/history?day=2020-01-01").text
     assert browser.get("/history?day=yesterday").status_code == 422
     assert browser.get("/history.json?known=yes").json()["verdicts"] == []
 
@@ -116,8 +116,8 @@ def test_verdicts_are_found_by_filters_and_page_by_page(browser, service):
 def test_nothing_remembered_says_what_to_do(browser):
     for path in ("/history", "/today"):
         assert "<strong>No mail yet</strong>" in browser.get(path).text
-    assert "Nothing to tell" in browser.get("/queue").text
-    assert "No other filter has spoken" in browser.get("/shadow").text
+    assert "Nothing to review" in browser.get("/queue").text
+    assert "No other filter found" in browser.get("/shadow").text
     assert "No persons yet" in browser.get("/people").text
 
 
@@ -175,7 +175,7 @@ def test_the_least_sure_comes_first_and_is_undone(browser, service):
     assert (after["last"]["id"], after["last"]["truth"]) == (by_doubt[0]["id"], "ham")
     browser.send("/queue/undo", {"number": by_doubt[0]["id"], "skip": 0})
     assert browser.get("/queue.json").json()["row"]["id"] == by_doubt[0]["id"]
-    assert "That was the last one" in browser.get("/queue?skip=1000").text
+    assert "End of the queue" in browser.get("/queue?skip=1000").text
 
 
 # ---------------------------------------------------------------------- lessons and versions
@@ -187,14 +187,14 @@ def test_one_lesson_is_undone_and_the_others_stay(browser, service):
     before = asked(service, lambda mine: mine.status()["documents"])
     rows = browser.get("/lessons.json").json()["rows"]
     second = next(row for row in rows if row["label"] == "spam" and row["who"] == "ann")
-    assert "is undone: forgotten" in browser.send("/lessons/undo", {"version": second["version"]}).text
+    assert "undone: forgotten" in browser.send("/lessons/undo", {"version": second["version"]}).text
     assert asked(service, lambda mine: mine.status()["documents"]) == {**before, "spam": before["spam"] - 1}
     assert asked(service, lambda mine: [row["action"] for row in mine.history(mail(2))]) == ["forget", "learn"]
     again = browser.send("/lessons/undo", {"version": second["version"]})
     assert again.status_code == 422
     assert "undo that" in again.text
     latest = browser.get("/lessons.json").json()["rows"][0]["version"]
-    assert "is undone: learnt" in browser.send("/lessons/undo", {"version": latest}).text
+    assert "undone: learnt" in browser.send("/lessons/undo", {"version": latest}).text
     assert asked(service, lambda mine: mine.status()["documents"]) == before
     assert browser.send("/lessons/undo", {"version": 10**9}).status_code == 422
 
@@ -204,9 +204,9 @@ def test_versions_differ_and_one_goes_back(browser, service):
     asyncio.run(service.teach([mail(1)], "spam", "test", "ann"))
     shown = browser.get(f"/versions.json?from={start}").json()
     assert shown["changed"]["learnt"] == {"spam": 1}
-    assert "1 mail differs" in browser.get(f"/versions?from={start}").text
+    assert "1 message changed" in browser.get(f"/versions?from={start}").text
     assert "1 learnt as spam" in browser.get(f"/versions/confirm?version={start}").text
-    assert "1 rows are undone" in browser.send("/versions/rollback", {"version": start}).text
+    assert "1 entries undone" in browser.send("/versions/rollback", {"version": start}).text
     assert asked(service, lambda mine: mine.history(mail(1), 1))[0]["action"] == "forget"
     assert browser.send("/versions/rollback", {"version": 10**9}).status_code in (404, 422)
     assert browser.send("/versions/rollback", {}).status_code == 422
@@ -220,9 +220,9 @@ def test_persons_are_listed_and_forgotten(browser, service):
     judge(service, mail(2), person="cat")
     (cat,) = browser.get("/people.json").json()["people"]
     assert (cat["person"], cat["lessons"], cat["budgets"]) == ("cat", 1, {})
-    assert "Forget cat" in browser.get("/people/confirm?name=cat").text
+    assert "Delete cat" in browser.get("/people/confirm?name=cat").text
     page = browser.send("/people/forget", {"name": "cat"}).text
-    assert re.search(r"cat is forgotten: their layer, and [1-9]\d* remembered verdicts\.", page)
+    assert re.search(r"Deleted cat: their layer and [1-9]\d* remembered verdicts\.", page)
     assert browser.get("/people.json").json()["people"] == []
     assert browser.send("/people/forget", {"name": "../etc"}).status_code == 422
 
@@ -256,8 +256,8 @@ def test_a_mail_is_erased_by_its_name(browser, service):
     asyncio.run(service.teach([mail(7)], "spam", "test"))
     assert browser.send("/erase/mail", {"message_id": "<7@x>"}).status_code == 422  # nobody said that they are sure
     page = browser.send("/erase/mail", {"message_id": " <7@x> \n", "sure": "yes"}).text
-    assert "In the model 1 were found; 1 are forgotten" in page
-    assert re.search(r"[1-9]\d* remembered verdicts are gone", page)
+    assert "Found 1 in the model; 1 forgotten" in page
+    assert re.search(r"[1-9]\d* remembered verdicts erased", page)
     assert browser.get("/history.json").json()["verdicts"] == []
     assert browser.send("/erase/mail", {"message_id": " ", "sure": "yes"}).status_code == 422
 
@@ -269,12 +269,12 @@ def test_other_filters_are_shown_where_they_differ(browser, service):
     (theirs,) = shown["comparisons"]
     assert (theirs["field"], theirs["mails"]) == ("X-Spam-Status", 2)
     assert len(shown["verdicts"]) == theirs["only_ours"] + theirs["only_theirs"]
-    assert "Where we and X-Spam-Status differ" in browser.get("/shadow").text
+    assert "Disagreements with X-Spam-Status" in browser.get("/shadow").text
     same = browser.get("/shadow.json?same=yes").json()
     assert len(same["verdicts"]) == theirs["both"] + theirs["neither"]
     numbers = [row["id"] for row in shown["verdicts"] + same["verdicts"]]
     assert sorted(numbers) == [1, 2]
-    assert "Where we and X-Spam-Status agree" in browser.get("/shadow?same=yes").text
+    assert "Agreements with X-Spam-Status" in browser.get("/shadow?same=yes").text
     for path, rows in (("/shadow", shown["verdicts"]), ("/shadow?same=yes", same["verdicts"])):
         text = browser.get(path).text
         assert rows

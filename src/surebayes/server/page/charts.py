@@ -97,11 +97,11 @@ def alarms(curve: Sequence[Sequence[float]], promised: float) -> Markup:
     inside = [
         _line("axis", _PAD, base, WIDTH - 8, base), _text(_PAD - 6, 18, f"{most:g}", "end"),
         _text(_PAD - 6, base, "0", "end"), _text(_PAD, 176, "0"),
-        _text(WIDTH - 8, 176, f"{seen:,.0f} known good mails", "end"),
+        _text(WIDTH - 8, 176, f"{seen:,.0f} known good messages", "end"),
         _line("promised", *place(0, 0), *place(seen, promised * seen)),
         _path("seen", [place(point[0], point[1]) for point in curve]),
     ]  # fmt: skip
-    about = f"{curve[-1][1]:,} false alarms among {seen:,} known good mails; {promised * seen:.1f} were allowed for"
+    about = f"{curve[-1][1]:,} false alarms in {seen:,} known good messages; the promise allows {promised * seen:.1f}"
     return _svg(inside, height, about, "alarms")
 
 
@@ -160,7 +160,7 @@ def histogram(negatives: Sequence[float], positives: Sequence[float], cut: float
     inside.append(
         grip + Markup('<circle class="grip" cx="{}" cy="{}" r="8"></circle></g>').format(f"{x:.2f}", _TOP - 10)
     )
-    about = f"Scores of {len(negatives):,} good mails below the line and {len(positives):,} bad ones above it"
+    about = f"Scores of {len(negatives):,} good messages below the line and of {len(positives):,} others above it"
     return _svg(inside, _BASE + 26, about, "histogram draggable")
 
 
@@ -184,7 +184,7 @@ def corner(points: Sequence[dict[str, float]], here: int, most: float) -> Markup
         inside.append(_path("roc", steps))
         x, y = place(points[here])
         inside.append(Markup('<circle class="here" cx="{}" cy="{}" r="6"></circle>').format(f"{x:.2f}", f"{y:.2f}"))
-    return _svg(inside, height, "Recall over the rate of false alarms, from 0 on", "corner")
+    return _svg(inside, height, "Recall over the false-alarm rate", "corner")
 
 
 # ---------------------------------------------------------------------- why

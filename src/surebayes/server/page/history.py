@@ -16,17 +16,17 @@ ROWS = 50
 _BACK = re.compile(r"/(history|queue|lessons|shadow)(\?[!-~]*)?", re.ASCII)
 SAID = {
     "learnt": "Learnt as {}.",
-    "already": "It was known as {} already.",
-    "moved": "It is {} now, and no longer what it was.",
-    "noted": "Noted as {}; the mail itself wasn't kept, so nothing is learnt.",
+    "already": "Already known as {}.",
+    "moved": "Moved to {}.",
+    "noted": "Recorded as {}. The message itself was not stored, so nothing was learnt.",
 }
 """What is said of the outcomes of telling a truth."""
 TAKEN_BACK = {
-    "forgotten": "Taken back: it is as if nobody had said anything.",
-    "moved": "Taken back: it is what it was before.",
-    "already": "Taken back.",
-    "noted": "Taken back.",
-    "unknown": "There was nothing to take back.",
+    "forgotten": "Undone: the lesson is forgotten.",
+    "moved": "Undone: the earlier label is restored.",
+    "already": "Undone.",
+    "noted": "Undone.",
+    "unknown": "Nothing to undo.",
 }
 
 
@@ -63,7 +63,7 @@ def _back(visit: Visit, default: str) -> str:
 def _number(visit: Visit) -> int:
     number = visit.number("number", 1)
     if number is None:
-        raise BadInput("Which verdict? The form names no number.")
+        raise BadInput("The form has no number of a verdict. Load the page again.")
     return number
 
 
@@ -92,7 +92,7 @@ async def verdict(visit: Visit) -> dict[str, Any]:
     """Return a remembered verdict, and why its mail is judged as it is now."""
     number = visit.number("number", 1)
     if number is None:
-        raise BadInput("Which verdict? The address names no number: /verdict?number=1")
+        raise BadInput("The address has no number of a verdict. Use /verdict?number=1.")
     row = await visit.service.remembered_verdict(number, visit.person)
     return {"row": row, "why": await _why(visit, number), "back": "/history"}
 
@@ -155,6 +155,6 @@ async def undo_lesson(visit: Visit) -> Done:
     """Undo one lesson; what was learnt since stays."""
     version = visit.number("version", 1)
     if version is None:
-        raise BadInput("Which lesson? The form names no number.")
+        raise BadInput("The form has no number of a lesson. Load the page again.")
     outcome = await visit.service.undo(version, visit.who, visit.person)
-    return Done(f"Lesson {version:,} is undone: {outcome}.", "/lessons")
+    return Done(f"Lesson {version:,} undone: {outcome}.", "/lessons")

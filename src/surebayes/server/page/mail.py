@@ -46,7 +46,7 @@ def _given(visit: Visit) -> bytes:
         try:
             return base64.b64decode(again, validate=True)
         except ValueError:
-            raise BadInput("The mail that came with the form can't be read. Paste it, or choose its file.") from None
+            raise BadInput("The message in the form can't be read. Paste it again, or choose its file.") from None
     if isinstance(file, bytes) and file:
         return file
     text = pasted if isinstance(pasted, str) else ""
@@ -133,19 +133,19 @@ async def teach(visit: Visit) -> Done:
     """Teach the mail that was looked at."""
     label = visit.asked("as")
     (outcome,) = await visit.service.teach(_documents(visit), label, DOOR, visit.who, visit.person)
-    sentences = {"learnt": f"Learnt as {label}.", "already": f"It was known as {label} already.",
-            "moved": f"It is {label} now, and no longer what it was."}  # fmt: skip
+    sentences = {"learnt": f"Learnt as {label}.", "already": f"Already known as {label}.",
+            "moved": f"Moved to {label}."}  # fmt: skip
     return Done(sentences[outcome], "/mail")
 
 
 async def forget(visit: Visit) -> Done:
     """Undo the learning of the mail that was looked at."""
     (outcome,) = await visit.service.forget(_documents(visit), DOOR, visit.who, visit.person)
-    return Done("Forgotten." if outcome == "forgotten" else "It wasn't known.", "/mail")
+    return Done("Forgotten." if outcome == "forgotten" else "This message was never learnt.", "/mail")
 
 
 def _documents(visit: Visit) -> Sequence[bytes]:
     document = _given(visit)
     if not document:
-        raise BadInput("There is no mail in the form. Paste one, or choose its file.")
+        raise BadInput("The form has no message. Paste one, or choose its file.")
     return [document]

@@ -111,7 +111,7 @@ def check_form(service: Service, visitor: Visitor, word: str) -> None:
         return
     if visitor.is_new or not hmac.compare_digest(word.encode(), form_word(service, visitor).encode()):
         service.counters.refused.labels("page", "form").inc()
-        raise HttpError(403, "This form is too old, or isn't from this server. Load the page again and send it anew.")
+        raise HttpError(403, "This form has expired, or is not from this server. Load the page again and resend it.")
 
 
 # ---------------------------------------------------------------------- cookies

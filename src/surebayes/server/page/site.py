@@ -27,15 +27,15 @@ PAGES = (
     Page("/today", "Today", "read", today, for_all=True),
     Page("/threshold", "Threshold", "read", threshold.threshold, for_all=True),
     Page("/threshold/confirm", "Use this threshold?", "admin", threshold.confirm, is_listed=False, for_all=True),
-    Page("/mail", "A mail", "read", mail.mail, takes_form=True),
+    Page("/mail", "Check a message", "read", mail.mail, takes_form=True),
     Page("/history", "History", "read", history.history, piece="piece-history.html"),
-    Page("/verdict", "A verdict", "read", history.verdict, is_listed=False),
+    Page("/verdict", "Verdict", "read", history.verdict, is_listed=False),
     Page("/queue", "Least sure", "read", history.queue),
     Page("/lessons", "Lessons", "read", history.lessons),
     Page("/versions", "Versions", "read", versions.versions),
-    Page("/versions/confirm", "Go back?", "admin", versions.confirm_rollback, is_listed=False),
+    Page("/versions/confirm", "Roll back?", "admin", versions.confirm_rollback, is_listed=False),
     Page("/people", "People", "admin", versions.people, for_all=True),
-    Page("/people/confirm", "Forget a person?", "admin", versions.confirm_person, is_listed=False, for_all=True),
+    Page("/people/confirm", "Delete a person?", "admin", versions.confirm_person, is_listed=False, for_all=True),
     Page("/erase", "Erase", "admin", versions.erase),
     Page("/shadow", "Shadow", "read", versions.shadow),
 )
@@ -102,23 +102,27 @@ def _problem_page(request: Request, service: Service, error: Exception) -> Respo
     if status == 401 and request.method == "GET":
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
     inside = status == 500 and not isinstance(error, SurebayesError)
-    sentence = "An error inside surebayes; the log of the server says which." if inside else str(error)
+    sentence = "Internal error. The log of the server has the details." if inside else str(error)
     if request.headers.get("hx-request"):
         return Response(look.rendered("piece-problem.html", detail=sentence), status, media_type="text/html")
     bare = {"pages": (), "visitor": None, "theme": _theme(request), "path": "", "csrf": "", "said": "", "mode": None}
     return Response(
-        look.rendered("problem.html", **bare, title="That didn't work", status=status, detail=sentence), status,
+        look.rendered("problem.html", **bare, title="Error", status=status, detail=sentence), status,
         media_type="text/html",
     )  # fmt: skip
 
 
 def _check(visitor: session.Visitor, role: str, for_all: bool) -> None:
     if not visitor.role:
-        raise HttpError(401, "Sign in first, or send the header Authorization: Bearer TOKEN.")
+        raise HttpError(401, "Sign in, or send the header field Authorization: Bearer TOKEN.")
     if not visitor.may(role):
-        raise HttpError(403, f"This needs the role {role}; yours is {visitor.role}. Ask whoever keeps the tokens.")
+        raise HttpError(
+            403,
+            f"This page needs the role {role}; yours is {visitor.role}. Ask the administrator of this server for a "
+            "token.",
+        )
     if for_all and visitor.person is not None:
-        raise HttpError(403, "This page is about everybody's mail, and your token is for one person.")
+        raise HttpError(403, "This page covers everyone's mail; your token is for one person.")
 
 
 async def _with_form(
@@ -219,7 +223,7 @@ def _sign_in(service: Service) -> Handler:
             answer: Response = RedirectResponse(wanted if wanted in known else "/", 303)
             if session.sign_in(request, answer, service, str(form.get("token", "")).strip()):
                 return answer
-            wrong = "That token isn't known here. Tokens are lines of the file that --tokens names."
+            wrong = "Unknown token. Tokens are lines of the file given by --tokens."
         if visitor.role and not wrong:
             return RedirectResponse(wanted if wanted in known else "/", 303)
         shown = _page(request, service, visitor, page, {"wrong": wrong, "next": wanted if wanted in known else "/"})

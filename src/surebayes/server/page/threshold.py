@@ -64,7 +64,10 @@ async def confirm(visit: Visit) -> dict[str, Any]:
     """Return what a calibration would do, before it is done."""
     choice = await threshold(visit)
     if choice["point"] is None:
-        raise BadInput("No mail is set aside, so no threshold can be vouched for. Set some aside first.")
+        raise BadInput(
+            "No mail is set aside, so no threshold can be certified. Set some aside with `surebayes calibrate --ham "
+            "PATH`."
+        )
     return {name: choice[name] for name in ("positive", "confidence", "point", "chosen", "threshold_now", "negatives")}
 
 
@@ -73,7 +76,7 @@ async def use(visit: Visit) -> Done:
     rate, confidence = visit.real("max_fpr", 0.0, 1.0), visit.real("confidence", 0.5, 0.9999)
     positive = visit.asked("positive") or None
     if rate is None or confidence is None or not 0 < rate < 1:
-        raise BadInput("Which threshold? The form names no rate and confidence.")
+        raise BadInput("The form has no rate or confidence. Load the page again.")
     made = await visit.service.calibrate(positive, visit.person, max_fpr=rate, confidence=confidence)
     made = made["classes"][positive] if "classes" in made else made
     return Done(f"Calibrated: {made['promises'][0]}.", "/today")

@@ -48,7 +48,7 @@ def _promises(certificate: dict[str, Any] | None, drift: dict[str, Any] | None) 
     if certificate is None:
         return []
     if drift is not None and drift["alarm"]:
-        reason = f"{drift['errors']:,} false alarms in {drift['seen']:,} known good mails contradict it"
+        reason = f"{drift['errors']:,} false alarms in {drift['seen']:,} known good messages contradict it"
         return [{**certificate, "state": REVOKED, "stale": True, "renewed": None, "reason": reason}]
     return list(certificate["classes"].values()) if "classes" in certificate else [certificate]
 

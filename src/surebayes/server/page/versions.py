@@ -27,7 +27,7 @@ async def confirm_rollback(visit: Visit) -> dict[str, Any]:
     """Return what going back to a version would undo."""
     version = visit.number("version")
     if version is None:
-        raise BadInput("Which version? The address names none: /versions/confirm?version=1")
+        raise BadInput("The address has no version. Use /versions/confirm?version=1.")
     latest = await visit.service.history(1, visit.person)
     now = latest[0]["version"] if latest else 0
     return {"version": version, "changed": await visit.service.difference(version, now, 20, visit.person)}
@@ -37,9 +37,9 @@ async def rollback(visit: Visit) -> Done:
     """Go back to a version."""
     version = visit.number("version")
     if version is None:
-        raise BadInput("Which version? The form names none.")
+        raise BadInput("The form has no version. Load the page again.")
     outcome = await visit.service.rollback(version, visit.who, visit.person)
-    return Done(f"Back at version {version:,}: {outcome['undone']:,} rows are undone.", "/versions")
+    return Done(f"Returned to version {version:,}: {outcome['undone']:,} entries undone.", "/versions")
 
 
 # ---------------------------------------------------------------------- persons
@@ -56,7 +56,7 @@ async def confirm_person(visit: Visit) -> dict[str, Any]:
     """Ask before a person is forgotten."""
     name = visit.asked("name")
     if not name:
-        raise BadInput("Which person? The address names none: /people/confirm?name=ann@example.org")
+        raise BadInput("The address has no person. Use /people/confirm?name=ann@example.org.")
     return {"name": visit.service.person_of(name)}
 
 
@@ -64,12 +64,12 @@ async def forget_person(visit: Visit) -> Done:
     """Delete what a person was taught, and what is remembered of their mail."""
     name = visit.asked("name")
     if not name:
-        raise BadInput("Which person? The form names none.")
+        raise BadInput("The form has no person. Load the page again.")
     person = visit.service.person_of(name)
     assert person is not None
     gone = await visit.service.forget_person(person)
-    layer = "their layer" if gone["layer"] else "no layer, there was none"
-    return Done(f"{name} is forgotten: {layer}, and {gone['remembered']:,} remembered verdicts.", "/people")
+    layer = "their layer" if gone["layer"] else "no layer"
+    return Done(f"Deleted {name}: {layer} and {gone['remembered']:,} remembered verdicts.", "/people")
 
 
 # ---------------------------------------------------------------------- erasing
@@ -85,15 +85,15 @@ async def erase_mail(visit: Visit) -> Done:
     raw = visit.form.get("message_id", "")
     names = [line.strip() for line in raw.splitlines() if line.strip()] if isinstance(raw, str) else []
     if not names:
-        raise BadInput("Which mail? Name its Message-ID, as its header has it: <...@...>")
+        raise BadInput("No Message-ID given. Enter it as in the header: <...@...>")
     if visit.asked("sure") != "yes":
-        raise BadInput("Erased content can't come back: tick the box that says so.")
+        raise BadInput("Erasing cannot be undone. Tick the box to confirm.")
     erased = await visit.service.erase(names, visit.who, visit.person)
     sentences = [
-        f"In the model {erased['messages']:,} were found",
-        f"{erased['forgotten']:,} are forgotten, {erased['released']:,} no longer set aside",
-        f"content of {erased['rows']:,} rows of the journal is overwritten",
-        f"{erased['remembered']:,} remembered verdicts are gone",
+        f"Found {erased['messages']:,} in the model",
+        f"{erased['forgotten']:,} forgotten, {erased['released']:,} no longer set aside",
+        f"content of {erased['rows']:,} journal rows overwritten",
+        f"{erased['remembered']:,} remembered verdicts erased",
     ]
     return Done(f"{'; '.join(sentences)}.", "/erase")
 

@@ -57,7 +57,7 @@ class Visit:
         value = self.form.get(name, self.request.query_params.get(name, ""))
         text = value if isinstance(value, str) else ""
         if len(text) > 200:
-            raise BadInput(f"{name} is a text of at most 200 characters. Got {len(text):,}.")
+            raise BadInput(f"{name} must have at most 200 characters. Got {len(text):,}.")
         return text.strip()
 
     def number(self, name: str, low: int = 0, high: int = 2**53) -> int | None:
@@ -66,7 +66,7 @@ class Visit:
         if not text:
             return None
         if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-            raise BadInput(f"{name} is a whole number from {low:,} to {high:,}. Got {text[:50]!r}.")
+            raise BadInput(f"{name} must be a whole number from {low:,} to {high:,}. Got {text[:50]!r}.")
         return int(text)
 
     def real(self, name: str, low: float = -1e9, high: float = 1e9) -> float | None:
@@ -79,7 +79,7 @@ class Visit:
         except ValueError:
             value = float("nan")
         if not low <= value <= high:
-            raise BadInput(f"{name} is a number from {low:g} to {high:g}. Got {text[:50]!r}.")
+            raise BadInput(f"{name} must be a number from {low:g} to {high:g}. Got {text[:50]!r}.")
         return value
 
     async def ask(self, question: Callable[[Filter], Answer]) -> Answer:
@@ -173,7 +173,7 @@ async def read_form(request: Request, service: Service, take: Callable[[int], No
         elif kind == "application/x-www-form-urlencoded":
             parsed = await FormParser(request.headers, stream()).parse()
         else:
-            raise BadInput("A form is application/x-www-form-urlencoded or multipart/form-data.")
+            raise BadInput("A form must be application/x-www-form-urlencoded or multipart/form-data.")
     except MultiPartException as error:
         raise BadInput(f"The form can't be read: {error.message}") from None
     fields: dict[str, str | bytes] = {}

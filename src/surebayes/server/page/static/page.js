@@ -38,7 +38,7 @@
         here.setAttribute("cx", 40 + (480 - 40 - 12) * Math.min(rate / most, 1));
         here.setAttribute("cy", 184 - 170 * (recall || 0));
       }
-      slider.setAttribute("aria-valuetext", `at most ${percent(rate)} false alarms, ${percent(recall)} caught`);
+      slider.setAttribute("aria-valuetext", `at most ${percent(rate)} false alarms, ${percent(recall)} found`);
     }
     function drag(event) {
       const box = picture.getBoundingClientRect();
