@@ -118,7 +118,7 @@ def test_nothing_remembered_says_what_to_do(browser):
         assert "<strong>No mail yet</strong>" in browser.get(path).text
     assert "Nothing to review" in browser.get("/queue").text
     assert "No other filter found" in browser.get("/shadow").text
-    assert "No persons yet" in browser.get("/people").text
+    assert "No people yet" in browser.get("/people").text
 
 
 def test_a_server_that_remembers_nothing_says_so(folder):
@@ -206,7 +206,7 @@ def test_versions_differ_and_one_goes_back(browser, service):
     assert shown["changed"]["learnt"] == {"spam": 1}
     assert "1 message changed" in browser.get(f"/versions?from={start}").text
     assert "1 learnt as spam" in browser.get(f"/versions/confirm?version={start}").text
-    assert "1 entries undone" in browser.send("/versions/rollback", {"version": start}).text
+    assert "1 entry undone" in browser.send("/versions/rollback", {"version": start}).text
     assert asked(service, lambda mine: mine.history(mail(1), 1))[0]["action"] == "forget"
     assert browser.send("/versions/rollback", {"version": 10**9}).status_code in (404, 422)
     assert browser.send("/versions/rollback", {}).status_code == 422

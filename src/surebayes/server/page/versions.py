@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from surebayes.errors import BadInput
+from surebayes.server.page.look import count
 from surebayes.server.page.visit import Done, Visit
 
 ROWS = 100
@@ -39,7 +40,7 @@ async def rollback(visit: Visit) -> Done:
     if version is None:
         raise BadInput("The form has no version. Load the page again.")
     outcome = await visit.service.rollback(version, visit.who, visit.person)
-    return Done(f"Returned to version {version:,}: {outcome['undone']:,} entries undone.", "/versions")
+    return Done(f"Returned to version {version:,}: {count(outcome['undone'], 'entry', 'entries')} undone.", "/versions")
 
 
 # ---------------------------------------------------------------------- persons
