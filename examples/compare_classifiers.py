@@ -25,7 +25,7 @@ from surebayes import corpora, metrics, synthetic
 NB = dict(tf="binary", contrast="rest")
 SYSTEMS = {
     "NB": sb.MultinomialNB(**NB),
-    "NB, 10 best terms a mail": sb.MultinomialNB(**NB, top=10),
+    "NB, 10 best terms per message": sb.MultinomialNB(**NB, top=10),
     "NB-IR (idf, L2)": sb.MultinomialNB(**NB, weight="idf", norm="l2"),
     "opinion pool, geo": sb.OpinionPoolNB(weight="uniform"),
     "opinion pool, abs_idf": sb.OpinionPoolNB(),
@@ -68,7 +68,7 @@ def draw(path: str, title: str, y: np.ndarray, scores: dict[str, np.ndarray]) ->
 
 
 def mails() -> tuple[str, list[bytes], np.ndarray]:
-    """Give the name of the stream, its mails in order of time, and which are spam."""
+    """Give the name of the stream, its messages in order of time, and their labels."""
     if "spamassassin" in corpora.available():
         corpus = corpora.load("spamassassin")
         return "the SpamAssassin corpus", corpora.mails(corpus), np.array(corpus.labels) == "spam"
@@ -95,9 +95,7 @@ def main() -> int:
         n = len(texts) // 3
         words = sb.CountVectorizer(min_df=2).fit(texts[:n])
         train, test = words.transform(texts[:n]), words.transform(texts[n:])
-        table = Table(
-            title=f"{name}: {n:,} mails train, the {len(texts) - n:,} that follow test, {train.shape[1]:,} words"
-        )
+        table = Table(title=f"{name}: {n:,} messages train, the next {len(texts) - n:,} test, {train.shape[1]:,} words")
         table.add_column("classifier")
         for heading in ("AUC for FPR <= 10%", "spam caught at 1% FPR", "at 0.1% FPR", "train", "judge"):
             table.add_column(heading, justify="right")
@@ -125,13 +123,13 @@ def main() -> int:
         draw(sys.argv[sys.argv.index("--plot") + 1], f"{name}: first third trains, the rest tests", y, all_scores)
     best = sb.OpinionPoolNB().fit(train, spam[:n])
     judged = int(np.argmax(best.decision_function(test)))
-    said = best.explain(test[[judged]], top=8, terms=words.get_feature_names_out())[0]
-    console.print(f"\nThe surest verdict of the opinion pool scores {said.score:+.2f}; its strongest terms:")
-    for term, share in zip(said.terms, said.contributions):
+    strongest = best.explain(test[[judged]], top=8, terms=words.get_feature_names_out())[0]
+    console.print(f"\nThe surest verdict of the opinion pool scores {strongest.score:+.2f}; its strongest terms:")
+    for term, share in zip(strongest.terms, strongest.contributions):
         console.print(f"  {share:+.3f}  {term}", highlight=False, markup=False)
     copies = best.reversal(test[[judged]]).multiplicity[0]
     console.print(
-        "\nTaught as ham again and again, that mail would turn "
+        "\nTaught as ham again and again, that message would turn "
         + (f"after {copies:,.0f} times." if np.isfinite(copies) else "not even after a million times.")
     )
     console.print("\nNext: docs/variants.md lists every system of the papers; README.md has two minutes of Python.")

@@ -56,6 +56,7 @@ BANNED = {
     r"truths": "correct labels",
     r"what (?:it|they|he|she) (?:says?|holds?|tells?|is|are|knows?) (?:of|about)": "the noun",
     r"[Ww]hat (?:an?|the|every|each) \w+ (?:says|sees|knows|holds)": "the noun",
+    r"all the same": "still, nevertheless",
     r"can't come back": "cannot be undone",
     r"heard of again|heard again": "alarms resume",
     r"hearken|thereof|thereby|wherein|whereof|hereby": "plain words",

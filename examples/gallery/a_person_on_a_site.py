@@ -1,9 +1,8 @@
 """One filter for the site, one layer for each person.
 
-A person's mail is not the site's mail: what a filter learnt from others is worth less on it, and a few lessons of
-one's own are too few to judge by alone. A layer has both. The inboxes are those of the ECML/PKDD 2006 challenge
-where SUREBAYES_DATA names a folder that has them, and invented otherwise: three people with three sets of senders
-and three shares of spam.
+The site's filter is less accurate on one person's mail, and a person's few lessons don't suffice alone. A layer
+combines both. The inboxes are those of the ECML/PKDD 2006 challenge if the folder SUREBAYES_DATA has them, and
+synthetic otherwise: three people with different senders and shares of spam.
 """
 
 import tempfile
@@ -47,13 +46,13 @@ with tempfile.TemporaryDirectory() as folder:
             layer.teach(document, label)
             own.teach(document, label)
         print(f"AUC_0.1 on my new mail, {len(new):,} of them:")
-        print(f"  the others' filter             {of_others:.3f}")
+        print(f"  the site's filter              {of_others:.3f}")
         print(f"  my {len(lessons)} lessons alone            {auc(own):.3f}")
-        print(f"  my lessons on the others'      {(both := auc(layer)):.3f}")
+        print(f"  my lessons on the site's       {(both := auc(layer)):.3f}")
         changed = layer.explain_layers(new[0][0], top=3)
         assert changed is not None
     with sb.Filter.open(site) as everybody:
         assert auc(everybody) == of_others  # nobody else's filter has learnt my taste
-    print(f"my first new mail: {changed.base:+.2f} by the others, {changed.score:+.2f} with my lessons, most of all by")
+    print(f"my first new mail: {changed.base:+.2f} by the site, {changed.score:+.2f} with my lessons, most of all by")
     print("  " + ", ".join(f"{term} {change:+.2f}" for term, change in changed.terms))
 assert both >= of_others - 0.002

@@ -1,7 +1,7 @@
 """A rare class among many.
 
-Reuters' 90 topics where SUREBAYES_DATA has them, else invented texts of twelve topics. Precision at the top of the
-list is what counts for a class that few documents have.
+Reuters' 90 topics if the folder SUREBAYES_DATA has them, else synthetic texts of twelve topics. For a rare class,
+precision at the top of the list matters most.
 """
 
 import numpy as np

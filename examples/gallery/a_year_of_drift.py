@@ -1,8 +1,8 @@
-"""At most 0.1% false alarms, kept through a year in which the mail changes.
+"""At most 0.1% false alarms, through a year of drift.
 
-A certificate is about mail like the held-out mail. A budget of alarms holds whatever comes: each false alarm costs
-one, each good mail pays a little back, and the threshold rises with the debt. The invented mail drifts all year; the
-truth about a day's mail is known the day after.
+A certificate covers mail like the held-out mail. A budget of alarms covers any mail: each false alarm costs one, each
+good message pays a little back, and the threshold rises with the debt. The synthetic mail drifts all year; the
+correct labels of a day arrive the day after.
 """
 
 import numpy as np
@@ -26,6 +26,8 @@ for start in range(FIRST, len(mails), DAILY):
     in_flight = max(in_flight, int(flagged.sum()))
 
 good = int((~spam[FIRST:]).sum())
-print(f"{alarms} false alarms among {good} good mails; the bound is {BURST} + {RATE:.1%} of them, and those in flight")
+print(
+    f"{alarms} false alarms among {good} good messages; the bound is {BURST} + {RATE:.1%} of them, and those in flight"
+)
 print(f"spam caught: {caught / spam[FIRST:].sum():.1%}; debt left: {budgeted.budget_.debt:.2f} of {BURST}")
 assert alarms <= BURST + RATE * good + in_flight

@@ -1,7 +1,7 @@
 """Certify the scores of another filter.
 
-A promise needs scores and labels only, whoever made them. Here a linear machine stands for the other filter;
-`surebayes audit` does the same for the scores that SpamAssassin, rspamd or bogofilter left in your mail.
+A promise needs only scores and labels, from any classifier. Here a linear model plays the other filter; `surebayes
+audit` does the same for the scores of SpamAssassin, rspamd or bogofilter in your mail.
 """
 
 import numpy as np
@@ -20,4 +20,4 @@ certificate = sb.certify(other.decision_function(X[held_out]), spam[held_out], m
 print(certificate)
 
 above = other.decision_function(X[new]) > certificate.threshold
-print(f"new mail: {(above & ~spam[new]).sum()} of {(~spam[new]).sum()} good mails above the threshold")
+print(f"new mail: {(above & ~spam[new]).sum()} of {(~spam[new]).sum()} good messages above the threshold")

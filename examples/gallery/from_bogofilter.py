@@ -1,10 +1,10 @@
-"""From bogofilter, with what it has counted.
+"""Migrate from bogofilter, with its counts.
 
-Bogofilter keeps words and how many good and spam mails have them, which is enough to start from: `bogoutil -d` writes
-its list, `surebayes import --from bogofilter` makes a filter of it. What it counted can't be forgotten. A threshold
-comes from mail that is set aside as it arrives; because nobody can tell whether bogofilter had learnt some of that,
-the rate is measured and not guaranteed, and the certificate says so. Where bogofilter isn't installed, a list is made
-up here as it would write it.
+Bogofilter stores words with the numbers of good and spam messages that have them, which suffices for a start:
+`bogoutil -d` writes its list, `surebayes import --from bogofilter` makes a filter of it. These counts can't be
+forgotten. The threshold comes from mail that is set aside as it arrives; since bogofilter may have learnt some of it,
+the rate is measured and not guaranteed, and the certificate says so. Without bogofilter, the example writes a list in
+its format.
 """
 
 import os
@@ -23,7 +23,7 @@ known, new = mails[:400], mails[400:]
 
 
 def wordlist(folder: Path) -> bytes:
-    """Return the list of words that bogofilter has after it learnt the known mails, as `bogoutil -d` writes it."""
+    """Return bogofilter's list of words after it learnt the known messages, as `bogoutil -d` writes it."""
     if shutil.which("bogofilter") and shutil.which("bogoutil"):
         for label, flag in (("ham", "-n"), ("spam", "-s")):
             for mail in known:
@@ -51,6 +51,4 @@ with tempfile.TemporaryDirectory() as folder:
         certificate = mine.calibrate(max_fpr=0.02)
         print(certificate)
         alarms = [mine.judge(mail.raw).label == "spam" for mail in new[800:] if mail.truth == "ham"]
-        print(
-            f"{done['learnt']} mails more: {sum(alarms)} of {len(alarms)} good mails that came later are taken for spam"
-        )
+        print(f"{done['learnt']} more messages: {sum(alarms)} of {len(alarms)} later good messages are called spam")

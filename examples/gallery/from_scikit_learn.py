@@ -1,7 +1,7 @@
-"""From scikit-learn: three lines change.
+"""Migrate from scikit-learn: three lines change.
 
-The vectorizer and the classifier are imported from another place, and the last line adds a threshold with a
-promise. The matrix and the predictions are the same as before.
+The vectorizer and the classifier have new imports, and the last line adds a threshold with a promise. The matrix and
+the predictions stay the same.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Mail into folders, 99% of each folder right, and the rest into the inbox.
+"""Mail into folders: 99% of each folder right, the rest into the inbox.
 
-Every class has a promise of its own: of what is called an invoice at least 99% are invoices, with confidence 95%. What
-no class vouches for is `unsure` and stays in the inbox, where a person decides, and the filter learns from that. The
-mail is invented: bills, itineraries and mailing lists, of which one in ten says too little to tell.
+Every class has its own promise: of the messages called invoices at least 99% are invoices, with confidence 95%.
+Messages above no threshold are `unsure` and stay in the inbox for a person to decide, and the filter learns from the
+decision. The mail is synthetic: bills, itineraries and mailing lists, a tenth of them ambiguous.
 """
 
 import random
@@ -22,7 +22,7 @@ dice = random.Random(7)
 
 
 def mail(folder: str) -> bytes:
-    """Invent a mail of a folder."""
+    """Invent a message of a folder."""
     own = [] if dice.random() < 0.1 else dice.choices(WORDS[folder].split(), k=6)
     text = " ".join(dice.sample(own + dice.choices(COMMON, k=10), len(own) + 10))
     return f"From: sender{dice.randrange(10**6)}@example.org\nSubject: {dice.choice(COMMON)}\n\n{text}\n".encode()
@@ -50,7 +50,7 @@ with tempfile.TemporaryDirectory() as place:
             filed[label] += 1
             right[label] += label == truth
         for label, n in sorted(filed.items()):
-            print(f"{label}: {n} mails" + ("" if label == "unsure" else f", {right[label] / n:.2%} right"))
+            print(f"{label}: {n} messages" + ("" if label == "unsure" else f", {right[label] / n:.2%} right"))
         assert all(right[folder] / filed[folder] > 0.985 for folder in WORDS)
         assert 0 < filed["unsure"] < 0.3 * 3000
         unsure = next(document for document in inbox.glob("*.eml"))

@@ -1,6 +1,6 @@
 """The same model from several processes.
 
-Sums add in any order to the same bits, so that documents in parts, on any engine, give the model of one machine.
+Sums have the same bits in any order, so that parts of the documents, on any engine, give the model of one machine.
 """
 
 import surebayes as sb

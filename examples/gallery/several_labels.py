@@ -1,6 +1,6 @@
 """Documents with several labels.
 
-An indicator matrix makes each label one class against the rest; explanations are given for each.
+An indicator matrix makes each label one class against the rest, with explanations for each.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A spam filter in 20 lines.
 
-Train on labelled mail, promise at most 2% false alarms, judge, correct. The mail is invented; put two lists of your
-own in place of it.
+Train on labelled mail, promise at most 2% false alarms, judge, correct. The mail is synthetic; replace it with two
+lists of your own.
 """
 
 import surebayes as sb

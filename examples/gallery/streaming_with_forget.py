@@ -1,7 +1,7 @@
-"""A stream that is learnt and forgotten.
+"""A sliding window over a stream, by learning and forgetting.
 
-Only the last 300 documents count: each new one is learnt, the oldest is forgotten, exactly. The model at any
-time is the one that was trained on the window alone, to the last bit.
+Only the last 300 documents count: each new one is learnt and the oldest is forgotten. The model always equals one
+trained on the window alone, to the last bit.
 """
 
 from collections import deque
