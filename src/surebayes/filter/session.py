@@ -46,6 +46,7 @@ MOST_TOGETHER = 1000
 """Rows of a transaction after which it is committed, even if threads wait to join it."""
 WAIT = 10.0
 """Seconds to wait for the folder's lock, and for rows that another process is about to commit."""
+_LONGEST = 1.0  # seconds for which an open transaction is left to threads that wait to join it
 _POLL = 0.02  # seconds until a waiting thread checks whether it must commit the open transaction itself
 
 
@@ -375,7 +376,10 @@ class Session:
 
     def _wait(self, group: CommitGroup) -> None:
         """Wait until a transaction is committed; raise the error of the commit."""
+        began = time.monotonic()
         while not group.done.wait(_POLL):
+            if self._waiting and time.monotonic() - began < _LONGEST:  # they join as soon as they run
+                continue
             if self.turn.acquire(blocking=False):  # the thread that was about to join may have failed
                 try:
                     self._end_open()
