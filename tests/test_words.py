@@ -9,6 +9,7 @@ import pytest
 from surebayes.cli import commands
 from surebayes.cli.shared.command import walk
 from surebayes.filter.settings import SETTINGS
+from surebayes.server.page import site
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -69,7 +70,7 @@ def columns_of_templates():
 
 def test_headings_of_the_page_use_words_of_the_glossary():
     """A noun of ours in a heading is explained: these are all such nouns, in any form."""
-    ours = {"budget", "drift", "lesson", "lessons", "promise", "threshold", "verdict", "view", "views", "score",
+    ours = {"author", "budget", "drift", "lesson", "promise", "threshold", "verdict", "view", "views", "score",
             "shadow", "label", "version", "alarm", "certificate", "reserve", "layer", "audit"}  # fmt: skip
     explained = " ".join(TERMS)
     for word in ours & set(columns_of_templates()):
@@ -107,3 +108,10 @@ def test_the_list_of_pending_files_only_gets_shorter(tmp_path, monkeypatch, caps
     assert words.keep([finding]) == 0
     assert words.granted() == {"new.py": 1}
     assert words.excess([finding], words.granted()) == []
+
+
+def test_the_guide_of_the_web_page_lists_its_pages():
+    guide = (ROOT / "docs" / "page.md").read_text()
+    for page in site.PAGES:
+        if page.is_listed:
+            assert f"\n| {page.title} | " in guide, page.title
