@@ -278,7 +278,7 @@ def test_budget_cuts_the_search_and_says_so():
     assert tuned.budget_used_up_
     assert tuned.results_["status"].count("tried") == 1
     assert OUT_OF_TIME in tuned.results_["status"]
-    assert repr(tuned.best_estimator_) == "OpinionPoolNB()"
+    assert isinstance(tuned.best_estimator_, OpinionPoolNB)
 
 
 def test_a_search_begins_no_fold_after_its_budget(monkeypatch):
@@ -447,3 +447,43 @@ def test_the_winner_scores_straight_from_text():
     tuned = TunedNB().fit(X, y)
     scores = tuned.best_estimator_.text_scorer(vectorizer).decision_function(texts)
     np.testing.assert_array_equal(tuned.text_scorer(vectorizer).decision_function(texts), scores)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_cut_between_classes_is_placed_where_it_decides_well(classes):
+    rng = np.random.default_rng(5)
+    y = np.repeat(np.arange(classes), [240, *[80] * (classes - 1)])
+    X = rng.poisson(0.3, (len(y), 60))
+    for c in range(classes):
+        X[y == c, 6 * c : 6 * c + 6] += rng.poisson(0.35, (int((y == c).sum()), 6))
+    X[y == 0] += rng.poisson(
+        0.5, (240, 60)
+    )  # long documents of the larger class: sums of log-odds are beside the point
+    order = rng.permutation(len(y))
+    train, test = np.split(order, [len(y) // 2])
+    tuned, plain = (model.fit(X[train], y[train]) for model in (TunedNB(), MultinomialNB()))
+    largest = max(np.bincount(y[test])) / len(test)
+    right = [(model.predict(X[test]) == y[test]).mean() for model in (tuned, plain)]
+    assert right[0] > max(right[1], largest) - 0.03
+    decided = tuned.decision_function(X[test])
+    expected = (decided > 0).astype(int) if classes == 2 else decided.argmax(1)
+    assert tuned.predict(X[test]).tolist() == expected.tolist()
+    assert tuned.best_score_ == max(
+        s for s, how in zip(tuned.results_["mean_score"], tuned.results_["status"]) if how == "tried"
+    )
+
+
+def test_a_useless_cut_is_mended(monkeypatch):
+    rng = np.random.default_rng(6)
+    y = np.arange(300) % 4 == 0
+    X = rng.poisson(0.4, (300, 30))
+    X[y, :5] += rng.poisson(1.0, (75, 5))
+    useless = OpinionPoolNB(prior=[0.0001, 0.9999])  # ranks as well as any, and says one class of everything
+    monkeypatch.setattr(tuning_search, "families", lambda: [useless])
+    monkeypatch.setattr(tuning_search.Search, "tops", lambda self: None)
+    monkeypatch.setattr(tuning_search.Search, "steepness", lambda self: None)
+    monkeypatch.setattr(tuning_search.Search, "reversal", lambda self: None)
+    tuned = TunedNB().fit(X[:200], y[:200])
+    assert (useless.fit(X[:200], y[:200]).predict(X[200:]) == y[200:]).mean() < 0.4
+    assert (tuned.predict(X[200:]) == y[200:]).mean() > 0.75
+    assert (TunedNB(metric="accuracy").fit(X[:200], y[:200]).best_params_["prior"]) == [0.0001, 0.9999]

@@ -36,6 +36,18 @@ def measure_of(metric: Any, classes: NDArray[Any], multilabel: bool) -> Measure:
     return _mean_over_contrasts(lambda y, s: sign * measure(y, s, **parameters))
 
 
+def only_ranks(metric: Any) -> bool:
+    """Whether a measure looks at the ranking alone, and not at what is decided.
+
+    Examples
+    --------
+    >>> only_ranks("auc_0.1"), only_ranks("accuracy")
+    (True, False)
+    """
+    metric = _scorer_named(metric) if isinstance(metric, str) else metric
+    return isinstance(metric, _BaseScorer) and "measure" in metric._kwargs
+
+
 def _scorer_named(name: str) -> Any:
     try:
         return scorers.get_scorer(name)

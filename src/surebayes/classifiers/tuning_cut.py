@@ -1,0 +1,107 @@
+"""Where one class ends: the prior with which a chosen classifier decides best on documents that it has not learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from surebayes.classifiers.base import CountClassifier, log_prior_odds
+from surebayes.classifiers.tuning_counts import Fold
+
+FloatArray = NDArray[np.float64]
+CUTS = 200
+"""Cuts that are tried, evenly spread over the held-out documents."""
+ROUNDS = 3
+"""How often the bias of each of many classes is placed again, given the others."""
+MOST = 30.0
+"""The largest log-odds of a prior."""
+
+
+def with_placed_cut(winner: CountClassifier, folds: Sequence[Fold]) -> CountClassifier:
+    """Return the classifier with the prior that decides best on held-out documents, or as it is.
+
+    What counts is the mean of accuracy and macro F1. A classifier without a prior stays as it is, and so does one
+    that no other prior helps.
+    """
+    if "prior" not in winner.get_params(deep=False) or not folds:
+        return winner
+    before = _judged(winner, folds)
+    shifts = _best_shifts(before)
+    odds = np.mean([log_prior_odds(fold.fitted(winner)) for fold in folds], axis=0) + shifts
+    placed: CountClassifier = clone(winner).set_params(prior=_probabilities(odds))
+    return placed if _worth(_judged(placed, folds)) > _worth(before) else winner
+
+
+Judged = list[tuple[FloatArray, NDArray[np.int64]]]
+"""The scores of the held-out documents of each fold, (documents, contrasts), and their classes."""
+
+
+def _judged(candidate: CountClassifier, folds: Sequence[Fold]) -> Judged:
+    judged = []
+    for fold in folds:
+        scores, members = fold.scores(candidate), fold.members
+        scores = scores if fold.times is None else np.repeat(scores, fold.times, axis=0)
+        truth = members[:, 0].astype(np.int64) if members.shape[1] == 1 else members.argmax(axis=1)
+        judged.append((scores, truth))
+    return judged
+
+
+def _decided(scores: FloatArray) -> NDArray[np.int64]:
+    decided: NDArray[np.int64] = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return decided
+
+
+def _worth(judged: Judged) -> float:
+    """Return the mean of accuracy and macro F1 over all held-out documents."""
+    decided = np.concatenate([_decided(scores) for scores, _ in judged])
+    truth = np.concatenate([classes for _, classes in judged])
+    n = int(max(decided.max(initial=0), truth.max(initial=0))) + 1
+    right = np.bincount(truth[decided == truth], minlength=n)
+    both = np.bincount(truth, minlength=n) + np.bincount(decided, minlength=n)
+    f1 = 2 * right[both > 0] / both[both > 0]
+    return float((right.sum() / max(len(truth), 1) + f1.mean()) / 2)
+
+
+def _best_shifts(judged: Judged) -> FloatArray:
+    """Return what is best added to the score of each contrast."""
+    contrasts = judged[0][0].shape[1]
+    shifts = np.zeros(contrasts)
+    for _ in range(1 if contrasts == 1 else ROUNDS):
+        for c in range(contrasts):
+            shifts[c] = _best_shift(judged, shifts, c)
+    return shifts
+
+
+def _best_shift(judged: Judged, shifts: FloatArray, c: int) -> float:
+    """Return what is best added to one contrast, given what is added to the others."""
+    gaps = []
+    for scores, _ in judged:
+        moved = scores + shifts
+        rest = np.delete(moved, c, axis=1).max(axis=1) if scores.shape[1] > 1 else 0.0
+        gaps.append(rest - scores[:, c])  # what has to be added for the document to be the class's
+    ordered = np.sort(np.concatenate(gaps))
+    places = np.unique(np.linspace(0, len(ordered) - 2, CUTS).astype(int)) if len(ordered) > 1 else np.zeros(0, int)
+    tried = [shifts[c], *((ordered[places] + ordered[places + 1]) / 2)]
+    worth = []
+    for shift in tried:
+        added = shifts.copy()
+        added[c] = shift
+        worth.append(_worth([(scores + added, truth) for scores, truth in judged]))
+    return float(tried[int(np.argmax(worth))])
+
+
+def _probabilities(odds: FloatArray) -> list[float]:
+    """Return probabilities of the classes that have these log-odds, but for a number that all share."""
+    if len(odds) == 1:
+        p = 1 / (1 + np.exp(-np.clip(odds[0], -MOST, MOST)))
+        return [float(1 - p), float(p)]
+    low, high = -MOST - float(odds.max()), MOST - float(odds.min())
+    for _ in range(200):
+        middle = (low + high) / 2
+        total = float((1 / (1 + np.exp(-np.clip(odds + middle, -MOST, MOST)))).sum())
+        low, high = (middle, high) if total < 1 else (low, middle)
+    p = 1 / (1 + np.exp(-np.clip(odds + low, -MOST, MOST)))
+    return [float(value) for value in p / p.sum()]
