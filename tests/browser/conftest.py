@@ -62,7 +62,7 @@ def prepared(tmp_path_factory, mails):
 @pytest.fixture
 def site(prepared, tmp_path):
     """A server without tokens, for a test of its own."""
-    with Server(shutil.copytree(prepared, tmp_path / "filter"), doors=("http",)) as running:
+    with Server(shutil.copytree(prepared, tmp_path / "filter"), listeners=("http",)) as running:
         running.url = f"http://127.0.0.1:{running.ports['http']}"
         yield running
 
@@ -73,7 +73,7 @@ def guarded(prepared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     tokens = folder / "tokens"
     tokens.write_text("".join(f"{hashlib.sha256(t.encode()).hexdigest()} {role}\n" for t, role in TOKENS.items()))
-    with Server(shutil.copytree(prepared, folder / "filter"), "--tokens", tokens, doors=("http",)) as running:
+    with Server(shutil.copytree(prepared, folder / "filter"), "--tokens", tokens, listeners=("http",)) as running:
         running.url = f"http://127.0.0.1:{running.ports['http']}"
         yield running
 
@@ -86,7 +86,7 @@ def peopled(prepared, mails, tmp_path):
     lines.append(f"{hashlib.sha256(b'ann').hexdigest()} teach ann\n")
     tokens.write_text("".join(lines))
     flags = ("--users", tmp_path / "users", "--tokens", tokens)
-    with Server(shutil.copytree(prepared, tmp_path / "filter"), *flags, doors=("http",)) as running:
+    with Server(shutil.copytree(prepared, tmp_path / "filter"), *flags, listeners=("http",)) as running:
         running.url = f"http://127.0.0.1:{running.ports['http']}"
         running.users = tmp_path / "users"
         headers = {"Authorization": "Bearer keeper", "Content-Type": "message/rfc822", "X-Surebayes-User": "ann"}

@@ -35,6 +35,6 @@ def program():
 def server(trained, tmp_path_factory):  # noqa: F811
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("served") / "filter")
     socket = tmp_path_factory.mktemp("sockets") / "spamd.sock"
-    with Server(folder) as running, Server(folder, "--spamd", f"unix:{socket}", doors=()) as beside:
+    with Server(folder) as running, Server(folder, "--spamd", f"unix:{socket}", listeners=()) as beside:
         running.socket, running.beside = socket, beside
         yield running

@@ -211,12 +211,12 @@ virtual_mailbox_limit = 0
         for name in services:
             wait_for_port(self.ports[name])
 
-    def send(self, door, recipient, mail):
+    def send(self, listener, recipient, mail):
         """Send a mail with swaks."""
         path = self.folder / "to-send"
         path.write_bytes(mail.replace(b"\r\n", b"\n"))
         done = subprocess.run(
-            ["swaks", "--server", f"127.0.0.1:{self.ports[door]}", "--from", "ann@example.org", "--to", recipient,
+            ["swaks", "--server", f"127.0.0.1:{self.ports[listener]}", "--from", "ann@example.org", "--to", recipient,
              "--data", f"@{path}", "--timeout", "60"],
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip

@@ -121,7 +121,7 @@ def test_persons(program, trained, mails, tmp_path):
     folder, path = shutil.copytree(trained, tmp_path / "filter"), tmp_path / "mail.eml"
     path.write_bytes(mails["ham"])
     with Server(folder, "--users", tmp_path / "users") as server:
-        spamd, http = (f"127.0.0.1:{server.ports[door]}" for door in ("spamd", "http"))
+        spamd, http = (f"127.0.0.1:{server.ports[listener]}" for listener in ("spamd", "http"))
 
         def points(user):
             words = [program("spamc"), "-d", "127.0.0.1", "-p", spamd.partition(":")[2], "-u", user, "-c"]

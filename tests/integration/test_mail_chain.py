@@ -18,8 +18,8 @@ def chain(program, trained, tmp_path_factory):
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("chain") / "filter")
     with Lab() as lab:
         path = lab.folder / "spamd.sock"
-        with Server(folder, doors=("http", "spamd", "milter")) as server, \
-                Server(folder, "--spamd", f"unix:{path}", doors=()) as beside:  # fmt: skip
+        with Server(folder, listeners=("http", "spamd", "milter")) as server, \
+                Server(folder, "--spamd", f"unix:{path}", listeners=()) as beside:  # fmt: skip
             path.chmod(0o666)
             lab.dovecot(dovecot, path)
             milter = lab.folder / "spamass.sock"
@@ -58,11 +58,11 @@ def verdict(lab, mail):
         return client.post("/v1/classify", content=mail, headers={"Content-Type": "message/rfc822"}).json()
 
 
-@pytest.mark.parametrize("door", ["own", "spamass"])
-def test_spam_goes_to_junk_and_ham_to_the_inbox(chain, mails, door):
-    user = f"{door}@test.example"
+@pytest.mark.parametrize("listener", ["own", "spamass"])
+def test_spam_goes_to_junk_and_ham_to_the_inbox(chain, mails, listener):
+    user = f"{listener}@test.example"
     for label in ("spam", "ham"):
-        code, reply = chain.send(door, user, mails[label])
+        code, reply = chain.send(listener, user, mails[label])
         assert code == 0, reply + chain.log("postfix")
     client = chain.imap(user)
     (junk,) = waiting(client, "Junk")
@@ -125,7 +125,7 @@ def test_a_rejecting_milter(chain, trained, mails, tmp_path, program):
     import shutil
 
     folder = shutil.copytree(trained, tmp_path / "filter")
-    with Lab() as lab, Server(folder, "--milter-action", "reject", doors=("milter",)) as server:
+    with Lab() as lab, Server(folder, "--milter-action", "reject", listeners=("milter",)) as server:
         lab.ports["lmtp"] = chain.ports["lmtp"]
         lab.postfix(program("postfix"), own=[f"smtpd_milters=inet:127.0.0.1:{server.ports['milter']}"])
         code, reply = lab.send("own", "reject@test.example", mails["spam"])
@@ -184,7 +184,7 @@ def test_the_ready_files_of_postfix(chain, mails, program, tmp_path):
     folder = shutil.copytree(chain.server.folder, tmp_path / "filter")
     with Lab() as lab:
         milter, spamd = lab.folder / "milter.sock", lab.folder / "spamd.sock"
-        with Server(folder, "--milter", f"unix:{milter}", "--spamd", f"unix:{spamd}", doors=()):
+        with Server(folder, "--milter", f"unix:{milter}", "--spamd", f"unix:{spamd}", listeners=()):
             for path in (milter, spamd):
                 path.chmod(0o666)
             lab.ports["lmtp"] = chain.ports["lmtp"]
@@ -203,10 +203,10 @@ def test_the_ready_files_of_postfix(chain, mails, program, tmp_path):
                 f'#!/bin/sh\nexec swaks --server 127.0.0.1:{lab.ports["plain"]} --from "$2" --to "$4" --data - >&2\n'
             )
             again.chmod(0o755)
-            for door in ("before", "after"):
-                code, reply = lab.send(door, f"{door}@test.example", mails["spam"])
+            for listener in ("before", "after"):
+                code, reply = lab.send(listener, f"{listener}@test.example", mails["spam"])
                 assert code == 0, reply
-                client = chain.imap(f"{door}@test.example")
+                client = chain.imap(f"{listener}@test.example")
                 assert wait_until(lambda c=client: found(c, "Junk"), 60), lab.log("postfix")
                 client.logout()
 

@@ -176,7 +176,7 @@ def test_the_systemd_unit_starts_the_server(trained, tmp_path, mails):
     flags = [w.replace("/run/surebayes", str(run)).replace("127.0.0.1:8025", "127.0.0.1:0") for w in words[4:]]
     assert words[:3] == ["/usr/bin/surebayes", "serve", "-m"]
     try:
-        with Server(folder, *flags, doors=()) as server:
+        with Server(folder, *flags, listeners=()) as server:
             assert wait_until((run / "spamd.sock").exists)
             with server.http() as client:
                 assert client.get("/readyz").status_code == 200

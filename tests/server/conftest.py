@@ -14,7 +14,7 @@ def folder(trained, tmp_path):  # noqa: F811
 
 @pytest.fixture(scope="module")
 def server(trained, tmp_path_factory):  # noqa: F811
-    """A server with every door, for tests that leave it as it was."""
+    """A server with every listener, for tests that leave it as it was."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("served") / "filter")
     with Server(folder) as running:
         yield running

@@ -19,9 +19,9 @@ WAIT = 60
 class Server:
     """`surebayes serve` on free ports of loopback."""
 
-    def __init__(self, folder, *flags, doors=("http", "spamd", "milter"), env=None):
+    def __init__(self, folder, *flags, listeners=("http", "spamd", "milter"), env=None):
         self.folder = folder
-        words = [word for door in doors for word in (f"--{door}", "127.0.0.1:0")]
+        words = [word for listener in listeners for word in (f"--{listener}", "127.0.0.1:0")]
         self.process = subprocess.Popen(
             [*SCRIPT, "serve", "-m", os.fspath(folder), *words, *map(str, flags)],
             stderr=subprocess.PIPE, env=env or clean_environment(),
@@ -62,12 +62,12 @@ class Server:
     def http(self, **options):
         return httpx.Client(base_url=f"http://127.0.0.1:{self.ports['http']}", timeout=WAIT, **options)
 
-    def connect(self, door):
-        return socket.create_connection(("127.0.0.1", self.ports[door]), timeout=WAIT)
+    def connect(self, listener):
+        return socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=WAIT)
 
-    def ask(self, door, request, end=True):
+    def ask(self, listener, request, end=True):
         """Send bytes, and return everything that comes back until the server ends."""
-        with self.connect(door) as connection:
+        with self.connect(listener) as connection:
             with contextlib.suppress(OSError):  # whoever is refused may be cut off while still sending
                 connection.sendall(request)
                 if end:

@@ -214,7 +214,7 @@ def test_a_token_that_was_taken_back_is_refused_by_the_next_request(folder, toke
         return [client.get("/v1/status", headers={"Authorization": f"Bearer {t}"}).status_code for t in ROLE_OF]
 
     left = line("reads", "read")
-    with Server(folder, "--tokens", tokens, doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--tokens", tokens, listeners=("http",)) as server, server.http() as client:
         assert statuses(client) == [200, 200, 200]
         for text, expected in (
             (left, [200, 401, 401]),
@@ -234,7 +234,7 @@ def test_a_token_that_was_taken_back_is_refused_by_the_next_request(folder, toke
 
 def test_roles(folder, tokens, mails):
     statuses = {}
-    with Server(folder, "--tokens", tokens, doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--tokens", tokens, listeners=("http",)) as server, server.http() as client:
         for token in ("", "wrong", "reads", "teaches", "rules"):
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             statuses[token] = [
@@ -261,7 +261,7 @@ def test_roles(folder, tokens, mails):
 
 
 def test_a_mail_never_gets_into_the_log(folder, mails):
-    with Server(folder, "--log-level", "debug", doors=("http", "spamd")) as server:
+    with Server(folder, "--log-level", "debug", listeners=("http", "spamd")) as server:
         server.spamd("CHECK", mails["spam"])
         server.spamd("TELL", mails["ham"], Set="local", Message_class="ham")
     body = mails["spam"].decode("latin-1").replace("\r\n", "\n").split("\n\n")[1].split()

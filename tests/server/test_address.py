@@ -44,18 +44,18 @@ def test_other_addresses_may_do_nothing(folder, mails):
     if address.startswith("127."):
         pytest.skip("this machine has loopback alone")
     flags = ("--http", "0.0.0.0:0", "--spamd", "0.0.0.0:0", "--milter", "0.0.0.0:0")
-    with Server(folder, *flags, doors=()) as server:
+    with Server(folder, *flags, listeners=()) as server:
         ports = {e["door"]: int(e["at"][0].rpartition(":")[2]) for e in server.events if e["event"] == "listening"}
         replies = {}
-        for door, request in (
+        for listener, request in (
             ("http", b"GET /v1/status HTTP/1.0\r\n\r\n"),
             ("spamd", b"PING SPAMC/1.5\r\n\r\n"),
             ("milter", b"\0\0\0\rO\0\0\0\6\0\0\1\xff\0\x1f\xff\xff"),
         ):
-            with socket.create_connection((address, ports[door]), timeout=60) as connection:
+            with socket.create_connection((address, ports[listener]), timeout=60) as connection:
                 connection.sendall(request)
                 connection.shutdown(socket.SHUT_WR)
-                replies[door] = read_all(connection)
+                replies[listener] = read_all(connection)
     assert replies["http"].startswith(b"HTTP/1.1 403")
     assert replies["spamd"].startswith(b"SPAMD/1.0 77 EX_NOPERM")
     assert replies["milter"] == b""
@@ -101,5 +101,5 @@ def test_other_addresses_get_advice(text, advice):
 
 def test_postfix_own_spelling_on_the_command_line(folder, tmp_path):
     flags = ("--milter", "inet:127.0.0.1:0", "--spamd", f"unix:{tmp_path / 'a.sock'}")
-    with Server(folder, *flags, doors=()) as server:
+    with Server(folder, *flags, listeners=()) as server:
         assert server.ports["milter"]

@@ -167,7 +167,7 @@ def test_no_forged_field_comes_through(server, mails, count):
 def test_forged_fields_beyond_memory_are_an_error(folder, mails, on_error, ending):
     """More names than the server holds: the mail is treated as `--milter-error` says."""
     flags = ("--milter-error", on_error, "--max-size", "4096")
-    with Server(folder, *flags, doors=("milter",)) as server, server.connect("milter") as connection:
+    with Server(folder, *flags, listeners=("milter",)) as server, server.connect("milter") as connection:
         postfix = MailServer(connection)
         block = postfix_packet(b"X-Spam-" + b"a" * 60_000) * 10
         for _ in range(500):

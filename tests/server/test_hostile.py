@@ -30,9 +30,9 @@ def works(server, mails):
     return wait_until(answers)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_random_bytes(server, mails, door):
-    chance = random.Random(door)
+@pytest.mark.parametrize("listener", DOORS)
+def test_random_bytes(server, mails, listener):
+    chance = random.Random(listener)
     starts = [
         b"",
         b"CHECK SPAMC/1.5\r\n",
@@ -41,7 +41,7 @@ def test_random_bytes(server, mails, door):
     ]
     for _ in range(60):
         noise = chance.choice(starts) + chance.randbytes(chance.choice([1, 10, 1000, 70_000]))
-        server.ask(door, noise)
+        server.ask(listener, noise)
     assert works(server, mails)
 
 
@@ -67,7 +67,7 @@ def impatient(trained, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("door", "start", "reply"),
+    ("listener", "start", "reply"),
     [
         ("http", b"", b"HTTP/1.1 408"),
         ("http", b"POST /v1/classify HTTP/1.1\r\nHost: loc", b"HTTP/1.1 408"),
@@ -79,8 +79,8 @@ def impatient(trained, tmp_path_factory):
         ("milter", packet(b"O", b"\0\0\0\6\0\0\1\xff\0\x1f\xff\xff") + packet(b"L", b"A\0b\0"), b"\0\0\0\rO"),
     ],
 )  # fmt: skip
-def test_a_client_that_stops_sending_is_let_go(impatient, mails, door, start, reply):
-    with impatient.connect(door) as connection:
+def test_a_client_that_stops_sending_is_let_go(impatient, mails, listener, start, reply):
+    with impatient.connect(listener) as connection:
         connection.sendall(start)
         began = time.monotonic()
         assert read_all(connection).startswith(reply)
@@ -159,11 +159,11 @@ LASTING = {"http: requests at once", "milter: offers", "milter: macros", "milter
 """Where a client that takes its time is in order: one request after the other, a long SMTP session."""
 
 
-def poured(server, door, start, piece, pause=0.0):
+def poured(server, listener, start, piece, pause=0.0):
     """Send without end, as a client that reads what comes; return the seconds until the server has enough."""
     block = piece if pause else piece * (65536 // len(piece))
     began, left = time.monotonic(), start
-    with server.connect(door) as connection, contextlib.suppress(ConnectionError):
+    with server.connect(listener) as connection, contextlib.suppress(ConnectionError):
         connection.setblocking(False)
         while time.monotonic() < began + 40:
             readable, writable, _ = select.select([connection], [connection], [], 1)
@@ -188,8 +188,8 @@ def test_a_flood_in_any_state_ends_in_bounded_memory(impatient, mails, state):
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [state for state in STATES if state not in LASTING])
 def test_a_trickle_in_any_state_ends_in_time(impatient, mails, state):
-    door, start, piece = STATES[state]
-    assert poured(impatient, door, start, piece, pause=0.1) < 15
+    listener, start, piece = STATES[state]
+    assert poured(impatient, listener, start, piece, pause=0.1) < 15
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -218,15 +218,15 @@ def test_a_head_without_end_is_refused(impatient, mails):
     assert works(impatient, mails)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_half_closed_and_gone(impatient, mails, door):
+@pytest.mark.parametrize("listener", DOORS)
+def test_half_closed_and_gone(impatient, mails, listener):
     for start in (
         b"",
         b"CHECK SPAMC/1.5\r\n",
         b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nab",
     ):
-        impatient.ask(door, start)
-        with impatient.connect(door) as connection:  # gone without a word: the server finds a reset
+        impatient.ask(listener, start)
+        with impatient.connect(listener) as connection:  # gone without a word: the server finds a reset
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             connection.sendall(start or b"x")
     assert works(impatient, mails)
@@ -287,7 +287,7 @@ def test_five_thousand_idle_connections(folder, mails):
 
 
 def test_rate(folder, mails):
-    with Server(folder, "--request-rate", "0.5", doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--request-rate", "0.5", listeners=("http",)) as server, server.http() as client:
         answers = [client.post("/v1/classify", content=mails["ham"], headers=MAIL) for _ in range(8)]
         assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 3
         assert answers[-1].headers["retry-after"]
@@ -296,7 +296,7 @@ def test_rate(folder, mails):
 
 def test_no_room_on_the_disk(folder, mails):
     """A lesson that can't be written is refused, and judging goes on; with room again it is taken."""
-    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, listeners=("http", "spamd")) as server, server.http() as client:
         teach = {"content": mails["ham"], "headers": MAIL}
         assert client.post("/v1/learn?as=ham", **teach).json() == {"outcome": "learnt"}
         soft_hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
@@ -315,7 +315,7 @@ def test_a_locked_journal_keeps_nobody_from_judging(folder, mails):
     import sqlite3
 
     journal = next(folder.glob("journal*"))
-    with Server(folder, "--timeout", "2", doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, "--timeout", "2", listeners=("http", "spamd")) as server, server.http() as client:
         client.post("/v1/learn?as=ham", content=mails["ham"], headers=MAIL)
         other = sqlite3.connect(journal, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

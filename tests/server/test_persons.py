@@ -1,4 +1,4 @@
-"""Persons on the server: each has a layer, made at the first lesson, used by every door, and forgotten whole."""
+"""Persons on the server: each has a layer, made at the first lesson, used by every listener, and forgotten whole."""
 
 import hashlib
 import os
@@ -61,7 +61,7 @@ def test_a_lesson_is_its_persons_alone(folder, users, mails):
         assert client.get("/v1/people").json()["people"][0]["lessons"] == 1
 
 
-def test_every_door_knows_the_person(folder, users, mails):
+def test_every_listener_knows_the_person(folder, users, mails):
     raw = mails["ham"]
     with Server(folder, "--users", users) as server, server.http() as client:
 
@@ -133,7 +133,7 @@ def test_without_persons_a_name_only_says_who_teaches(server, mails):
 
 def test_a_token_for_a_person_acts_only_for_them(folder, users, mails, tmp_path):
     tokens = grants(tmp_path, ("anns", "admin ann"), ("bobs", "read bob"), ("all", "admin"))
-    with Server(folder, "--users", users, "--tokens", tokens, doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--users", users, "--tokens", tokens, listeners=("http",)) as server, server.http() as client:
 
         def ask(method, path, token, **more):
             headers = {**MAIL, "Authorization": f"Bearer {token}", **more.pop("headers", {})}
@@ -167,7 +167,7 @@ def test_a_token_for_a_person_acts_only_for_them(folder, users, mails, tmp_path)
 
 def test_a_person_is_forgotten_whole(folder, users):
     secret = mail(b"zanzibarine quokkas", 1)
-    with Server(folder, "--users", users, "--workers", 2, doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--users", users, "--workers", 2, listeners=("http",)) as server, server.http() as client:
         assert client.post("/v1/classify?user=ann", content=secret, headers=MAIL).status_code == 200
         assert client.post("/v1/learn?as=spam&user=ann", content=secret, headers=MAIL).status_code == 200
         assert client.get("/v1/verdicts?subject=ZANZIBARINE").json()["verdicts"]
@@ -195,7 +195,7 @@ def test_a_person_is_forgotten_whole(folder, users):
 
 def test_a_quota_is_kept(folder, users):
     flags = ("--users", users, "--quota-lessons", 2)
-    with Server(folder, *flags, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, *flags, listeners=("http", "spamd")) as server, server.http() as client:
         codes = [
             client.post("/v1/learn?as=spam&user=ann", content=mail(b"number %d" % n, n), headers=MAIL).status_code
             for n in range(3)
@@ -207,7 +207,7 @@ def test_a_quota_is_kept(folder, users):
 
 def test_a_first_lesson_that_is_refused_leaves_no_layer(folder, users):
     flags = ("--users", users, "--quota-bytes", 1)
-    with Server(folder, *flags, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, *flags, listeners=("http", "spamd")) as server, server.http() as client:
         assert client.post("/v1/learn?as=spam&user=ann", content=mail(b"x"), headers=MAIL).status_code == 507
         assert client.post("/v1/learn?as=eggs&user=ann", content=mail(b"x"), headers=MAIL).status_code == 422
         assert b" 77 " in server.spamd("TELL", mail(b"more", 9), User="ann", Message_class="spam", Set="local")

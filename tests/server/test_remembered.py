@@ -21,7 +21,7 @@ def mail(number, sender=b"bob@example.org", subject=b"lunch", more=b""):
 
 @pytest.fixture
 def running(folder):
-    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, listeners=("http", "spamd")) as server, server.http() as client:
         yield server, client
 
 
@@ -141,7 +141,7 @@ def test_versions_differ_and_mails_are_erased(running, folder):
 
 
 def test_workers_share_what_is_remembered(folder):
-    with Server(folder, "--workers", 2, doors=("http",)) as server:
+    with Server(folder, "--workers", 2, listeners=("http",)) as server:
         for number in range(20):
             with server.http() as client:
                 judge(client, mail(number))
@@ -159,7 +159,7 @@ def test_workers_share_what_is_remembered(folder):
 
 def test_it_can_be_turned_off_and_is_bounded(folder):
     flags = ("--remember-most", 1000, "--remember-bytes", 2**20, "--remember-days", 1)
-    with Server(folder, *flags, doors=("http",)) as server, server.http() as client:
+    with Server(folder, *flags, listeners=("http",)) as server, server.http() as client:
         judge(client, mail(1))
         facts = client.get("/v1/status").json()["remembered"]
         assert (facts["keep_most"], facts["keep_bytes"], facts["keep_days"]) == (1000, 2**20, 1.0)
@@ -167,7 +167,7 @@ def test_it_can_be_turned_off_and_is_bounded(folder):
         for _ in range(2):
             client.post("/v1/classify?remember=true", json={"documents": texts})
         assert client.get("/v1/status").json()["remembered"]["bytes"] < 2**21
-    with Server(folder, "--no-remember", doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--no-remember", listeners=("http",)) as server, server.http() as client:
         count = client.get("/v1/status").json()["remembered"]["verdicts"]
         judge(client, mail(100_001))
         facts = client.get("/v1/status").json()["remembered"]
@@ -199,7 +199,7 @@ def test_every_filter_of_the_list_lists_what_it_says(folder):
     with sb.Filter.open(folder) as mine:
         mine.remember(True, details=True)
         fill(mine, 3000)
-    with Server(folder, doors=("http",)) as server, server.http() as client:
+    with Server(folder, listeners=("http",)) as server, server.http() as client:
         for params, listed in (
             ({}, 50), ({"sender": "nobody has this"}, 0), ({"sender": "PERSON 17 <"}, 3),
             ({"subject": "number 17 of"}, 1),
@@ -233,13 +233,13 @@ def fill(mine, n):
 @pytest.mark.parametrize("trouble", ["locked", "damaged", "read-only"])
 def test_a_memory_in_trouble_keeps_nobody_from_judging_and_teaching(folder, mails, trouble):
     path = folder / "verdicts.sqlite"
-    with Server(folder, doors=("http",)) as server, server.http() as client:
+    with Server(folder, listeners=("http",)) as server, server.http() as client:
         judge(client, mail(0))
         assert len(client.get("/v1/verdicts").json()["verdicts"]) == 1
     if trouble == "damaged":
         path.write_bytes(b"not a database")
     other = sqlite3.connect(path, isolation_level=None)
-    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, listeners=("http", "spamd")) as server, server.http() as client:
         if trouble == "locked":
             other.execute("BEGIN IMMEDIATE")
         if trouble == "read-only":

@@ -138,11 +138,11 @@ def _mail(model: str, addresses: Mapping[str, str | None]) -> list[Finding]:
     from surebayes.server.mail.proof import prove
 
     stored = settings.resolve(model)
-    texts = {door: addresses[door] or stored[door].value for door in ("http", "spamd", "milter")}
-    doors = {door: Address.parse(text) for door, text in texts.items() if text}
-    if not doors:
-        doors = {"http": Address.parse("127.0.0.1:8025")}
-    links = prove(doors, model, token=os.environ.get("SUREBAYES_TOKEN", ""))
+    texts = {listener: addresses[listener] or stored[listener].value for listener in ("http", "spamd", "milter")}
+    listeners = {listener: Address.parse(text) for listener, text in texts.items() if text}
+    if not listeners:
+        listeners = {"http": Address.parse("127.0.0.1:8025")}
+    links = prove(listeners, model, token=os.environ.get("SUREBAYES_TOKEN", ""))
     return [Finding(f"mail: {link.name}", "ok" if link.holds else "problem", link.detail) for link in links]
 
 

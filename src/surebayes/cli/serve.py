@@ -85,7 +85,7 @@ def serve(
     from surebayes.server.process.serving import serve as run
 
     listen = {"http": http, "spamd": spamd, "milter": milter}
-    doors = {door: Address.parse(text) for door, text in listen.items() if text}
-    if not doors and not os.environ.get("LISTEN_FDS"):
-        doors = {"http": Address.parse(DEFAULT)}
-    ctx.exit(run(Options(model, users, doors, **{name: rest[name] for name in _NAMES})))
+    listeners = {listener: Address.parse(text) for listener, text in listen.items() if text}
+    if not listeners and not os.environ.get("LISTEN_FDS"):
+        listeners = {"http": Address.parse(DEFAULT)}
+    ctx.exit(run(Options(model, users, listeners, **{name: rest[name] for name in _NAMES})))

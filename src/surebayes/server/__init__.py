@@ -1,5 +1,5 @@
-"""The server: HTTP, SPAMD, rspamd's HTTP and milter, each a door to one Filter.
+"""The server: HTTP, SPAMD, rspamd's HTTP and milter, each a listener to one Filter.
 
-A door turns bytes into one call of `surebayes.server.service.Service` and its answer into bytes; what is judged,
+A listener turns bytes into one call of `surebayes.server.service.Service` and its answer into bytes; what is judged,
 counted, limited and logged is the same behind all of them. Needs the extra ``surebayes[server]``.
 """

@@ -1,4 +1,4 @@
-"""Where a door listens: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
+"""Where a listener listens: ``host:port`` or ``unix:PATH``, bound here or handed over by systemd."""
 
 from __future__ import annotations
 
@@ -81,35 +81,35 @@ def _bind_port(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
         0
     ]
-    listener = socket.socket(family, kind, protocol)
+    sock = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(BACKLOG)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(BACKLOG)
     except OSError:
-        listener.close()
+        sock.close()
         raise
-    listener.setblocking(False)
-    return listener
+    sock.setblocking(False)
+    return sock
 
 
 def _bind_unix(path: str) -> socket.socket:
     """Bind a unix socket for this user and group; one that a server left behind is replaced, one in use is not."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_dead_socket(path):
             os.unlink(path)
         before = os.umask(0o117)
         try:
-            listener.bind(path)
+            sock.bind(path)
         finally:
             os.umask(before)
-        listener.listen(BACKLOG)
+        sock.listen(BACKLOG)
     except OSError:
-        listener.close()
+        sock.close()
         raise
-    listener.setblocking(False)
-    return listener
+    sock.setblocking(False)
+    return sock
 
 
 def _is_dead_socket(path: str) -> bool:
@@ -137,22 +137,22 @@ def unlink(address: Address) -> None:
 
 
 def handed_over(environ: dict[str, str] | None = None) -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd listens at for this process, by door.
+    """Return the sockets that systemd listens at for this process, by listener.
 
-    ``FileDescriptorName=`` of the socket unit names the door: http, spamd or milter; without a name it is http.
+    ``FileDescriptorName=`` of the socket unit names the listener: http, spamd or milter; without a name it is http.
     """
     source = os.environ if environ is None else environ
     if source.get("LISTEN_PID") != str(os.getpid()) or not source.get("LISTEN_FDS", "").isdigit():
         return {}
     names = source.get("LISTEN_FDNAMES", "").split(":")
-    doors: dict[str, list[socket.socket]] = {}
+    listeners: dict[str, list[socket.socket]] = {}
     for k in range(int(source["LISTEN_FDS"])):
         name = names[k].removesuffix(".socket") if k < len(names) else ""
-        listener = socket.socket(fileno=FIRST_FD + k)
-        listener.setblocking(False)
-        door = next((door for door in ("spamd", "milter", "http") if door in name), "http")
-        doors.setdefault(door, []).append(listener)
-    return doors
+        sock = socket.socket(fileno=FIRST_FD + k)
+        sock.setblocking(False)
+        listener = next((listener for listener in ("spamd", "milter", "http") if listener in name), "http")
+        listeners.setdefault(listener, []).append(sock)
+    return listeners
 
 
 def is_local(peer: object) -> bool:

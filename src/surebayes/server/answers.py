@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 SHOWN = 100
 """Persons in status and metrics: those who were taught last."""
-DOOR = "http"
+LISTENER = "http"
 
 
 class Answers(ABC):
@@ -56,7 +56,9 @@ class Answers(ABC):
         """Whether a person has been taught anything."""
 
     @abstractmethod
-    def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None, person: str | None = None) -> None:
+    def _count_lessons(
+        self, outcomes: Sequence[str], listener: str, label: str | None, person: str | None = None
+    ) -> None:
         """Count what became of lessons."""
 
     def _is_without_layer(self, person: str | None) -> bool:
@@ -104,7 +106,7 @@ class Answers(ABC):
                 return mine.undo(version, who or person)
 
         outcome = await self.lesson(work)
-        self._count_lessons([outcome], DOOR, None, person)
+        self._count_lessons([outcome], LISTENER, None, person)
         return outcome
 
     async def calibrate(self, positive: str | None = None, person: str | None = None, **terms: Any) -> dict[str, Any]:
@@ -199,7 +201,7 @@ class Answers(ABC):
                 return self._filter.tell(number, label, who or of, mine), of
 
         outcome, of = await self.lesson(work)
-        self._count_lessons([outcome], DOOR, label, of)
+        self._count_lessons([outcome], LISTENER, label, of)
         return outcome
 
     async def untell(self, number: int, who: str | None = None, person: str | None = None) -> str:
@@ -211,7 +213,7 @@ class Answers(ABC):
                 return self._filter.untell(number, who or of, mine), of
 
         outcome, of = await self.lesson(work)
-        self._count_lessons([outcome], DOOR, None, of)
+        self._count_lessons([outcome], LISTENER, None, of)
         return outcome
 
     async def compared(self, person: str | None = None) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ class Options:
         The filter's folder.
     users : str or None
         The folder of persons, each with a layer of their own on the filter.
-    doors : dict of str to Address
+    listeners : dict of str to Address
         "http", "spamd" and "milter": where each listens.
     workers : int
         Processes.
@@ -65,7 +65,7 @@ class Options:
 
     model: str
     users: str | None = None
-    doors: dict[str, Address] = field(default_factory=dict)
+    listeners: dict[str, Address] = field(default_factory=dict)
     workers: int = 1
     tokens: str | None = None
     max_size: int = 64 * 2**20

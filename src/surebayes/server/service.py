@@ -1,4 +1,4 @@
-"""What every door calls: the filter, or a person's layer, judged and taught in threads; limits, counters and log."""
+"""What every listener calls: the filter, or a person's layer, judged and taught in threads; limits, counters and log."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Service(Answers):
         return await self._in_time(gather)
 
     async def verdicts(
-        self, documents: Sequence[bytes | str], door: str, person: str | None = None, remember: bool = True
+        self, documents: Sequence[bytes | str], listener: str, person: str | None = None, remember: bool = True
     ) -> list[Verdict]:
         """Judge documents, for a person or for nobody in particular."""
         if not documents:
@@ -233,19 +233,19 @@ class Service(Answers):
         else:
             verdicts = await self._run(self._judges, judge_all)
         seconds = time.perf_counter() - began
-        self.counters.seconds.labels(door).observe(seconds / max(len(verdicts), 1))
+        self.counters.seconds.labels(listener).observe(seconds / max(len(verdicts), 1))
         for verdict in verdicts:
-            self.counters.verdicts.labels(door, verdict.label).inc()
+            self.counters.verdicts.labels(listener, verdict.label).inc()
             self.log(
-                "info", "judged", door=door, label=verdict.label, score=round(verdict.score, 4),
+                "info", "judged", door=listener, label=verdict.label, score=round(verdict.score, 4),
                 threshold=round(verdict.threshold, 4), fingerprint=verdict.fingerprint, model=verdict.model,
                 seconds=round(seconds, 6), **({"person": person} if person else {}),
             )  # fmt: skip
         return verdicts
 
-    async def judge_mail(self, mail: bytes, door: str, person: str | None = None) -> Judgement:
-        """Judge a mail on its way, for a door that may mark it."""
-        (verdict,) = await self.verdicts([mail], door, person)
+    async def judge_mail(self, mail: bytes, listener: str, person: str | None = None) -> Judgement:
+        """Judge a mail on its way, for a listener that may mark it."""
+        (verdict,) = await self.verdicts([mail], listener, person)
         positive = verdict.label not in (self.classes[0], UNSURE)
         changed = self.surge.record(positive)
         if changed is not None:
@@ -256,7 +256,12 @@ class Service(Answers):
         return Judgement(verdict, positive, marks, not self.options.shadow, len(self.classes) > 2)
 
     async def teach(
-        self, documents: Sequence[bytes | str], label: str, door: str, who: str | None = None, person: str | None = None
+        self,
+        documents: Sequence[bytes | str],
+        label: str,
+        listener: str,
+        who: str | None = None,
+        person: str | None = None,
     ) -> list[str]:
         """Teach documents; every one is on disk when this returns."""
         if label not in self.classes:
@@ -272,11 +277,11 @@ class Service(Answers):
                 ]
 
         outcomes = await self._run(self._teachers, teach_all)
-        self._count_lessons(outcomes, door, label, person)
+        self._count_lessons(outcomes, listener, label, person)
         return outcomes
 
     async def forget(
-        self, documents: Sequence[bytes | str], door: str, who: str | None = None, person: str | None = None
+        self, documents: Sequence[bytes | str], listener: str, who: str | None = None, person: str | None = None
     ) -> list[str]:
         """Undo the learning of documents; what a person was taught, if one is named."""
         if not documents:
@@ -293,7 +298,7 @@ class Service(Answers):
             return forgotten
 
         outcomes = await self._run(self._teachers, forget_all)
-        self._count_lessons(outcomes, door, None, person)
+        self._count_lessons(outcomes, listener, None, person)
         return outcomes
 
     async def ask(
@@ -325,21 +330,23 @@ class Service(Answers):
 
     # ---- what is told about it
 
-    def failed(self, door: str, error: BaseException) -> None:
+    def failed(self, listener: str, error: BaseException) -> None:
         """Count and log a request that came to nothing."""
         if isinstance(error, Refused):
-            self.counters.refused.labels(door, error.reason).inc()
-            self.log("warning", "refused", door=door, reason=error.reason, what=str(error))
+            self.counters.refused.labels(listener, error.reason).inc()
+            self.log("warning", "refused", door=listener, reason=error.reason, what=str(error))
         else:
-            self.counters.errors.labels(door, type(error).__name__).inc()
-            self.log("error", "failed", door=door, error=type(error).__name__, what=str(error)[:500])
+            self.counters.errors.labels(listener, type(error).__name__).inc()
+            self.log("error", "failed", door=listener, error=type(error).__name__, what=str(error)[:500])
 
-    def _count_lessons(self, outcomes: Sequence[str], door: str, label: str | None, person: str | None = None) -> None:
+    def _count_lessons(
+        self, outcomes: Sequence[str], listener: str, label: str | None, person: str | None = None
+    ) -> None:
         for outcome in outcomes:
-            self.counters.lessons.labels(door, outcome).inc()
+            self.counters.lessons.labels(listener, outcome).inc()
         self.counters.last_lesson.set(time.time())
         about = {"person": person} if person else {}
-        self.log("info", "taught" if label else "forgot", door=door, label=label, outcomes=outcomes, **about)
+        self.log("info", "taught" if label else "forgot", door=listener, label=label, outcomes=outcomes, **about)
 
     def _tell_state(self) -> None:
         self.counters.shadow.set(self.options.shadow)

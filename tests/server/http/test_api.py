@@ -247,7 +247,7 @@ def test_answers_on_one_connection_come_whole_and_in_order(server):
 )
 @pytest.mark.parametrize("person", ["", "ann"])
 def test_empty_batches_give_empty_answers_and_leave_no_trace(folder, tmp_path, path, name, person):
-    with Server(folder, "--users", tmp_path / "users", doors=("http",)) as server, server.http() as client:
+    with Server(folder, "--users", tmp_path / "users", listeners=("http",)) as server, server.http() as client:
         before = client.get("/v1/status").json()
         headers = {"X-Surebayes-User": person} if person else {}
         answer = client.post(f"/v1/{path}", json={"documents": []}, headers=headers)
@@ -259,7 +259,7 @@ def test_empty_batches_give_empty_answers_and_leave_no_trace(folder, tmp_path, p
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_numbers_of_rspamc_stat(folder, mails, workers):
-    with Server(folder, "--workers", workers, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, "--workers", workers, listeners=("http", "spamd")) as server, server.http() as client:
         learnt = client.get("/v1/status").json()["documents"]
         for label in ("ham", "spam", "spam"):
             server.spamd("CHECK", mails[label])

@@ -20,7 +20,7 @@ def server(trained, tmp_path_factory):
     """A server with persons, one of whom has been taught, and with verdicts that are remembered."""
     place = tmp_path_factory.mktemp("served")
     folder = shutil.copytree(trained, place / "filter")
-    with Server(folder, "--users", place / "users", doors=("http",)) as running, running.http() as client:
+    with Server(folder, "--users", place / "users", listeners=("http",)) as running, running.http() as client:
         mail = {"Content-Type": "message/rfc822"}
         for number in range(20):
             text = b"From: ann@example.org\nX-Spam-Status: Yes, score=6 required=5\nSubject: %d\n\nlunch" % number

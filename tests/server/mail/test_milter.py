@@ -56,7 +56,7 @@ def test_a_mail_is_kept_up_to_the_limit(pieces, most):
     assert mail.full == (sum(map(len, pieces)) > most)
 
 
-# ---------------------------------------------------------------------- the door
+# ---------------------------------------------------------------------- the listener
 
 
 def test_several_mails_over_one_connection(server, mails):
@@ -72,7 +72,7 @@ def test_several_mails_over_one_connection(server, mails):
         assert read_all(connection) == b""
 
 
-def test_the_verdict_is_that_of_the_other_doors(server, mails):
+def test_the_verdict_is_that_of_the_other_listeners(server, mails):
     with server.connect("milter") as connection:
         fields = added(MailServer(connection).deliver(mails["spam"]))
     reply = server.spamd("PROCESS", mails["spam"])
@@ -104,7 +104,7 @@ def test_forged_fields_go(server, mails):
     ],
 )
 def test_actions(folder, mails, action, ending, has):
-    with Server(folder, "--milter-action", action, doors=("milter",)) as server:
+    with Server(folder, "--milter-action", action, listeners=("milter",)) as server:
         with server.connect("milter") as connection:
             postfix = MailServer(connection)
             packets = postfix.deliver(mails["spam"])
@@ -126,13 +126,15 @@ def controls(data):
 
 @pytest.mark.parametrize("action", ["tag", "quarantine", "reject"])
 def test_a_class_with_terminal_escapes_is_shown_not_sent(tmp_path, mails, action):
-    """In fields, in the reason of a refusal, in the log: by this door and by the one of spamc."""
+    """In fields, in the reason of a refusal, in the log: by this listener and by the one of spamc."""
     name = "eggs\x1b[2J\x07\x9b\u202e"
     raws, labels = synthetic.as_lists(60, 11)
     with sb.Filter.create(tmp_path / "f", ("ham", name), model="words") as made:
         made.train([(raw, "ham" if label == "ham" else name) for raw, label in zip(raws, labels)])
     evil = mails["spam"].replace(b"Subject: ", b"Subject: \x1b]0;gone\x07\x9b ", 1)
-    with Server(tmp_path / "f", "--milter-action", action, "--log-level", "debug", doors=("milter", "spamd")) as server:
+    with Server(
+        tmp_path / "f", "--milter-action", action, "--log-level", "debug", listeners=("milter", "spamd")
+    ) as server:
         with server.connect("milter") as connection:
             packets = MailServer(connection).deliver(evil)
         assert packets[-1][0] == (b"y" if action == "reject" else b"a")
@@ -149,7 +151,7 @@ def test_a_class_with_terminal_escapes_is_shown_not_sent(tmp_path, mails, action
 
 @pytest.mark.parametrize(("on_error", "ending"), [("accept", b"a"), ("tempfail", b"t")])
 def test_after_an_error_the_mail_goes_on_or_comes_again(folder, mails, on_error, ending):
-    with Server(folder, "--milter-error", on_error, doors=("milter", "spamd", "http")) as server:
+    with Server(folder, "--milter-error", on_error, listeners=("milter", "spamd", "http")) as server:
         manifest = folder / "manifest.json"
         content = manifest.read_text()
         manifest.write_text(content.replace('"format"', '"form"'))
@@ -165,7 +167,7 @@ def test_after_an_error_the_mail_goes_on_or_comes_again(folder, mails, on_error,
 
 
 def test_a_mail_over_the_limit_is_judged_up_to_there(folder, mails):
-    with Server(folder, "--max-size", 4096, doors=("milter",)) as server, server.connect("milter") as connection:
+    with Server(folder, "--max-size", 4096, listeners=("milter",)) as server, server.connect("milter") as connection:
         packets = MailServer(connection).deliver(mails["spam"] + b"filling " * 100_000)
         assert packets[-1] == (b"a", b"")
         assert b"X-Surebayes-Label" in added(packets)

@@ -11,8 +11,8 @@ from surebayes.server.address import Address
 from surebayes.server.mail.proof import prove
 
 
-def doctor(server, folder, *doors, env=None):
-    flags = [word for door in doors for word in (f"--{door}", f"127.0.0.1:{server.ports[door]}")]
+def doctor(server, folder, *listeners, env=None):
+    flags = [word for listener in listeners for word in (f"--{listener}", f"127.0.0.1:{server.ports[listener]}")]
     ran = run_script("doctor", "-m", folder, "--mail", *flags, "--json", env=env)
     rows = [json.loads(line) for line in ran.out.splitlines()]
     return ran.code, {row["check"][6:]: row for row in rows if row["check"].startswith("mail: ")}
@@ -25,7 +25,7 @@ def test_a_whole_loop(folder):
         code, links = doctor(server, folder, "spamd", "http", "milter")
         assert code == 0, links
         assert {row["state"] for row in links.values()} == {"ok"}
-        assert {f"{door} judges 1 MB" for door in ("spamd", "http", "milter")} <= links.keys()
+        assert {f"{listener} judges 1 MB" for listener in ("spamd", "http", "milter")} <= links.keys()
         assert {"spamd learns", "spamd to milter", "http to spamd", "http forgets", "spamd as before"} <= links.keys()
     with sb.Filter.open(folder) as opened:
         assert opened.status()["documents"] == before
@@ -42,7 +42,7 @@ def test_a_whole_loop_with_persons(folder, tmp_path):
     assert list((tmp_path / "users").iterdir()) == []
 
 
-def test_a_door_that_is_closed_is_named(folder):
+def test_a_listener_that_is_closed_is_named(folder):
     with Server(folder) as server:
         server.ports["milter"] = 1
         code, links = doctor(server, folder, "spamd", "milter")
@@ -55,10 +55,10 @@ def test_lessons_that_do_not_arrive_are_named(folder, tmp_path):
     import shutil
 
     other = shutil.copytree(folder, tmp_path / "other")
-    with Server(folder, doors=("spamd",)) as server, Server(other, doors=("milter",)) as stranger:
+    with Server(folder, listeners=("spamd",)) as server, Server(other, listeners=("milter",)) as stranger:
         ports = {"spamd": server.ports["spamd"], "milter": stranger.ports["milter"]}
-        doors = {door: Address("127.0.0.1", port) for door, port in ports.items()}
-        links = list(prove(doors, folder, seconds=1.0))
+        listeners = {listener: Address("127.0.0.1", port) for listener, port in ports.items()}
+        links = list(prove(listeners, folder, seconds=1.0))
     assert [link.name for link in links if not link.holds] == ["spamd to milter"]
 
 
@@ -68,10 +68,10 @@ def test_shadow_and_tokens_are_noticed(folder, tmp_path):
     from command_line import clean_environment
 
     (tmp_path / "tokens").write_text(hashlib.sha256(b"secret").hexdigest() + " teach\n")
-    with Server(folder, "--tokens", tmp_path / "tokens", doors=("http",)) as server:
+    with Server(folder, "--tokens", tmp_path / "tokens", listeners=("http",)) as server:
         assert doctor(server, folder, "http")[0] == 1
         assert doctor(server, folder, "http", env=clean_environment(SUREBAYES_TOKEN="secret"))[0] == 0
-    with Server(folder, "--shadow", doors=("milter", "spamd")) as server:
+    with Server(folder, "--shadow", listeners=("milter", "spamd")) as server:
         code, links = doctor(server, folder, "milter")
     assert code == 1
     assert "shadow" in links["milter judges"]["detail"]
@@ -91,7 +91,7 @@ def test_the_folder_whose_key_signs_the_mail_is_needed():
 
 
 def test_a_server_that_takes_no_large_mail_is_named(folder):
-    with Server(folder, "--max-size", "500000", doors=("spamd", "http")) as server:
-        doors = {door: Address("127.0.0.1", server.ports[door]) for door in ("spamd", "http")}
-        broken = [link.name for link in prove(doors, str(folder)) if not link.holds]
+    with Server(folder, "--max-size", "500000", listeners=("spamd", "http")) as server:
+        listeners = {listener: Address("127.0.0.1", server.ports[listener]) for listener in ("spamd", "http")}
+        broken = [link.name for link in prove(listeners, str(folder)) if not link.holds]
     assert broken == ["spamd judges 1 MB", "http judges 1 MB"]

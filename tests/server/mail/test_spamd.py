@@ -159,7 +159,7 @@ def test_any_bytes_are_a_request_a_refusal_or_the_start_of_one(data):
     assert refused.isprintable()
 
 
-# ---------------------------------------------------------------------- the door
+# ---------------------------------------------------------------------- the listener
 
 
 def test_ping_and_skip(server):
@@ -168,7 +168,7 @@ def test_ping_and_skip(server):
     assert server.ask("spamd", b"SKIP SPAMC/1.5\r\n\r\n") == b""
 
 
-def test_verdicts_through_the_door(server, mails):
+def test_verdicts_through_the_listener(server, mails):
     assert b"Spam: True ; " in server.spamd("CHECK", mails["spam"])
     assert b"Spam: False ; " in server.spamd("CHECK", mails["ham"], User="ann@example.org")
 
@@ -184,7 +184,7 @@ def test_a_client_that_never_ends_is_answered(server, mails):
     assert b"Spam: True" in server.ask("spamd", request, end=False)
 
 
-def test_compressed_through_the_door(server, mails):
+def test_compressed_through_the_listener(server, mails):
     assert b"Spam: True" in server.spamd("CHECK", zlib.compress(mails["spam"]), Compress="zlib")
 
 
@@ -192,7 +192,7 @@ def test_bombs_are_counted_and_hold_nobody_up(folder, mails):
     """40 requests of 61 kB that are 64 MB each: refused beyond what a process holds, and mail goes on meanwhile."""
     bomb = zlib.compress(bytes(63 * 2**20), 9)
     assert len(bomb) < 70_000
-    with Server(folder, doors=("spamd",)) as server, ThreadPoolExecutor(40) as many:
+    with Server(folder, listeners=("spamd",)) as server, ThreadPoolExecutor(40) as many:
         assert b"Spam: True" in server.spamd("CHECK", mails["spam"])
         before = server.resident()
         began = time.monotonic()

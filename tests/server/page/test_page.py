@@ -17,7 +17,7 @@ from running import Server, wait_until
 from surebayes.guarantees.certificate import STATES
 from surebayes.server.options import Options
 from surebayes.server.page import site
-from surebayes.server.page.site import DEEDS, PAGES
+from surebayes.server.page.site import ACTIONS, PAGES
 from surebayes.server.service import Service
 
 NEEDS = {"/verdict": "?number=1", "/versions/confirm": "?version=1", "/people/confirm": "?name=ann"}
@@ -84,7 +84,7 @@ def only(worker, workers):
 def test_a_session_begins_and_ends_for_all_workers(folder, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{hashlib.sha256(b'reader').hexdigest()} read\n")
-    with Server(folder, "--tokens", tokens, "--workers", "2", doors=("http",)) as server:
+    with Server(folder, "--tokens", tokens, "--workers", "2", listeners=("http",)) as server:
         assert wait_until(lambda: sum(event["event"] == "ready" for event in server.events) == 2)
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
         one, two = map(int, children.split())
@@ -279,7 +279,7 @@ def test_a_program_brings_its_token_in_the_header(opened):
 # ---------------------------------------------------------------------- forms
 
 
-@pytest.mark.parametrize("path", ["/theme", "/sign-out", *(deed.path for deed in DEEDS)])
+@pytest.mark.parametrize("path", ["/theme", "/sign-out", *(action.path for action in ACTIONS)])
 @pytest.mark.parametrize("word", ["", "0" * 64, "other"])
 def test_a_form_without_its_word_does_nothing(opened, path, word):
     client = opened("keeper")

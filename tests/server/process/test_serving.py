@@ -26,7 +26,7 @@ MAIL = {"Content-Type": "message/rfc822"}
 
 
 def test_stop_answers_what_has_begun(folder, mails):
-    with Server(folder, doors=("http", "spamd")) as server:
+    with Server(folder, listeners=("http", "spamd")) as server:
         idle = server.connect("spamd")
         with server.connect("spamd") as connection:
             request = b"CHECK SPAMC/1.5\r\nContent-length: %d\r\n\r\n%s" % (len(mails["spam"]), mails["spam"])
@@ -90,14 +90,14 @@ def test_the_library_alone_needs_nothing_of_the_server():
 def test_unix_sockets_are_private_and_left_ones_replaced(folder, tmp_path, mails):
     path = tmp_path / "spamd.sock"
     for _ in range(2):
-        with Server(folder, "--spamd", f"unix:{path}", doors=("http",)) as server:
+        with Server(folder, "--spamd", f"unix:{path}", listeners=("http",)) as server:
             assert path.stat().st_mode & 0o777 == 0o660
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(os.fspath(path))
                 connection.sendall(b"PING SPAMC/1.5\r\n\r\n")
                 assert connection.recv(100) == b"SPAMD/1.5 0 PONG\r\n"
             server.kill()  # leaves its socket behind
-    with Server(folder, "--http", f"unix:{path}", doors=()) as server:
+    with Server(folder, "--http", f"unix:{path}", listeners=()) as server:
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(os.fspath(path))
@@ -254,7 +254,7 @@ def kill_under_load(folder, seed, seconds):
             except (OSError, http.client.HTTPException):
                 return
 
-    with Server(folder, doors=("http",)) as server:
+    with Server(folder, listeners=("http",)) as server:
         pairs = list(zip(raws, labels))
         threads = [threading.Thread(target=teach, args=(server.ports["http"], pairs[k::4])) for k in range(4)]
         for thread in threads:
@@ -299,7 +299,7 @@ def test_a_model_that_is_replaced_drops_no_request(folder, mails, tmp_path):
         (place / label).mkdir(parents=True)
     for k, (raw, label) in enumerate(zip(raws, labels)):
         (place / label / str(k)).write_bytes(raw)
-    with Server(folder, doors=("http",)) as server, server.http() as client:
+    with Server(folder, listeners=("http",)) as server, server.http() as client:
         before = client.post("/v1/classify", content=mails["ham"], headers=MAIL).json()["model"]
         training = subprocess.Popen(
             [*SCRIPT, "train", "-m", folder, "--ham", place / "ham", "--spam", place / "spam", "--json"],
@@ -319,7 +319,7 @@ def test_a_model_that_is_replaced_drops_no_request(folder, mails, tmp_path):
 
 
 def test_shadow_changes_nothing(folder, mails):
-    with Server(folder, "--shadow", doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, "--shadow", listeners=("http", "spamd")) as server, server.http() as client:
         assert b"Spam: False ; 0.0 / 5.0" in server.spamd("CHECK", mails["spam"])
         assert server.spamd("PROCESS", mails["spam"]).endswith(b"\r\n\r\n" + mails["spam"])
         assert client.post("/checkv2", content=mails["spam"]).json()["action"] == "no action"
@@ -334,7 +334,7 @@ def test_shadow_changes_nothing(folder, mails):
 @pytest.mark.parametrize("action", ["warn", "stop"])
 def test_a_surge_is_told_and_may_stop_tagging(folder, mails, action):
     with (
-        Server(folder, "--surge", action, "--max-share", "0.9", doors=("http", "spamd")) as server,
+        Server(folder, "--surge", action, "--max-share", "0.9", listeners=("http", "spamd")) as server,
         server.http() as client,
     ):
         for _ in range(200):
@@ -351,7 +351,7 @@ def test_a_surge_is_told_and_may_stop_tagging(folder, mails, action):
 
 def test_settings_from_the_file(folder, mails):
     (folder / "config.toml").write_text('shadow = true\nhttp = "127.0.0.1:0"\nspamd = "127.0.0.1:0"\n')
-    with Server(folder, doors=()) as server:
+    with Server(folder, listeners=()) as server:
         assert b"Spam: False ; 0.0" in server.spamd("CHECK", mails["spam"])
         with server.http() as client:
             assert client.get("/v1/status").json()["server"]["shadow"] is True
@@ -363,7 +363,7 @@ def test_a_model_of_a_later_release_stops_no_mail(folder, mails):
     path = folder / "manifest.json"
     now = path.read_bytes()
     body = now.replace(b'"version": %d' % manifest.VERSION, b'"version": %d' % (manifest.VERSION + 1), 1)
-    with Server(folder, doors=("http", "spamd")) as server, server.http() as client:
+    with Server(folder, listeners=("http", "spamd")) as server, server.http() as client:
         path.write_bytes(manifest.seal(body.split(b',\n "crc32"')[0] + b"\n}"))
         refused = client.post("/v1/classify", content=mails["spam"], headers=MAIL)
         assert refused.status_code == 503

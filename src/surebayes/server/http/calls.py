@@ -14,7 +14,7 @@ from surebayes.pool.explanation import explanation_of
 from surebayes.server.http.body import decoded
 from surebayes.server.http.endpoint import Call
 
-DOOR = "http"
+LISTENER = "http"
 
 # ---------------------------------------------------------------------- documents
 
@@ -22,7 +22,7 @@ DOOR = "http"
 async def classify(call: Call) -> dict[str, Any]:
     """Judge documents."""
     remember = call.query.get("remember", not call.several)
-    judged = await call.service.verdicts(call.documents, DOOR, call.person, remember)
+    judged = await call.service.verdicts(call.documents, LISTENER, call.person, remember)
     verdicts = [verdict.to_dict() for verdict in judged]
     return {"verdicts": verdicts} if call.several else verdicts[0]
 
@@ -48,13 +48,13 @@ def _explained(mine: Filter, document: bytes | str, top: int) -> dict[str, Any]:
 
 async def learn(call: Call) -> dict[str, Any]:
     """Teach documents."""
-    outcomes = await call.service.teach(call.documents, call.query["as"], DOOR, call.query.get("who"), call.person)
+    outcomes = await call.service.teach(call.documents, call.query["as"], LISTENER, call.query.get("who"), call.person)
     return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
 
 
 async def forget(call: Call) -> dict[str, Any]:
     """Undo the learning of documents."""
-    outcomes = await call.service.forget(call.documents, DOOR, call.query.get("who"), call.person)
+    outcomes = await call.service.forget(call.documents, LISTENER, call.query.get("who"), call.person)
     return {"outcomes": outcomes} if call.several else {"outcome": outcomes[0]}
 
 

@@ -11,7 +11,7 @@ from surebayes.server.marks import fields_of, forged_names, symbol_of
 from surebayes.server.scale import REQUIRED
 from surebayes.server.service import Judgement, Service
 
-DOOR = "rspamd"
+LISTENER = "rspamd"
 _NOT_HERE = (
     "connections", "control_connections", "pools_allocated", "pools_freed", "bytes_allocated", "chunks_allocated",
     "shared_chunks_allocated", "chunks_freed", "chunks_oversized", "fragmented",
@@ -22,7 +22,7 @@ _MESSAGE_ID = re.compile(rb"^message-id:[ \t]*<([^>\r\n]{1,900})>", re.IGNORECAS
 
 async def check(service: Service, mail: bytes, person: str | None) -> dict[str, Any]:
     """Judge a mail, and answer as rspamd does."""
-    judgement = await service.judge_mail(mail, DOOR, person)
+    judgement = await service.judge_mail(mail, LISTENER, person)
     match = _MESSAGE_ID.search(mail[:65536])
     symbols = {} if not judgement.marks else {symbol_of(judgement): _symbol(judgement)}
     return {
@@ -67,7 +67,7 @@ def _milter(mail: bytes, judgement: Judgement) -> dict[str, Any]:
 async def learn(service: Service, mail: bytes, word: str, person: str | None) -> tuple[int, dict[str, Any]]:
     """Teach a mail; return status and answer, as rspamd has them."""
     label = service.class_named(word)
-    (outcome,) = await service.teach([mail], label, DOOR, person, person)
+    (outcome,) = await service.teach([mail], label, LISTENER, person, person)
     if outcome == "already":
         return 208, {"error": f"the mail has been already learned as {word}, ignore it"}
     return 200, {"success": True}

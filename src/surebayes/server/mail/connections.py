@@ -1,4 +1,4 @@
-"""What the doors of mail servers share: a task for each connection, and which of them may end at once."""
+"""What the listeners of mail servers share: a task for each connection, and which of them may end at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from surebayes.server.service import Service
 
 
-class MailDoor(ABC):
+class MailListener(ABC):
     """Serve connections, and end them when the server stops.
 
     Parameters

@@ -1,6 +1,6 @@
 """The milter protocol of sendmail and postfix, version 6 and below: packets to values and back.
 
-A packet is a length of four bytes, a letter, and data. Nothing here reads or writes: `milter_door` does.
+A packet is a length of four bytes, a letter, and data. Nothing here reads or writes: `milter_listener` does.
 """
 
 from __future__ import annotations

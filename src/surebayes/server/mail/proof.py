@@ -1,4 +1,4 @@
-"""The loop that proves itself: a marked mail through every door, taught, judged anew, forgotten.
+"""The loop that proves itself: a marked mail through every listener, taught, judged anew, forgotten.
 
 The complaint about every filter is that training silently doesn't arrive. This says which link is broken.
 """
@@ -36,12 +36,12 @@ class Link:
     detail: str
 
 
-def prove(doors: dict[str, Address], folder: str, seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
-    """Go round the loop through the given doors; yield its links as they are tried.
+def prove(listeners: dict[str, Address], folder: str, seconds: float = PATIENCE, token: str = "") -> Iterator[Link]:
+    """Go round the loop through the given listeners; yield its links as they are tried.
 
     Parameters
     ----------
-    doors : dict of str to Address
+    listeners : dict of str to Address
         "http", "spamd" and "milter": where a server listens. Lessons go through the first two.
     folder : str
         The folder of the server's filter, whose key signs the mail: it counts in no budget.
@@ -55,47 +55,47 @@ def prove(doors: dict[str, Address], folder: str, seconds: float = PATIENCE, tok
     except (OSError, Busy) as error:
         yield Link("signed", False, f"no key to sign the mail with: {error}")
         return
-    clients = {door: _CLIENTS[door](address, token) for door, address in doors.items()}
+    clients = {listener: _CLIENTS[listener](address, token) for listener, address in listeners.items()}
     scores: dict[str, float] = {}
-    for door, address in doors.items():
+    for listener, address in listeners.items():
         for name, each in (("judges", mail), ("judges 1 MB", large)):
             try:
-                points = clients[door].points(each)
+                points = clients[listener].points(each)
             except (OSError, ValueError, http.client.HTTPException) as error:
-                yield Link(f"{door} {name}", False, f"at {address}: {error or type(error).__name__}")
+                yield Link(f"{listener} {name}", False, f"at {address}: {error or type(error).__name__}")
                 break
-            scores.setdefault(door, points)
-            yield Link(f"{door} {name}", True, f"at {address}; {points:.1f} of 5.0 points")
-    for door, client in sorted(clients.items(), reverse=True):
-        if isinstance(client, TeachingClient) and door in scores:
-            yield from _round(door, client, clients, scores, mail, seconds)
+            scores.setdefault(listener, points)
+            yield Link(f"{listener} {name}", True, f"at {address}; {points:.1f} of 5.0 points")
+    for listener, client in sorted(clients.items(), reverse=True):
+        if isinstance(client, TeachingClient) and listener in scores:
+            yield from _round(listener, client, clients, scores, mail, seconds)
 
 
 def _round(
-    door: str,
+    listener: str,
     teacher: TeachingClient,
     clients: dict[str, Client],
     before: dict[str, float],
     mail: bytes,
     seconds: float,
 ) -> Iterator[Link]:
-    """Teach through one door that the mail is what it was not judged to be, look through all, forget."""
-    word = "ham" if before[door] >= REQUIRED else "spam"
+    """Teach through one listener that the mail is what it was not judged to be, look through all, forget."""
+    word = "ham" if before[listener] >= REQUIRED else "spam"
     try:
         changed = teacher.teach(mail, word)
-        yield Link(f"{door} learns", changed, "taken" if changed else "it says that nothing changed")
+        yield Link(f"{listener} learns", changed, "taken" if changed else "it says that nothing changed")
         try:
             for other, score in before.items():
                 moved = _within(seconds, _has_moved(clients[other], mail, score, word))
                 detail = "the verdict moved" if moved else f"the verdict is the same after {seconds:g} s"
-                yield Link(f"{door} to {other}", moved, detail)
+                yield Link(f"{listener} to {other}", moved, detail)
         finally:
             forgotten = teacher.forget(mail)
-        yield Link(f"{door} forgets", forgotten, "undone" if forgotten else "it says that nothing changed")
+        yield Link(f"{listener} forgets", forgotten, "undone" if forgotten else "it says that nothing changed")
         back = _within(seconds, lambda: all(clients[other].points(mail) == score for other, score in before.items()))
-        yield Link(f"{door} as before", back, "the verdict is back" if back else "the verdict stays moved")
+        yield Link(f"{listener} as before", back, "the verdict is back" if back else "the verdict stays moved")
     except (OSError, ValueError, http.client.HTTPException) as error:
-        yield Link(f"{door} learns", False, str(error) or type(error).__name__)
+        yield Link(f"{listener} learns", False, str(error) or type(error).__name__)
 
 
 def _has_moved(client: Client, mail: bytes, score: float, word: str) -> Callable[[], bool]:
@@ -111,16 +111,16 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
-# ---------------------------------------------------------------------- one client for each door
+# ---------------------------------------------------------------------- one client for each listener
 
 
 class Client(ABC):
-    """Somebody who uses a door as a mail system does.
+    """Somebody who uses a listener as a mail system does.
 
     Parameters
     ----------
     address : Address
-        Where the door is.
+        Where the listener is.
     token : str
         For HTTP.
     """
@@ -143,7 +143,7 @@ class Client(ABC):
 
 
 class TeachingClient(Client):
-    """One whose door takes lessons, too."""
+    """One whose listener takes lessons, too."""
 
     @abstractmethod
     def teach(self, mail: bytes, word: str) -> bool:

@@ -1,6 +1,6 @@
 """SPAMD, the protocol of SpamAssassin's daemon, versions 1.0 to 1.5: what clients send, and what they are answered.
 
-Nothing here reads or writes: `spamd_door` does.
+Nothing here reads or writes: `spamd_listener` does.
 """
 
 from __future__ import annotations

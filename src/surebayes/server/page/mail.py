@@ -13,7 +13,7 @@ from surebayes.filter.filter import Filter
 from surebayes.filter.verdict import FIELDS
 from surebayes.mail.message import read_message
 from surebayes.pool.explanation import explanation_of
-from surebayes.server.page.visit import DOOR, Done, Visit
+from surebayes.server.page.visit import LISTENER, Done, Visit
 
 TERMS = 12
 """Terms shown of each view."""
@@ -132,7 +132,7 @@ def _strength(value: float, strongest: float) -> str:
 async def teach(visit: Visit) -> Done:
     """Teach the mail that was looked at."""
     label = visit.asked("as")
-    (outcome,) = await visit.service.teach(_documents(visit), label, DOOR, visit.who, visit.person)
+    (outcome,) = await visit.service.teach(_documents(visit), label, LISTENER, visit.who, visit.person)
     sentences = {"learnt": f"Learnt as {label}.", "already": f"Already known as {label}.",
             "moved": f"Moved to {label}."}  # fmt: skip
     return Done(sentences[outcome], "/mail")
@@ -140,7 +140,7 @@ async def teach(visit: Visit) -> Done:
 
 async def forget(visit: Visit) -> Done:
     """Undo the learning of the mail that was looked at."""
-    (outcome,) = await visit.service.forget(_documents(visit), DOOR, visit.who, visit.person)
+    (outcome,) = await visit.service.forget(_documents(visit), LISTENER, visit.who, visit.person)
     return Done("Forgotten." if outcome == "forgotten" else "This message was never learnt.", "/mail")
 
 

@@ -23,7 +23,7 @@ from surebayes.server.http.problems import HttpError
 from surebayes.server.service import Service
 
 SIGNED_IN, FORMS, SAID = "surebayes-session", "surebayes-forms", "surebayes-said"
-"""The cookies: who signed in; what a form is bound to while nobody has; what the last deed came to."""
+"""The cookies: who signed in; what a form is bound to while nobody has; what the last action came to."""
 HOURS = 12
 """How long a session lasts."""
 

@@ -16,7 +16,7 @@ from surebayes.server.http.guard import check_source
 from surebayes.server.http.problems import HttpError, problem, status_of
 from surebayes.server.page import history, look, mail, session, threshold, versions
 from surebayes.server.page.today import today
-from surebayes.server.page.visit import DOOR, Deed, Done, Page, Visit, read_form
+from surebayes.server.page.visit import LISTENER, Action, Done, Page, Visit, read_form
 from surebayes.server.service import Service
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -41,18 +41,18 @@ PAGES = (
 )
 """The pages, in the order of the menu."""
 
-DEEDS = (
-    Deed("/threshold/use", "admin", threshold.use, for_all=True),
-    Deed("/mail/teach", "teach", mail.teach),
-    Deed("/mail/forget", "teach", mail.forget),
-    Deed("/history/tell", "teach", history.tell),
-    Deed("/history/undo", "teach", history.undo),
-    Deed("/queue/tell", "teach", history.tell_next),
-    Deed("/queue/undo", "teach", history.undo_last),
-    Deed("/lessons/undo", "teach", history.undo_lesson),
-    Deed("/versions/rollback", "admin", versions.rollback),
-    Deed("/people/forget", "admin", versions.forget_person, for_all=True),
-    Deed("/erase/mail", "admin", versions.erase_mail),
+ACTIONS = (
+    Action("/threshold/use", "admin", threshold.use, for_all=True),
+    Action("/mail/teach", "teach", mail.teach),
+    Action("/mail/forget", "teach", mail.forget),
+    Action("/history/tell", "teach", history.tell),
+    Action("/history/undo", "teach", history.undo),
+    Action("/queue/tell", "teach", history.tell_next),
+    Action("/queue/undo", "teach", history.undo_last),
+    Action("/lessons/undo", "teach", history.undo_lesson),
+    Action("/versions/rollback", "admin", versions.rollback),
+    Action("/people/forget", "admin", versions.forget_person, for_all=True),
+    Action("/erase/mail", "admin", versions.erase_mail),
 )
 """What forms do."""
 
@@ -66,7 +66,9 @@ def routes(service: Service) -> list[Route]:
             handler = _shown(service, page, as_json)
             path = page.path + (".json" if as_json else "")
             addresses.append(Route(path, _caught(service, handler, as_json), methods=methods))
-    addresses += [Route(deed.path, _caught(service, _done(service, deed), False), methods=["POST"]) for deed in DEEDS]
+    addresses += [
+        Route(action.path, _caught(service, _done(service, action), False), methods=["POST"]) for action in ACTIONS
+    ]
     addresses += [
         Route("/sign-in", _caught(service, _sign_in(service), False), methods=["GET", "POST"]),
         Route("/sign-out", _caught(service, _sign_out(service), False), methods=["POST"]),
@@ -87,7 +89,7 @@ def _caught(service: Service, handler: Handler, as_json: bool) -> Handler:
             answer = await handler(request)
         except Exception as error:
             if not isinstance(error, HttpError) and status_of(error) >= 500:
-                service.failed(DOOR, error)
+                service.failed(LISTENER, error)
             answer = problem(error) if as_json else _problem_page(request, service, error)
         for name, value in look.HEADERS.items():
             answer.headers.setdefault(name, value)
@@ -189,12 +191,12 @@ def _page(request: Request, service: Service, visitor: session.Visitor, page: Pa
 # ---------------------------------------------------------------------- forms
 
 
-def _done(service: Service, deed: Deed) -> Handler:
+def _done(service: Service, action: Action) -> Handler:
     async def do(request: Request) -> Response:
         visitor = session.visitor_of(request, service)
-        _check(visitor, deed.role, deed.for_all)
-        done: Done = await _with_form(request, service, visitor, deed.do)
-        service.log("info", "page", deed=deed.path, role=visitor.role)
+        _check(visitor, action.role, action.for_all)
+        done: Done = await _with_form(request, service, visitor, action.do)
+        service.log("info", "page", deed=action.path, role=visitor.role)
         if done.piece and request.headers.get("hx-request"):
             around = _around(request, service, visitor, PAGES[0])
             return Response(

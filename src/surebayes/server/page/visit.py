@@ -1,4 +1,4 @@
-"""Pages and deeds: what is shown at an address, what a form does, and what each of them is given."""
+"""Pages and actions: what is shown at an address, what a form does, and what each of them is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surebayes.server.page.session import Visitor
 from surebayes.server.service import Service
 
 Answer = TypeVar("Answer")
-DOOR = "page"
+LISTENER = "page"
 _MOST_FIELDS = 50
 
 
@@ -145,7 +145,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Action:
     """What a form does, and who may do it; `for_all` as in `Page`."""
 
     path: str

@@ -31,13 +31,13 @@ def serve(options: Options) -> int:
         read_tokens(options.tokens, options.users is not None)
     sockets = handed_over()
     bound = {}
-    for door, address in options.doors.items():
-        if door not in sockets:
-            sockets[door] = [bind(address)]
-            bound[door] = address
+    for listener, address in options.listeners.items():
+        if listener not in sockets:
+            sockets[listener] = [bind(address)]
+            bound[listener] = address
     log = Log(options.log_level)
-    for door, listeners in sockets.items():
-        log.always("listening", door=door, at=[_name(listener) for listener in listeners])
+    for listener, socks in sockets.items():
+        log.always("listening", door=listener, at=[_name(sock) for sock in socks])
     try:
         if options.workers == 1:
             return _alone(options, sockets)
@@ -45,15 +45,15 @@ def serve(options: Options) -> int:
             return _Workers(options, sockets, log).run()
     finally:
         notify("STOPPING=1")
-        for listeners in sockets.values():
-            for listener in listeners:
-                listener.close()
+        for socks in sockets.values():
+            for sock in socks:
+                sock.close()
         for address in bound.values():
             unlink(address)
 
 
-def _name(listener: socket.socket) -> str:
-    name = listener.getsockname()
+def _name(sock: socket.socket) -> str:
+    name = sock.getsockname()
     if not isinstance(name, tuple):
         return f"unix:{name}"
     return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"

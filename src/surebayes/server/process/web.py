@@ -1,4 +1,4 @@
-"""The HTTP door: routes of the API, of rspamd's clients, and of those who watch."""
+"""The HTTP listener: routes of the API, of rspamd's clients, and of those who watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of the server: an event loop, the doors, and a clean end."""
+"""One process of the server: an event loop, the listeners, and a clean end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import uvicorn
 
 from surebayes.server.http.protocol import BoundedProtocol
 from surebayes.server.log import Log
-from surebayes.server.mail.milter_door import MilterDoor
-from surebayes.server.mail.spamd_door import SpamdDoor
+from surebayes.server.mail.milter_listener import MilterListener
+from surebayes.server.mail.spamd_listener import SpamdListener
 from surebayes.server.options import Options
 from surebayes.server.process.web import application
 from surebayes.server.service import Service
@@ -36,7 +36,7 @@ def run(options: Options, sockets: dict[str, list[socket.socket]], ready: Callab
     options : Options
         What the server was started with.
     sockets : dict of str to list of socket
-        For each door the sockets that it listens at.
+        For each listener the sockets that it listens at.
     ready : callable
         Called when everything answers.
     """
@@ -69,13 +69,13 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
     service.log.gather(loop.call_soon)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    doors: list[SpamdDoor | MilterDoor] = []
+    listeners: list[SpamdListener | MilterListener] = []
     servers: list[asyncio.Server] = []
-    for name, make in (("spamd", SpamdDoor), ("milter", MilterDoor)):
-        for listener in sockets.get(name, ()):
-            door = make(service)
-            doors.append(door)
-            servers.append(await asyncio.start_server(door, sock=listener, limit=1 << 17))
+    for name, make in (("spamd", SpamdListener), ("milter", MilterListener)):
+        for sock in sockets.get(name, ()):
+            listener = make(service)
+            listeners.append(listener)
+            servers.append(await asyncio.start_server(listener, sock=sock, limit=1 << 17))
     web = _web(service) if sockets.get("http") else None
     serving = asyncio.create_task(web.serve(sockets["http"])) if web else None
     while web and serving and not web.started and not serving.done():
@@ -89,16 +89,16 @@ async def _serve(service: Service, sockets: dict[str, list[socket.socket]], read
     if web and serving:
         web.should_exit = True
         await serving
-    await _finish(doors)
+    await _finish(listeners)
     service.log("info", "stopped")
     for number in (signal.SIGTERM, signal.SIGINT):  # what was taught is written yet: another signal must not cut it off
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 
 
-async def _finish(doors: list[SpamdDoor | MilterDoor]) -> None:
+async def _finish(listeners: list[SpamdListener | MilterListener]) -> None:
     """Let requests end, for a while; then end them."""
-    tasks = {task for door in doors for task in door.closing()}
+    tasks = {task for listener in listeners for task in listener.closing()}
     if tasks:
         await asyncio.wait(tasks, timeout=GRACE)
         for task in tasks:
@@ -109,7 +109,7 @@ async def _finish(doors: list[SpamdDoor | MilterDoor]) -> None:
 class _Web(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the worker: it has other doors to close too."""
+        """Leave signals to the worker: it has other listeners to close too."""
         yield
 
 

@@ -1,4 +1,4 @@
-"""The SPAMD door: one request a connection, as spamd has it."""
+"""The SPAMD listener: one request a connection, as spamd has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from surebayes.errors import exit_code
 from surebayes.server.address import is_local
 from surebayes.server.limits import Refused, TooLarge, TooSlow
-from surebayes.server.mail.connections import MailDoor
+from surebayes.server.mail.connections import MailListener
 from surebayes.server.mail.spamd import (
     MAX_HEAD,
     PONG,
@@ -24,11 +24,11 @@ from surebayes.server.mail.spamd import (
     unpacked,
 )  # fmt: skip
 
-DOOR = "spamd"
+LISTENER = "spamd"
 PIECE = 1 << 16
 
 
-class SpamdDoor(MailDoor):
+class SpamdListener(MailListener):
     """Answer SPAMD requests."""
 
     async def _serve(
@@ -38,7 +38,7 @@ class SpamdDoor(MailDoor):
         with service.memory.hold() as take:
             try:
                 if not is_local(writer.get_extra_info("peername")):
-                    raise PermissionError("Only this machine may use this door.")
+                    raise PermissionError("Only this machine may use this listener.")
                 try:
                     async with asyncio.timeout(service.options.timeout):
                         request, message = await self._receive(task, reader, take)
@@ -48,7 +48,7 @@ class SpamdDoor(MailDoor):
             except asyncio.IncompleteReadError:
                 return  # the client has gone, or never said a word
             except Exception as error:
-                service.failed(DOOR, error)
+                service.failed(LISTENER, error)
                 reply = refusal(error, error.code if isinstance(error, Refused) else exit_code(error))
                 failed = True
             writer.write(reply)
@@ -80,7 +80,7 @@ class SpamdDoor(MailDoor):
         if request.method == "TELL":
             return await self._tell(request, message)
         person = self.service.recipient(request.user)
-        return answer(request, message, await self.service.judge_mail(message, DOOR, person))
+        return answer(request, message, await self.service.judge_mail(message, LISTENER, person))
 
     async def _tell(self, request: Request, message: bytes) -> bytes:
         person = self.service.recipient(request.user)
@@ -90,10 +90,10 @@ class SpamdDoor(MailDoor):
             if not request.message_class:
                 raise BadRequest("(TELL with Set needs Message-class: spam or ham)")
             label = self.service.class_named(request.message_class)
-            (outcome,) = await self.service.teach([message], label, DOOR, person, person)
+            (outcome,) = await self.service.teach([message], label, LISTENER, person, person)
             return told(outcome != "already", False)
         if "local" in request.remove:
-            (outcome,) = await self.service.forget([message], DOOR, person, person)
+            (outcome,) = await self.service.forget([message], LISTENER, person, person)
             return told(False, outcome == "forgotten")
         return told(False, False)  # what other services are to be told is no business of this one
 

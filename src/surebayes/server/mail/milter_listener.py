@@ -1,4 +1,4 @@
-"""The milter door: mail on its way through postfix or sendmail is marked, put aside, refused or passed."""
+"""The milter listener: mail on its way through postfix or sendmail is marked, put aside, refused or passed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from surebayes.filter.person_names import person_named
 from surebayes.server.address import is_local
 from surebayes.server.limits import Refused
 from surebayes.server.mail import milter
-from surebayes.server.mail.connections import MailDoor
+from surebayes.server.mail.connections import MailListener
 from surebayes.server.mail.milter import ACCEPT, CONTINUE, TEMPFAIL, BadPacket, IncomingMail, Terms, packet
 from surebayes.server.marks import FORGED, fields_of
 from surebayes.server.service import Judgement
 
-DOOR = "milter"
+LISTENER = "milter"
 IDLE = 7210.0
 """Seconds a mail server may be silent, as in sendmail's own library: a connection lasts as long as an SMTP session."""
 
@@ -34,7 +34,7 @@ _ACTIONS = {
 }
 
 
-class MilterDoor(MailDoor):
+class MilterListener(MailListener):
     """Answer mail servers."""
 
     async def _serve(
@@ -42,22 +42,26 @@ class MilterDoor(MailDoor):
     ) -> None:
         try:
             if not is_local(writer.get_extra_info("peername")):
-                raise BadPacket("Only this machine may use this door.")
+                raise BadPacket("Only this machine may use this listener.")
             await _Connection(self, task, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
             return  # the mail server has gone
         except Exception as error:
-            self.service.failed(DOOR, error)
+            self.service.failed(LISTENER, error)
 
 
 class _Connection:
     """One connection of a mail server: mails one after the other."""
 
     def __init__(
-        self, door: MilterDoor, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        listener: MilterListener,
+        task: asyncio.Task[None],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
-        self.door, self.task, self.reader, self.writer = door, task, reader, writer
-        self.service, self.options = door.service, door.service.options
+        self.listener, self.task, self.reader, self.writer = listener, task, reader, writer
+        self.service, self.options = listener.service, listener.service.options
         self.terms: Terms | None = None
         self.recipients: set[str] = set()
         self.refused: Refused | None = None
@@ -67,7 +71,7 @@ class _Connection:
         while going:
             with self.service.memory.hold() as take:
                 going = await self._one_mail(take)
-            self.door.busy.discard(self.task)
+            self.listener.busy.discard(self.task)
 
     async def _one_mail(self, take: Callable[[int], None]) -> bool:
         """Take packets up to the end of a mail; return whether the connection goes on."""
@@ -108,7 +112,7 @@ class _Connection:
         if letter == b"D":  # macros: nobody waits for an answer
             return
         if letter == b"L":
-            self.door.busy.add(self.task)
+            self.listener.busy.add(self.task)
             name, value = milter.header_of(data)
             self._keep(mail, b"%s: %s\r\n" % (name, value), take, name)
             if self.terms.replies_to_header:
@@ -152,9 +156,9 @@ class _Connection:
         try:
             if self.refused is not None:
                 raise self.refused
-            judgement = await self.service.judge_mail(bytes(mail), DOOR, self._person())
+            judgement = await self.service.judge_mail(bytes(mail), LISTENER, self._person())
         except Exception as error:
-            self.service.failed(DOOR, error)
+            self.service.failed(LISTENER, error)
             return packet(ACCEPT if self.options.milter_error == "accept" else TEMPFAIL)
         return self._done(mail, judgement)
 
